@@ -1,0 +1,1 @@
+"""Schemas that no client sends as a request: headers, records of internal topics, files, embedded data."""

@@ -1,0 +1,36 @@
+"""What classic consumers put in JoinGroup and SyncGroup: their subscription and assignment."""
+
+from __future__ import annotations
+
+from ..schema import BYTES, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class ConsumerProtocolSubscriptionTopicPartition(Message):
+    topic: str = wire(STRING, "1+")
+    partitions: list[int] = wire(array(INT32), "1+")
+
+
+@message("0-3")
+class ConsumerProtocolSubscription(Message):
+    topics: list[str] = wire(array(STRING))
+    user_data: bytes | None = wire(BYTES, nullable="0+", default=None)
+    owned_partitions: list[ConsumerProtocolSubscriptionTopicPartition] = wire(
+        array(ConsumerProtocolSubscriptionTopicPartition), "1+"
+    )
+    generation_id: int = wire(INT32, "2+", default=-1)
+    rack_id: str | None = wire(STRING, "3+", nullable="3+", default=None)
+
+
+@struct
+class ConsumerProtocolAssignmentTopicPartition(Message):
+    topic: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@message("0-3")
+class ConsumerProtocolAssignment(Message):
+    assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = wire(
+        array(ConsumerProtocolAssignmentTopicPartition)
+    )
+    user_data: bytes | None = wire(BYTES, nullable="0+", default=None)

@@ -1,0 +1,29 @@
+"""AddRaftVoter (key 80), versions 0-1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Message, array, message, struct, wire
+
+
+@struct
+class Listener(Message):
+    name: str = wire(STRING)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@message("0-1", flexible="0+", key=80)
+class AddRaftVoterRequest(Message):
+    cluster_id: str | None = wire(STRING, nullable="0+")
+    timeout_ms: int = wire(INT32)
+    voter_id: int = wire(INT32)
+    voter_directory_id: bytes = wire(UUID)
+    listeners: list[Listener] = wire(array(Listener))
+    ack_when_committed: bool = wire(BOOL, "1+", default=True)
+
+
+@message("0-1", flexible="0+", key=80)
+class AddRaftVoterResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")

@@ -1,0 +1,49 @@
+"""AlterClientQuotas (key 49), versions 0-1, flexible from 1."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, FLOAT64, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class EntityDataRequest(Message):
+    entity_type: str = wire(STRING)
+    entity_name: str | None = wire(STRING, nullable="0+")
+
+
+@struct
+class OpData(Message):
+    key: str = wire(STRING)
+    value: float = wire(FLOAT64)
+    remove: bool = wire(BOOL)
+
+
+@struct
+class EntryDataRequest(Message):
+    entity: list[EntityDataRequest] = wire(array(EntityDataRequest))
+    ops: list[OpData] = wire(array(OpData))
+
+
+@message("0-1", flexible="1+", key=49)
+class AlterClientQuotasRequest(Message):
+    entries: list[EntryDataRequest] = wire(array(EntryDataRequest))
+    validate_only: bool = wire(BOOL)
+
+
+@struct
+class EntityDataResponse(Message):
+    entity_type: str = wire(STRING)
+    entity_name: str | None = wire(STRING, nullable="0+")
+
+
+@struct
+class EntryDataResponse(Message):
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    entity: list[EntityDataResponse] = wire(array(EntityDataResponse))
+
+
+@message("0-1", flexible="1+", key=49)
+class AlterClientQuotasResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    entries: list[EntryDataResponse] = wire(array(EntryDataResponse))

@@ -1,0 +1,58 @@
+"""AlterPartition (key 56), versions 2-3, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, INT64, UUID, Message, array, message, struct, wire
+
+
+@struct
+class BrokerState(Message):
+    broker_id: int = wire(INT32, "3+")
+    broker_epoch: int = wire(INT64, "3+", default=-1)
+
+
+@struct
+class PartitionDataRequest(Message):
+    partition_index: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+    new_isr: list[int] = wire(array(INT32), "0-2")
+    new_isr_with_epochs: list[BrokerState] = wire(array(BrokerState), "3+")
+    leader_recovery_state: int = wire(INT8, "1+")
+    partition_epoch: int = wire(INT32)
+
+
+@struct
+class TopicDataRequest(Message):
+    topic_id: bytes = wire(UUID, "2+")
+    partitions: list[PartitionDataRequest] = wire(array(PartitionDataRequest))
+
+
+@message("2-3", flexible="0+", key=56)
+class AlterPartitionRequest(Message):
+    broker_id: int = wire(INT32)
+    broker_epoch: int = wire(INT64, default=-1)
+    topics: list[TopicDataRequest] = wire(array(TopicDataRequest))
+
+
+@struct
+class PartitionDataResponse(Message):
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+    isr: list[int] = wire(array(INT32))
+    leader_recovery_state: int = wire(INT8, "1+")
+    partition_epoch: int = wire(INT32)
+
+
+@struct
+class TopicDataResponse(Message):
+    topic_id: bytes = wire(UUID, "2+")
+    partitions: list[PartitionDataResponse] = wire(array(PartitionDataResponse))
+
+
+@message("2-3", flexible="0+", key=56)
+class AlterPartitionResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    topics: list[TopicDataResponse] = wire(array(TopicDataResponse))

@@ -1,0 +1,40 @@
+"""BrokerRegistration (key 62), versions 0-4, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT16, INT32, INT64, STRING, UINT16, UUID, Message, array, message, struct, wire
+
+
+@struct
+class Listener(Message):
+    name: str = wire(STRING)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+    security_protocol: int = wire(INT16)
+
+
+@struct
+class Feature(Message):
+    name: str = wire(STRING)
+    min_supported_version: int = wire(INT16)
+    max_supported_version: int = wire(INT16)
+
+
+@message("0-4", flexible="0+", key=62)
+class BrokerRegistrationRequest(Message):
+    broker_id: int = wire(INT32)
+    cluster_id: str = wire(STRING)
+    incarnation_id: bytes = wire(UUID)
+    listeners: list[Listener] = wire(array(Listener))
+    features: list[Feature] = wire(array(Feature))
+    rack: str | None = wire(STRING, nullable="0+")
+    is_migrating_zk_broker: bool = wire(BOOL, "1+")
+    log_dirs: list[bytes] = wire(array(UUID), "2+")
+    previous_broker_epoch: int = wire(INT64, "3+", default=-1)
+
+
+@message("0-4", flexible="0+", key=62)
+class BrokerRegistrationResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    broker_epoch: int = wire(INT64, default=-1)

@@ -1,0 +1,57 @@
+"""ConsumerGroupDescribe (key 69), versions 0-1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT8, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+
+@message("0-1", flexible="0+", key=69)
+class ConsumerGroupDescribeRequest(Message):
+    group_ids: list[str] = wire(array(STRING))
+    include_authorized_operations: bool = wire(BOOL)
+
+
+@struct
+class TopicPartitions(Message):
+    topic_id: bytes = wire(UUID)
+    topic_name: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class Assignment(Message):
+    topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+
+
+@struct
+class Member(Message):
+    member_id: str = wire(STRING)
+    instance_id: str | None = wire(STRING, nullable="0+", default=None)
+    rack_id: str | None = wire(STRING, nullable="0+", default=None)
+    member_epoch: int = wire(INT32)
+    client_id: str = wire(STRING)
+    client_host: str = wire(STRING)
+    subscribed_topic_names: list[str] = wire(array(STRING))
+    subscribed_topic_regex: str | None = wire(STRING, nullable="0+", default=None)
+    assignment: Assignment = wire(Assignment)
+    target_assignment: Assignment = wire(Assignment)
+    member_type: int = wire(INT8, "1+", default=-1)
+
+
+@struct
+class DescribedGroup(Message):
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    group_id: str = wire(STRING)
+    group_state: str = wire(STRING)
+    group_epoch: int = wire(INT32)
+    assignment_epoch: int = wire(INT32)
+    assignor_name: str = wire(STRING)
+    members: list[Member] = wire(array(Member))
+    authorized_operations: int = wire(INT32, default=-2147483648)
+
+
+@message("0-1", flexible="0+", key=69)
+class ConsumerGroupDescribeResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    groups: list[DescribedGroup] = wire(array(DescribedGroup))

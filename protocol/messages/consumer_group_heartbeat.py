@@ -1,0 +1,49 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0-1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+
+@struct
+class TopicPartitionsRequest(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[int] = wire(array(INT32))
+
+
+@message("0-1", flexible="0+", key=68)
+class ConsumerGroupHeartbeatRequest(Message):
+    group_id: str = wire(STRING)
+    member_id: str = wire(STRING)
+    member_epoch: int = wire(INT32)
+    instance_id: str | None = wire(STRING, nullable="0+", default=None)
+    rack_id: str | None = wire(STRING, nullable="0+", default=None)
+    rebalance_timeout_ms: int = wire(INT32, default=-1)
+    subscribed_topic_names: list[str] | None = wire(array(STRING), nullable="0+", default=None)
+    subscribed_topic_regex: str | None = wire(STRING, "1+", nullable="1+", default=None)
+    server_assignor: str | None = wire(STRING, nullable="0+", default=None)
+    topic_partitions: list[TopicPartitionsRequest] | None = wire(
+        array(TopicPartitionsRequest), nullable="0+", default=None
+    )
+
+
+@struct
+class TopicPartitionsResponse(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class Assignment(Message):
+    topic_partitions: list[TopicPartitionsResponse] = wire(array(TopicPartitionsResponse))
+
+
+@message("0-1", flexible="0+", key=68)
+class ConsumerGroupHeartbeatResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    member_id: str | None = wire(STRING, nullable="0+", default=None)
+    member_epoch: int = wire(INT32)
+    heartbeat_interval_ms: int = wire(INT32)
+    assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)

@@ -1,0 +1,32 @@
+"""DeleteShareGroupOffsets (key 92), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+
+@struct
+class DeleteShareGroupOffsetsRequestTopic(Message):
+    topic_name: str = wire(STRING)
+
+
+@message("0", flexible="0+", key=92)
+class DeleteShareGroupOffsetsRequest(Message):
+    group_id: str = wire(STRING)
+    topics: list[DeleteShareGroupOffsetsRequestTopic] = wire(array(DeleteShareGroupOffsetsRequestTopic))
+
+
+@struct
+class DeleteShareGroupOffsetsResponseTopic(Message):
+    topic_name: str = wire(STRING)
+    topic_id: bytes = wire(UUID)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+
+
+@message("0", flexible="0+", key=92)
+class DeleteShareGroupOffsetsResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = wire(array(DeleteShareGroupOffsetsResponseTopic))

@@ -1,0 +1,44 @@
+"""DescribeClientQuotas (key 48), versions 0-1, flexible from 1."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, FLOAT64, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class ComponentData(Message):
+    entity_type: str = wire(STRING)
+    match_type: int = wire(INT8)
+    match: str | None = wire(STRING, nullable="0+")
+
+
+@message("0-1", flexible="1+", key=48)
+class DescribeClientQuotasRequest(Message):
+    components: list[ComponentData] = wire(array(ComponentData))
+    strict: bool = wire(BOOL)
+
+
+@struct
+class EntityData(Message):
+    entity_type: str = wire(STRING)
+    entity_name: str | None = wire(STRING, nullable="0+")
+
+
+@struct
+class ValueData(Message):
+    key: str = wire(STRING)
+    value: float = wire(FLOAT64)
+
+
+@struct
+class EntryData(Message):
+    entity: list[EntityData] = wire(array(EntityData))
+    values: list[ValueData] = wire(array(ValueData))
+
+
+@message("0-1", flexible="1+", key=48)
+class DescribeClientQuotasResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    entries: list[EntryData] | None = wire(array(EntryData), nullable="0+")

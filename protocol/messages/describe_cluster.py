@@ -1,0 +1,33 @@
+"""DescribeCluster (key 60), versions 0-2, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@message("0-2", flexible="0+", key=60)
+class DescribeClusterRequest(Message):
+    include_cluster_authorized_operations: bool = wire(BOOL)
+    endpoint_type: int = wire(INT8, "1+", default=1)
+    include_fenced_brokers: bool = wire(BOOL, "2+")
+
+
+@struct
+class DescribeClusterBroker(Message):
+    broker_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    rack: str | None = wire(STRING, nullable="0+", default=None)
+    is_fenced: bool = wire(BOOL, "2+")
+
+
+@message("0-2", flexible="0+", key=60)
+class DescribeClusterResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    endpoint_type: int = wire(INT8, "1+", default=1)
+    cluster_id: str = wire(STRING)
+    controller_id: int = wire(INT32, default=-1)
+    brokers: list[DescribeClusterBroker] = wire(array(DescribeClusterBroker))
+    cluster_authorized_operations: int = wire(INT32, default=-2147483648)

@@ -1,0 +1,53 @@
+"""DescribeConfigs (key 32), versions 1-4, flexible from 4."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class DescribeConfigsResource(Message):
+    resource_type: int = wire(INT8)
+    resource_name: str = wire(STRING)
+    configuration_keys: list[str] | None = wire(array(STRING), nullable="0+")
+
+
+@message("1-4", flexible="4+", key=32)
+class DescribeConfigsRequest(Message):
+    resources: list[DescribeConfigsResource] = wire(array(DescribeConfigsResource))
+    include_synonyms: bool = wire(BOOL, "1+")
+    include_documentation: bool = wire(BOOL, "3+")
+
+
+@struct
+class DescribeConfigsSynonym(Message):
+    name: str = wire(STRING, "1+")
+    value: str | None = wire(STRING, "1+", nullable="0+")
+    source: int = wire(INT8, "1+")
+
+
+@struct
+class DescribeConfigsResourceResult(Message):
+    name: str = wire(STRING)
+    value: str | None = wire(STRING, nullable="0+")
+    read_only: bool = wire(BOOL)
+    config_source: int = wire(INT8, "1+", default=-1)
+    is_sensitive: bool = wire(BOOL)
+    synonyms: list[DescribeConfigsSynonym] = wire(array(DescribeConfigsSynonym), "1+")
+    config_type: int = wire(INT8, "3+")
+    documentation: str | None = wire(STRING, "3+", nullable="0+")
+
+
+@struct
+class DescribeConfigsResult(Message):
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    resource_type: int = wire(INT8)
+    resource_name: str = wire(STRING)
+    configs: list[DescribeConfigsResourceResult] = wire(array(DescribeConfigsResourceResult))
+
+
+@message("1-4", flexible="4+", key=32)
+class DescribeConfigsResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    results: list[DescribeConfigsResult] = wire(array(DescribeConfigsResult))

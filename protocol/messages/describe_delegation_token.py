@@ -1,0 +1,43 @@
+"""DescribeDelegationToken (key 41), versions 1-3, flexible from 2."""
+
+from __future__ import annotations
+
+from ..schema import BYTES, INT16, INT32, INT64, STRING, Message, array, message, struct, wire
+
+
+@struct
+class DescribeDelegationTokenOwner(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+
+
+@message("1-3", flexible="2+", key=41)
+class DescribeDelegationTokenRequest(Message):
+    owners: list[DescribeDelegationTokenOwner] | None = wire(array(DescribeDelegationTokenOwner), nullable="0+")
+
+
+@struct
+class DescribedDelegationTokenRenewer(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+
+
+@struct
+class DescribedDelegationToken(Message):
+    principal_type: str = wire(STRING)
+    principal_name: str = wire(STRING)
+    token_requester_principal_type: str = wire(STRING, "3+")
+    token_requester_principal_name: str = wire(STRING, "3+")
+    issue_timestamp: int = wire(INT64)
+    expiry_timestamp: int = wire(INT64)
+    max_timestamp: int = wire(INT64)
+    token_id: str = wire(STRING)
+    hmac: bytes = wire(BYTES)
+    renewers: list[DescribedDelegationTokenRenewer] = wire(array(DescribedDelegationTokenRenewer))
+
+
+@message("1-3", flexible="2+", key=41)
+class DescribeDelegationTokenResponse(Message):
+    error_code: int = wire(INT16)
+    tokens: list[DescribedDelegationToken] = wire(array(DescribedDelegationToken))
+    throttle_time_ms: int = wire(INT32)

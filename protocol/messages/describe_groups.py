@@ -1,0 +1,39 @@
+"""DescribeGroups (key 15), versions 0-6, flexible from 5."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, BYTES, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@message("0-6", flexible="5+", key=15)
+class DescribeGroupsRequest(Message):
+    groups: list[str] = wire(array(STRING))
+    include_authorized_operations: bool = wire(BOOL, "3+")
+
+
+@struct
+class DescribedGroupMember(Message):
+    member_id: str = wire(STRING)
+    group_instance_id: str | None = wire(STRING, "4+", nullable="4+", default=None)
+    client_id: str = wire(STRING)
+    client_host: str = wire(STRING)
+    member_metadata: bytes = wire(BYTES)
+    member_assignment: bytes = wire(BYTES)
+
+
+@struct
+class DescribedGroup(Message):
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, "6+", nullable="6+", default=None)
+    group_id: str = wire(STRING)
+    group_state: str = wire(STRING)
+    protocol_type: str = wire(STRING)
+    protocol_data: str = wire(STRING)
+    members: list[DescribedGroupMember] = wire(array(DescribedGroupMember))
+    authorized_operations: int = wire(INT32, "3+", default=-2147483648)
+
+
+@message("0-6", flexible="5+", key=15)
+class DescribeGroupsResponse(Message):
+    throttle_time_ms: int = wire(INT32, "1+")
+    groups: list[DescribedGroup] = wire(array(DescribedGroup))

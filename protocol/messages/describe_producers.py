@@ -1,0 +1,46 @@
+"""DescribeProducers (key 61), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, INT64, STRING, Message, array, message, struct, wire
+
+
+@struct
+class TopicRequest(Message):
+    name: str = wire(STRING)
+    partition_indexes: list[int] = wire(array(INT32))
+
+
+@message("0", flexible="0+", key=61)
+class DescribeProducersRequest(Message):
+    topics: list[TopicRequest] = wire(array(TopicRequest))
+
+
+@struct
+class ProducerState(Message):
+    producer_id: int = wire(INT64)
+    producer_epoch: int = wire(INT32)
+    last_sequence: int = wire(INT32, default=-1)
+    last_timestamp: int = wire(INT64, default=-1)
+    coordinator_epoch: int = wire(INT32)
+    current_txn_start_offset: int = wire(INT64, default=-1)
+
+
+@struct
+class PartitionResponse(Message):
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    active_producers: list[ProducerState] = wire(array(ProducerState))
+
+
+@struct
+class TopicResponse(Message):
+    name: str = wire(STRING)
+    partitions: list[PartitionResponse] = wire(array(PartitionResponse))
+
+
+@message("0", flexible="0+", key=61)
+class DescribeProducersResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    topics: list[TopicResponse] = wire(array(TopicResponse))

@@ -1,0 +1,59 @@
+"""DescribeTopicPartitions (key 75), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+
+@struct
+class TopicRequest(Message):
+    name: str = wire(STRING)
+
+
+@struct
+class CursorRequest(Message):
+    topic_name: str = wire(STRING)
+    partition_index: int = wire(INT32)
+
+
+@message("0", flexible="0+", key=75)
+class DescribeTopicPartitionsRequest(Message):
+    topics: list[TopicRequest] = wire(array(TopicRequest))
+    response_partition_limit: int = wire(INT32, default=2000)
+    cursor: CursorRequest | None = wire(CursorRequest, nullable="0+", default=None)
+
+
+@struct
+class DescribeTopicPartitionsResponsePartition(Message):
+    error_code: int = wire(INT16)
+    partition_index: int = wire(INT32)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32, default=-1)
+    replica_nodes: list[int] = wire(array(INT32))
+    isr_nodes: list[int] = wire(array(INT32))
+    eligible_leader_replicas: list[int] | None = wire(array(INT32), nullable="0+", default=None)
+    last_known_elr: list[int] | None = wire(array(INT32), nullable="0+", default=None)
+    offline_replicas: list[int] = wire(array(INT32))
+
+
+@struct
+class DescribeTopicPartitionsResponseTopic(Message):
+    error_code: int = wire(INT16)
+    name: str | None = wire(STRING, nullable="0+")
+    topic_id: bytes = wire(UUID)
+    is_internal: bool = wire(BOOL)
+    partitions: list[DescribeTopicPartitionsResponsePartition] = wire(array(DescribeTopicPartitionsResponsePartition))
+    topic_authorized_operations: int = wire(INT32, default=-2147483648)
+
+
+@struct
+class CursorResponse(Message):
+    topic_name: str = wire(STRING)
+    partition_index: int = wire(INT32)
+
+
+@message("0", flexible="0+", key=75)
+class DescribeTopicPartitionsResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    topics: list[DescribeTopicPartitionsResponseTopic] = wire(array(DescribeTopicPartitionsResponseTopic))
+    next_cursor: CursorResponse | None = wire(CursorResponse, nullable="0+", default=None)

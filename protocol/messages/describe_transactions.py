@@ -1,0 +1,34 @@
+"""DescribeTransactions (key 65), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, INT64, STRING, Message, array, message, struct, wire
+
+
+@message("0", flexible="0+", key=65)
+class DescribeTransactionsRequest(Message):
+    transactional_ids: list[str] = wire(array(STRING))
+
+
+@struct
+class TopicData(Message):
+    topic: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class TransactionState(Message):
+    error_code: int = wire(INT16)
+    transactional_id: str = wire(STRING)
+    transaction_state: str = wire(STRING)
+    transaction_timeout_ms: int = wire(INT32)
+    transaction_start_time_ms: int = wire(INT64)
+    producer_id: int = wire(INT64)
+    producer_epoch: int = wire(INT16)
+    topics: list[TopicData] = wire(array(TopicData))
+
+
+@message("0", flexible="0+", key=65)
+class DescribeTransactionsResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    transaction_states: list[TransactionState] = wire(array(TransactionState))

@@ -1,0 +1,37 @@
+"""DescribeUserScramCredentials (key 50), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class UserName(Message):
+    name: str = wire(STRING)
+
+
+@message("0", flexible="0+", key=50)
+class DescribeUserScramCredentialsRequest(Message):
+    users: list[UserName] | None = wire(array(UserName), nullable="0+")
+
+
+@struct
+class CredentialInfo(Message):
+    mechanism: int = wire(INT8)
+    iterations: int = wire(INT32)
+
+
+@struct
+class DescribeUserScramCredentialsResult(Message):
+    user: str = wire(STRING)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    credential_infos: list[CredentialInfo] = wire(array(CredentialInfo))
+
+
+@message("0", flexible="0+", key=50)
+class DescribeUserScramCredentialsResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    results: list[DescribeUserScramCredentialsResult] = wire(array(DescribeUserScramCredentialsResult))

@@ -1,0 +1,38 @@
+"""ElectLeaders (key 43), versions 0-2, flexible from 2."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class TopicPartitions(Message):
+    topic: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@message("0-2", flexible="2+", key=43)
+class ElectLeadersRequest(Message):
+    election_type: int = wire(INT8, "1+")
+    topic_partitions: list[TopicPartitions] | None = wire(array(TopicPartitions), nullable="0+")
+    timeout_ms: int = wire(INT32, default=60000)
+
+
+@struct
+class PartitionResult(Message):
+    partition_id: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+
+
+@struct
+class ReplicaElectionResult(Message):
+    topic: str = wire(STRING)
+    partition_result: list[PartitionResult] = wire(array(PartitionResult))
+
+
+@message("0-2", flexible="2+", key=43)
+class ElectLeadersResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16, "1+")
+    replica_election_results: list[ReplicaElectionResult] = wire(array(ReplicaElectionResult))

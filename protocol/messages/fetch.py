@@ -1,0 +1,116 @@
+"""Fetch (key 1), versions 4-18, flexible from 12."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Message, Records, array, message, struct, wire
+
+
+@struct
+class ReplicaState(Message):
+    replica_id: int = wire(INT32, "15+", default=-1)
+    replica_epoch: int = wire(INT64, "15+", default=-1)
+
+
+@struct
+class FetchPartition(Message):
+    partition: int = wire(INT32)
+    current_leader_epoch: int = wire(INT32, "9+", default=-1)
+    fetch_offset: int = wire(INT64)
+    last_fetched_epoch: int = wire(INT32, "12+", default=-1)
+    log_start_offset: int = wire(INT64, "5+", default=-1)
+    partition_max_bytes: int = wire(INT32)
+    replica_directory_id: bytes = wire(UUID, "17+", tag=0)
+    high_watermark: int = wire(INT64, "18+", tag=1, default=9223372036854775807)
+
+
+@struct
+class FetchTopic(Message):
+    topic: str = wire(STRING, "0-12")
+    topic_id: bytes = wire(UUID, "13+")
+    partitions: list[FetchPartition] = wire(array(FetchPartition))
+
+
+@struct
+class ForgottenTopic(Message):
+    topic: str = wire(STRING, "7-12")
+    topic_id: bytes = wire(UUID, "13+")
+    partitions: list[int] = wire(array(INT32), "7+")
+
+
+@message("4-18", flexible="12+", key=1)
+class FetchRequest(Message):
+    cluster_id: str | None = wire(STRING, "12+", nullable="12+", tag=0, default=None)
+    replica_id: int = wire(INT32, "0-14", default=-1)
+    replica_state: ReplicaState = wire(ReplicaState, "15+", tag=1)
+    max_wait_ms: int = wire(INT32)
+    min_bytes: int = wire(INT32)
+    max_bytes: int = wire(INT32, "3+", default=2147483647)
+    isolation_level: int = wire(INT8, "4+")
+    session_id: int = wire(INT32, "7+")
+    session_epoch: int = wire(INT32, "7+", default=-1)
+    topics: list[FetchTopic] = wire(array(FetchTopic))
+    forgotten_topics_data: list[ForgottenTopic] = wire(array(ForgottenTopic), "7+")
+    rack_id: str = wire(STRING, "11+")
+
+
+@struct
+class EpochEndOffset(Message):
+    epoch: int = wire(INT32, "12+", default=-1)
+    end_offset: int = wire(INT64, "12+", default=-1)
+
+
+@struct
+class LeaderIdAndEpoch(Message):
+    leader_id: int = wire(INT32, "12+", default=-1)
+    leader_epoch: int = wire(INT32, "12+", default=-1)
+
+
+@struct
+class SnapshotId(Message):
+    end_offset: int = wire(INT64, default=-1)
+    epoch: int = wire(INT32, default=-1)
+
+
+@struct
+class AbortedTransaction(Message):
+    producer_id: int = wire(INT64, "4+")
+    first_offset: int = wire(INT64, "4+")
+
+
+@struct
+class PartitionData(Message):
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    high_watermark: int = wire(INT64)
+    last_stable_offset: int = wire(INT64, "4+", default=-1)
+    log_start_offset: int = wire(INT64, "5+", default=-1)
+    diverging_epoch: EpochEndOffset = wire(EpochEndOffset, "12+", tag=0)
+    current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, "12+", tag=1)
+    snapshot_id: SnapshotId = wire(SnapshotId, "12+", tag=2)
+    aborted_transactions: list[AbortedTransaction] | None = wire(array(AbortedTransaction), "4+", nullable="4+")
+    preferred_read_replica: int = wire(INT32, "11+", default=-1)
+    records: Records = wire(RECORDS, nullable="0+")
+
+
+@struct
+class FetchableTopicResponse(Message):
+    topic: str = wire(STRING, "0-12")
+    topic_id: bytes = wire(UUID, "13+")
+    partitions: list[PartitionData] = wire(array(PartitionData))
+
+
+@struct
+class NodeEndpoint(Message):
+    node_id: int = wire(INT32, "16+")
+    host: str = wire(STRING, "16+")
+    port: int = wire(INT32, "16+")
+    rack: str | None = wire(STRING, "16+", nullable="16+", default=None)
+
+
+@message("4-18", flexible="12+", key=1)
+class FetchResponse(Message):
+    throttle_time_ms: int = wire(INT32, "1+")
+    error_code: int = wire(INT16, "7+")
+    session_id: int = wire(INT32, "7+")
+    responses: list[FetchableTopicResponse] = wire(array(FetchableTopicResponse))
+    node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint), "16+", tag=0)

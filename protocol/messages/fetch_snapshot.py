@@ -1,0 +1,92 @@
+"""FetchSnapshot (key 59), versions 0-1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import (
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    UINT16,
+    UUID,
+    Message,
+    Records,
+    array,
+    message,
+    struct,
+    wire,
+)
+
+
+@struct
+class SnapshotIdRequest(Message):
+    end_offset: int = wire(INT64)
+    epoch: int = wire(INT32)
+
+
+@struct
+class PartitionSnapshotRequest(Message):
+    partition: int = wire(INT32)
+    current_leader_epoch: int = wire(INT32)
+    snapshot_id: SnapshotIdRequest = wire(SnapshotIdRequest)
+    position: int = wire(INT64)
+    replica_directory_id: bytes = wire(UUID, "1+", tag=0)
+
+
+@struct
+class TopicSnapshotRequest(Message):
+    name: str = wire(STRING)
+    partitions: list[PartitionSnapshotRequest] = wire(array(PartitionSnapshotRequest))
+
+
+@message("0-1", flexible="0+", key=59)
+class FetchSnapshotRequest(Message):
+    cluster_id: str | None = wire(STRING, nullable="0+", tag=0, default=None)
+    replica_id: int = wire(INT32, default=-1)
+    max_bytes: int = wire(INT32, default=2147483647)
+    topics: list[TopicSnapshotRequest] = wire(array(TopicSnapshotRequest))
+
+
+@struct
+class SnapshotIdResponse(Message):
+    end_offset: int = wire(INT64)
+    epoch: int = wire(INT32)
+
+
+@struct
+class LeaderIdAndEpoch(Message):
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+
+
+@struct
+class PartitionSnapshotResponse(Message):
+    index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    snapshot_id: SnapshotIdResponse = wire(SnapshotIdResponse)
+    current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, tag=0)
+    size: int = wire(INT64)
+    position: int = wire(INT64)
+    unaligned_records: Records = wire(RECORDS)
+
+
+@struct
+class TopicSnapshotResponse(Message):
+    name: str = wire(STRING)
+    partitions: list[PartitionSnapshotResponse] = wire(array(PartitionSnapshotResponse))
+
+
+@struct
+class NodeEndpoint(Message):
+    node_id: int = wire(INT32, "1+")
+    host: str = wire(STRING, "1+")
+    port: int = wire(UINT16, "1+")
+
+
+@message("0-1", flexible="0+", key=59)
+class FetchSnapshotResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    topics: list[TopicSnapshotResponse] = wire(array(TopicSnapshotResponse))
+    node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint), "1+", tag=0)

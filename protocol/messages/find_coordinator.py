@@ -1,0 +1,33 @@
+"""FindCoordinator (key 10), versions 0-6, flexible from 3."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@message("0-6", flexible="3+", key=10)
+class FindCoordinatorRequest(Message):
+    key: str = wire(STRING, "0-3")
+    key_type: int = wire(INT8, "1+")
+    coordinator_keys: list[str] = wire(array(STRING), "4+")
+
+
+@struct
+class Coordinator(Message):
+    key: str = wire(STRING, "4+")
+    node_id: int = wire(INT32, "4+")
+    host: str = wire(STRING, "4+")
+    port: int = wire(INT32, "4+")
+    error_code: int = wire(INT16, "4+")
+    error_message: str | None = wire(STRING, "4+", nullable="4+")
+
+
+@message("0-6", flexible="3+", key=10)
+class FindCoordinatorResponse(Message):
+    throttle_time_ms: int = wire(INT32, "1+")
+    error_code: int = wire(INT16, "0-3")
+    error_message: str | None = wire(STRING, "1-3", nullable="1-3")
+    node_id: int = wire(INT32, "0-3")
+    host: str = wire(STRING, "0-3")
+    port: int = wire(INT32, "0-3")
+    coordinators: list[Coordinator] = wire(array(Coordinator), "4+")

@@ -1,0 +1,39 @@
+"""IncrementalAlterConfigs (key 44), versions 0-1, flexible from 1."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class AlterableConfig(Message):
+    name: str = wire(STRING)
+    config_operation: int = wire(INT8)
+    value: str | None = wire(STRING, nullable="0+")
+
+
+@struct
+class AlterConfigsResource(Message):
+    resource_type: int = wire(INT8)
+    resource_name: str = wire(STRING)
+    configs: list[AlterableConfig] = wire(array(AlterableConfig))
+
+
+@message("0-1", flexible="1+", key=44)
+class IncrementalAlterConfigsRequest(Message):
+    resources: list[AlterConfigsResource] = wire(array(AlterConfigsResource))
+    validate_only: bool = wire(BOOL)
+
+
+@struct
+class AlterConfigsResourceResponse(Message):
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")
+    resource_type: int = wire(INT8)
+    resource_name: str = wire(STRING)
+
+
+@message("0-1", flexible="1+", key=44)
+class IncrementalAlterConfigsResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    responses: list[AlterConfigsResourceResponse] = wire(array(AlterConfigsResourceResponse))

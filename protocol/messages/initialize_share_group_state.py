@@ -1,0 +1,42 @@
+"""InitializeShareGroupState (key 83), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+
+
+@struct
+class PartitionData(Message):
+    partition: int = wire(INT32)
+    state_epoch: int = wire(INT32)
+    start_offset: int = wire(INT64)
+
+
+@struct
+class InitializeStateData(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[PartitionData] = wire(array(PartitionData))
+
+
+@message("0", flexible="0+", key=83)
+class InitializeShareGroupStateRequest(Message):
+    group_id: str = wire(STRING)
+    topics: list[InitializeStateData] = wire(array(InitializeStateData))
+
+
+@struct
+class PartitionResult(Message):
+    partition: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+
+
+@struct
+class InitializeStateResult(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[PartitionResult] = wire(array(PartitionResult))
+
+
+@message("0", flexible="0+", key=83)
+class InitializeShareGroupStateResponse(Message):
+    results: list[InitializeStateResult] = wire(array(InitializeStateResult))

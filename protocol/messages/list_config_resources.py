@@ -1,0 +1,23 @@
+"""ListConfigResources (key 74), versions 0-1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@message("0-1", flexible="0+", key=74)
+class ListConfigResourcesRequest(Message):
+    resource_types: list[int] = wire(array(INT8), "1+")
+
+
+@struct
+class ConfigResource(Message):
+    resource_name: str = wire(STRING)
+    resource_type: int = wire(INT8, "1+", default=16)
+
+
+@message("0-1", flexible="0+", key=74)
+class ListConfigResourcesResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    config_resources: list[ConfigResource] = wire(array(ConfigResource))

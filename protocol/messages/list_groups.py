@@ -1,0 +1,26 @@
+"""ListGroups (key 16), versions 0-5, flexible from 3."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@message("0-5", flexible="3+", key=16)
+class ListGroupsRequest(Message):
+    states_filter: list[str] = wire(array(STRING), "4+")
+    types_filter: list[str] = wire(array(STRING), "5+")
+
+
+@struct
+class ListedGroup(Message):
+    group_id: str = wire(STRING)
+    protocol_type: str = wire(STRING)
+    group_state: str = wire(STRING, "4+")
+    group_type: str = wire(STRING, "5+")
+
+
+@message("0-5", flexible="3+", key=16)
+class ListGroupsResponse(Message):
+    throttle_time_ms: int = wire(INT32, "1+")
+    error_code: int = wire(INT16)
+    groups: list[ListedGroup] = wire(array(ListedGroup))

@@ -1,0 +1,59 @@
+"""Metadata (key 3), versions 0-13, flexible from 9."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+
+@struct
+class MetadataRequestTopic(Message):
+    topic_id: bytes = wire(UUID, "10+")
+    name: str | None = wire(STRING, nullable="10+")
+
+
+@message("0-13", flexible="9+", key=3)
+class MetadataRequest(Message):
+    topics: list[MetadataRequestTopic] | None = wire(array(MetadataRequestTopic), nullable="1+")
+    allow_auto_topic_creation: bool = wire(BOOL, "4+", default=True)
+    include_cluster_authorized_operations: bool = wire(BOOL, "8-10")
+    include_topic_authorized_operations: bool = wire(BOOL, "8+")
+
+
+@struct
+class MetadataResponseBroker(Message):
+    node_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    rack: str | None = wire(STRING, "1+", nullable="1+", default=None)
+
+
+@struct
+class MetadataResponsePartition(Message):
+    error_code: int = wire(INT16)
+    partition_index: int = wire(INT32)
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32, "7+", default=-1)
+    replica_nodes: list[int] = wire(array(INT32))
+    isr_nodes: list[int] = wire(array(INT32))
+    offline_replicas: list[int] = wire(array(INT32), "5+")
+
+
+@struct
+class MetadataResponseTopic(Message):
+    error_code: int = wire(INT16)
+    name: str | None = wire(STRING, nullable="12+")
+    topic_id: bytes = wire(UUID, "10+")
+    is_internal: bool = wire(BOOL, "1+")
+    partitions: list[MetadataResponsePartition] = wire(array(MetadataResponsePartition))
+    topic_authorized_operations: int = wire(INT32, "8+", default=-2147483648)
+
+
+@message("0-13", flexible="9+", key=3)
+class MetadataResponse(Message):
+    throttle_time_ms: int = wire(INT32, "3+")
+    brokers: list[MetadataResponseBroker] = wire(array(MetadataResponseBroker))
+    cluster_id: str | None = wire(STRING, "2+", nullable="2+", default=None)
+    controller_id: int = wire(INT32, "1+", default=-1)
+    topics: list[MetadataResponseTopic] = wire(array(MetadataResponseTopic))
+    cluster_authorized_operations: int = wire(INT32, "8-10", default=-2147483648)
+    error_code: int = wire(INT16, "13+")

@@ -1,0 +1,41 @@
+"""OffsetDelete (key 47), versions 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class OffsetDeleteRequestPartition(Message):
+    partition_index: int = wire(INT32)
+
+
+@struct
+class OffsetDeleteRequestTopic(Message):
+    name: str = wire(STRING)
+    partitions: list[OffsetDeleteRequestPartition] = wire(array(OffsetDeleteRequestPartition))
+
+
+@message("0", key=47)
+class OffsetDeleteRequest(Message):
+    group_id: str = wire(STRING)
+    topics: list[OffsetDeleteRequestTopic] = wire(array(OffsetDeleteRequestTopic))
+
+
+@struct
+class OffsetDeleteResponsePartition(Message):
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+
+
+@struct
+class OffsetDeleteResponseTopic(Message):
+    name: str = wire(STRING)
+    partitions: list[OffsetDeleteResponsePartition] = wire(array(OffsetDeleteResponsePartition))
+
+
+@message("0", key=47)
+class OffsetDeleteResponse(Message):
+    error_code: int = wire(INT16)
+    throttle_time_ms: int = wire(INT32)
+    topics: list[OffsetDeleteResponseTopic] = wire(array(OffsetDeleteResponseTopic))

@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4, flexible from 4."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, INT64, STRING, Message, array, message, struct, wire
+
+
+@struct
+class OffsetForLeaderPartition(Message):
+    partition: int = wire(INT32)
+    current_leader_epoch: int = wire(INT32, "2+", default=-1)
+    leader_epoch: int = wire(INT32)
+
+
+@struct
+class OffsetForLeaderTopic(Message):
+    topic: str = wire(STRING)
+    partitions: list[OffsetForLeaderPartition] = wire(array(OffsetForLeaderPartition))
+
+
+@message("2-4", flexible="4+", key=23)
+class OffsetForLeaderEpochRequest(Message):
+    replica_id: int = wire(INT32, "3+", default=-2)
+    topics: list[OffsetForLeaderTopic] = wire(array(OffsetForLeaderTopic))
+
+
+@struct
+class EpochEndOffset(Message):
+    error_code: int = wire(INT16)
+    partition: int = wire(INT32)
+    leader_epoch: int = wire(INT32, "1+", default=-1)
+    end_offset: int = wire(INT64, default=-1)
+
+
+@struct
+class OffsetForLeaderTopicResult(Message):
+    topic: str = wire(STRING)
+    partitions: list[EpochEndOffset] = wire(array(EpochEndOffset))
+
+
+@message("2-4", flexible="4+", key=23)
+class OffsetForLeaderEpochResponse(Message):
+    throttle_time_ms: int = wire(INT32, "2+")
+    topics: list[OffsetForLeaderTopicResult] = wire(array(OffsetForLeaderTopicResult))

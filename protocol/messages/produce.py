@@ -1,0 +1,72 @@
+"""Produce (key 0), versions 3-13, flexible from 9."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Message, Records, array, message, struct, wire
+
+
+@struct
+class PartitionProduceData(Message):
+    index: int = wire(INT32)
+    records: Records = wire(RECORDS, nullable="0+")
+
+
+@struct
+class TopicProduceData(Message):
+    name: str = wire(STRING, "0-12")
+    topic_id: bytes = wire(UUID, "13+")
+    partition_data: list[PartitionProduceData] = wire(array(PartitionProduceData))
+
+
+@message("3-13", flexible="9+", key=0)
+class ProduceRequest(Message):
+    transactional_id: str | None = wire(STRING, "3+", nullable="3+", default=None)
+    acks: int = wire(INT16)
+    timeout_ms: int = wire(INT32)
+    topic_data: list[TopicProduceData] = wire(array(TopicProduceData))
+
+
+@struct
+class BatchIndexAndErrorMessage(Message):
+    batch_index: int = wire(INT32, "8+")
+    batch_index_error_message: str | None = wire(STRING, "8+", nullable="8+", default=None)
+
+
+@struct
+class LeaderIdAndEpoch(Message):
+    leader_id: int = wire(INT32, "10+", default=-1)
+    leader_epoch: int = wire(INT32, "10+", default=-1)
+
+
+@struct
+class PartitionProduceResponse(Message):
+    index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    base_offset: int = wire(INT64)
+    log_append_time_ms: int = wire(INT64, "2+", default=-1)
+    log_start_offset: int = wire(INT64, "5+", default=-1)
+    record_errors: list[BatchIndexAndErrorMessage] = wire(array(BatchIndexAndErrorMessage), "8+")
+    error_message: str | None = wire(STRING, "8+", nullable="8+", default=None)
+    current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, "10+", tag=0)
+
+
+@struct
+class TopicProduceResponse(Message):
+    name: str = wire(STRING, "0-12")
+    topic_id: bytes = wire(UUID, "13+")
+    partition_responses: list[PartitionProduceResponse] = wire(array(PartitionProduceResponse))
+
+
+@struct
+class NodeEndpoint(Message):
+    node_id: int = wire(INT32, "10+")
+    host: str = wire(STRING, "10+")
+    port: int = wire(INT32, "10+")
+    rack: str | None = wire(STRING, "10+", nullable="10+", default=None)
+
+
+@message("3-13", flexible="9+", key=0)
+class ProduceResponse(Message):
+    responses: list[TopicProduceResponse] = wire(array(TopicProduceResponse))
+    throttle_time_ms: int = wire(INT32, "1+")
+    node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint), "10+", tag=0)

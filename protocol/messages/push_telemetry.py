@@ -1,0 +1,20 @@
+"""PushTelemetry (key 72), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, BYTES, INT8, INT16, INT32, UUID, Message, message, wire
+
+
+@message("0", flexible="0+", key=72)
+class PushTelemetryRequest(Message):
+    client_instance_id: bytes = wire(UUID)
+    subscription_id: int = wire(INT32)
+    terminating: bool = wire(BOOL)
+    compression_type: int = wire(INT8)
+    metrics: bytes = wire(BYTES)
+
+
+@message("0", flexible="0+", key=72)
+class PushTelemetryResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)

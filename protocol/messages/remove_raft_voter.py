@@ -1,0 +1,19 @@
+"""RemoveRaftVoter (key 81), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, UUID, Message, message, wire
+
+
+@message("0", flexible="0+", key=81)
+class RemoveRaftVoterRequest(Message):
+    cluster_id: str | None = wire(STRING, nullable="0+")
+    voter_id: int = wire(INT32)
+    voter_directory_id: bytes = wire(UUID)
+
+
+@message("0", flexible="0+", key=81)
+class RemoveRaftVoterResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+")

@@ -1,0 +1,71 @@
+"""ShareAcknowledge (key 79), versions 1-2, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT8, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+
+
+@struct
+class AcknowledgementBatch(Message):
+    first_offset: int = wire(INT64)
+    last_offset: int = wire(INT64)
+    acknowledge_types: list[int] = wire(array(INT8))
+
+
+@struct
+class AcknowledgePartition(Message):
+    partition_index: int = wire(INT32)
+    acknowledgement_batches: list[AcknowledgementBatch] = wire(array(AcknowledgementBatch))
+
+
+@struct
+class AcknowledgeTopic(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[AcknowledgePartition] = wire(array(AcknowledgePartition))
+
+
+@message("1-2", flexible="0+", key=79)
+class ShareAcknowledgeRequest(Message):
+    group_id: str | None = wire(STRING, nullable="0+", default=None)
+    member_id: str | None = wire(STRING, nullable="0+")
+    share_session_epoch: int = wire(INT32)
+    is_renew_ack: bool = wire(BOOL, "2+")
+    topics: list[AcknowledgeTopic] = wire(array(AcknowledgeTopic))
+
+
+@struct
+class LeaderIdAndEpoch(Message):
+    leader_id: int = wire(INT32)
+    leader_epoch: int = wire(INT32)
+
+
+@struct
+class PartitionData(Message):
+    partition_index: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
+
+
+@struct
+class ShareAcknowledgeTopicResponse(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[PartitionData] = wire(array(PartitionData))
+
+
+@struct
+class NodeEndpoint(Message):
+    node_id: int = wire(INT32)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+    rack: str | None = wire(STRING, nullable="0+", default=None)
+
+
+@message("1-2", flexible="0+", key=79)
+class ShareAcknowledgeResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    acquisition_lock_timeout_ms: int = wire(INT32, "2+")
+    responses: list[ShareAcknowledgeTopicResponse] = wire(array(ShareAcknowledgeTopicResponse))
+    node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))

@@ -1,0 +1,36 @@
+"""ShareGroupHeartbeat (key 76), versions 1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+
+
+@message("1", flexible="0+", key=76)
+class ShareGroupHeartbeatRequest(Message):
+    group_id: str = wire(STRING)
+    member_id: str = wire(STRING)
+    member_epoch: int = wire(INT32)
+    rack_id: str | None = wire(STRING, nullable="0+", default=None)
+    subscribed_topic_names: list[str] | None = wire(array(STRING), nullable="0+", default=None)
+
+
+@struct
+class TopicPartitions(Message):
+    topic_id: bytes = wire(UUID)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class Assignment(Message):
+    topic_partitions: list[TopicPartitions] = wire(array(TopicPartitions))
+
+
+@message("1", flexible="0+", key=76)
+class ShareGroupHeartbeatResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    member_id: str | None = wire(STRING, nullable="0+", default=None)
+    member_epoch: int = wire(INT32)
+    heartbeat_interval_ms: int = wire(INT32)
+    assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)

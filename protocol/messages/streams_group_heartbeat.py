@@ -1,0 +1,136 @@
+"""StreamsGroupHeartbeat (key 88), versions 0-1, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import BOOL, INT8, INT16, INT32, INT64, STRING, UINT16, Message, array, message, struct, wire
+
+
+@struct
+class KeyValue(Message):
+    key: str = wire(STRING)
+    value: str = wire(STRING)
+
+
+@struct
+class TopicInfo(Message):
+    name: str = wire(STRING)
+    partitions: int = wire(INT32)
+    replication_factor: int = wire(INT16)
+    topic_configs: list[KeyValue] = wire(array(KeyValue))
+
+
+@struct
+class EndpointRequest(Message):
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@struct
+class TaskOffset(Message):
+    subtopology_id: str = wire(STRING)
+    partition: int = wire(INT32)
+    offset: int = wire(INT64)
+
+
+@struct
+class TaskIdsRequest(Message):
+    subtopology_id: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class CopartitionGroup(Message):
+    source_topics: list[int] = wire(array(INT16))
+    source_topic_regex: list[int] = wire(array(INT16))
+    repartition_source_topics: list[int] = wire(array(INT16))
+
+
+@struct
+class Subtopology(Message):
+    subtopology_id: str = wire(STRING)
+    source_topics: list[str] = wire(array(STRING))
+    source_topic_regex: list[str] = wire(array(STRING))
+    state_changelog_topics: list[TopicInfo] = wire(array(TopicInfo))
+    repartition_sink_topics: list[str] = wire(array(STRING))
+    repartition_source_topics: list[TopicInfo] = wire(array(TopicInfo))
+    copartition_groups: list[CopartitionGroup] = wire(array(CopartitionGroup))
+
+
+@struct
+class Topology(Message):
+    epoch: int = wire(INT32)
+    subtopologies: list[Subtopology] = wire(array(Subtopology))
+
+
+@message("0-1", flexible="0+", key=88)
+class StreamsGroupHeartbeatRequest(Message):
+    group_id: str = wire(STRING)
+    member_id: str = wire(STRING)
+    member_epoch: int = wire(INT32)
+    endpoint_information_epoch: int = wire(INT32)
+    instance_id: str | None = wire(STRING, nullable="0+", default=None)
+    rack_id: str | None = wire(STRING, nullable="0+", default=None)
+    rebalance_timeout_ms: int = wire(INT32, default=-1)
+    topology: Topology | None = wire(Topology, nullable="0+", default=None)
+    active_tasks: list[TaskIdsRequest] | None = wire(array(TaskIdsRequest), nullable="0+", default=None)
+    standby_tasks: list[TaskIdsRequest] | None = wire(array(TaskIdsRequest), nullable="0+", default=None)
+    warmup_tasks: list[TaskIdsRequest] | None = wire(array(TaskIdsRequest), nullable="0+", default=None)
+    process_id: str | None = wire(STRING, nullable="0+", default=None)
+    user_endpoint: EndpointRequest | None = wire(EndpointRequest, nullable="0+", default=None)
+    client_tags: list[KeyValue] | None = wire(array(KeyValue), nullable="0+", default=None)
+    task_offsets: list[TaskOffset] | None = wire(array(TaskOffset), nullable="0+", default=None)
+    task_end_offsets: list[TaskOffset] | None = wire(array(TaskOffset), nullable="0+", default=None)
+    shutdown_application: bool = wire(BOOL)
+
+
+@struct
+class Status(Message):
+    status_code: int = wire(INT8)
+    status_detail: str = wire(STRING)
+
+
+@struct
+class TopicPartition(Message):
+    topic: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class TaskIdsResponse(Message):
+    subtopology_id: str = wire(STRING)
+    partitions: list[int] = wire(array(INT32))
+
+
+@struct
+class EndpointResponse(Message):
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@struct
+class EndpointToPartitions(Message):
+    user_endpoint: EndpointResponse = wire(EndpointResponse)
+    active_partitions: list[TopicPartition] = wire(array(TopicPartition))
+    standby_partitions: list[TopicPartition] = wire(array(TopicPartition))
+
+
+@message("0-1", flexible="0+", key=88)
+class StreamsGroupHeartbeatResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    member_id: str = wire(STRING)
+    member_epoch: int = wire(INT32)
+    heartbeat_interval_ms: int = wire(INT32)
+    acceptable_recovery_lag_legacy: int = wire(INT32, "0")
+    task_offset_interval_ms: int = wire(INT32)
+    acceptable_recovery_lag: int = wire(INT64, "1+", default=-1)
+    status: list[Status] | None = wire(array(Status), nullable="0+")
+    active_tasks: list[TaskIdsResponse] | None = wire(array(TaskIdsResponse), nullable="0+", default=None)
+    standby_tasks: list[TaskIdsResponse] | None = wire(array(TaskIdsResponse), nullable="0+", default=None)
+    warmup_tasks: list[TaskIdsResponse] | None = wire(array(TaskIdsResponse), nullable="0+", default=None)
+    topology_description_required: bool = wire(BOOL, "1+")
+    endpoint_information_epoch: int = wire(INT32)
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = wire(
+        array(EndpointToPartitions), nullable="0+", default=None
+    )

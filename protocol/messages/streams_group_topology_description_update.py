@@ -1,0 +1,48 @@
+"""StreamsGroupTopologyDescriptionUpdate (key 93), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+
+
+@struct
+class TopologyDescriptionNode(Message):
+    name: str = wire(STRING)
+    node_type: int = wire(INT8)
+    source_topics: list[str] = wire(array(STRING))
+    sink_topic: str | None = wire(STRING, nullable="0+", default=None)
+    stores: list[str] = wire(array(STRING))
+    successors: list[str] = wire(array(STRING))
+
+
+@struct
+class TopologyDescriptionSubtopology(Message):
+    subtopology_id: str = wire(STRING)
+    nodes: list[TopologyDescriptionNode] = wire(array(TopologyDescriptionNode))
+
+
+@struct
+class TopologyDescriptionGlobalStore(Message):
+    source: TopologyDescriptionNode = wire(TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = wire(TopologyDescriptionNode)
+
+
+@struct
+class TopologyDescription(Message):
+    subtopologies: list[TopologyDescriptionSubtopology] = wire(array(TopologyDescriptionSubtopology))
+    global_stores: list[TopologyDescriptionGlobalStore] = wire(array(TopologyDescriptionGlobalStore))
+
+
+@message("0", flexible="0+", key=93)
+class StreamsGroupTopologyDescriptionUpdateRequest(Message):
+    group_id: str = wire(STRING)
+    member_id: str = wire(STRING)
+    topology_epoch: int = wire(INT32)
+    topology_description: TopologyDescription = wire(TopologyDescription)
+
+
+@message("0", flexible="0+", key=93)
+class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    error_message: str | None = wire(STRING, nullable="0+", default=None)

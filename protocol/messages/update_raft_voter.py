@@ -1,0 +1,43 @@
+"""UpdateRaftVoter (key 82), versions 0, flexible from 0."""
+
+from __future__ import annotations
+
+from ..schema import INT16, INT32, STRING, UINT16, UUID, Message, array, message, struct, wire
+
+
+@struct
+class Listener(Message):
+    name: str = wire(STRING)
+    host: str = wire(STRING)
+    port: int = wire(UINT16)
+
+
+@struct
+class KRaftVersionFeature(Message):
+    min_supported_version: int = wire(INT16)
+    max_supported_version: int = wire(INT16)
+
+
+@message("0", flexible="0+", key=82)
+class UpdateRaftVoterRequest(Message):
+    cluster_id: str | None = wire(STRING, nullable="0+")
+    current_leader_epoch: int = wire(INT32)
+    voter_id: int = wire(INT32)
+    voter_directory_id: bytes = wire(UUID)
+    listeners: list[Listener] = wire(array(Listener))
+    kraft_version_feature: KRaftVersionFeature = wire(KRaftVersionFeature)
+
+
+@struct
+class CurrentLeader(Message):
+    leader_id: int = wire(INT32, default=-1)
+    leader_epoch: int = wire(INT32, default=-1)
+    host: str = wire(STRING)
+    port: int = wire(INT32)
+
+
+@message("0", flexible="0+", key=82)
+class UpdateRaftVoterResponse(Message):
+    throttle_time_ms: int = wire(INT32)
+    error_code: int = wire(INT16)
+    current_leader: CurrentLeader = wire(CurrentLeader, tag=0)

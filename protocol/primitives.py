@@ -1,0 +1,265 @@
+"""The wire's own forms as construct classes: this is the reference that the lowered code is held against.
+
+Every class here reads from untrusted bytes: a count or a length is compared with the bytes that remain before anything is
+allocated for it. Errors are construct's, with its path to the field at fault.
+
+Fixed-size numbers are construct's own `FormatField`; a UUID is `construct.Bytes(16)`.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, NamedTuple
+
+import construct
+from construct import Construct, FormatField, IntegerError, StreamError, stream_read, stream_write
+
+#: Array sizes over this are refused before a byte of the array is read, as Kafka 4.4 does.
+MAX_ARRAY_ELEMENTS = 1_000_000
+#: The same for the tagged fields of one structure.
+MAX_TAGGED_FIELDS = 10_000
+#: Kafka's own bound on strings, in UTF-8 bytes, in both forms.
+MAX_STRING_BYTES = 32_767
+#: An unsigned varint carries at most 32 bits, so at most five bytes.
+MAX_VARINT_BYTES = 5
+
+Bool = FormatField(">", "?")
+Int8, Int16, Int32, Int64 = (FormatField(">", code) for code in "bhlq")
+UInt16, UInt32 = (FormatField(">", code) for code in "HL")
+Float64 = FormatField(">", "d")
+Uuid = construct.Bytes(16)
+
+
+def _remaining(stream: io.BytesIO) -> int:
+    return stream.getbuffer().nbytes - stream.tell()
+
+
+class UnsignedVarint(Construct):  # type: ignore[misc]
+    """Seven bits a byte, least significant first, at most 32 bits (KIP-482)."""
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> int:
+        value = 0
+        for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
+            byte = stream_read(stream, 1, path)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value > 0xFFFFFFFF:
+                    raise IntegerError("varint over 32 bits", path=path)
+                return value
+        raise IntegerError("varint over five bytes", path=path)
+
+    def _build(self, obj: int, stream: io.BytesIO, context: Any, path: str) -> int:
+        value = obj
+        while value >= 0x80:
+            stream_write(stream, bytes((value & 0x7F | 0x80,)), 1, path)
+            value >>= 7
+        stream_write(stream, bytes((value,)), 1, path)
+        return obj
+
+
+UVarint = UnsignedVarint()
+
+
+class Prefixed(Construct):  # type: ignore[misc]
+    """What begins with its own count: an unsigned varint of count + 1 in the compact form, else a signed number.
+
+    None is written as -1, or as 0 in the compact form.
+    """
+
+    classic: FormatField = Int32
+
+    def __init__(self, compact: bool, nullable: bool) -> None:
+        super().__init__()
+        self.compact = compact
+        self.nullable = nullable
+
+    def read_count(self, stream: io.BytesIO, path: str) -> int | None:
+        if self.compact:
+            count = UVarint._parse(stream, None, path) - 1
+        else:
+            count = self.classic._parse(stream, None, path)
+        if count >= 0:
+            return count
+        if not self.nullable:
+            raise StreamError(f"null (count {count}) where a value is needed", path=path)
+        if count != -1:
+            raise StreamError(f"negative count {count}", path=path)
+        return None
+
+    def write_count(self, count: int | None, stream: io.BytesIO, path: str) -> None:
+        if count is None and not self.nullable:
+            raise StreamError("None where a value is needed", path=path)
+        number = -1 if count is None else count
+        if self.compact:
+            UVarint._build(number + 1, stream, None, path)
+        else:
+            self.classic._build(number, stream, None, path)
+
+
+def _read_counted(stream: io.BytesIO, count: int, path: str) -> bytes:
+    if count > _remaining(stream):
+        raise StreamError(f"length {count} but {_remaining(stream)} bytes remain", path=path)
+    return bytes(stream_read(stream, count, path))
+
+
+class Text(Prefixed):
+    classic = Int16
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> str | None:
+        count = self.read_count(stream, path)
+        if count is None:
+            return None
+        if count > MAX_STRING_BYTES:
+            raise StreamError(f"string of {count} bytes, over {MAX_STRING_BYTES}", path=path)
+        try:
+            return _read_counted(stream, count, path).decode()
+        except UnicodeDecodeError as error:
+            raise construct.StringError(str(error), path=path) from None
+
+    def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
+        data = None if obj is None else obj.encode()
+        if data is not None and len(data) > MAX_STRING_BYTES:
+            raise StreamError(f"string of {len(data)} bytes, over {MAX_STRING_BYTES}", path=path)
+        self.write_count(None if data is None else len(data), stream, path)
+        stream_write(stream, data or b"", len(data or b""), path)
+        return obj
+
+
+class Blob(Prefixed):
+    """Bytes. `view` asks the lowered code for a memoryview into the frame (record batches) rather than a copy."""
+
+    def __init__(self, compact: bool, nullable: bool, view: bool) -> None:
+        super().__init__(compact, nullable)
+        self.view = view
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> bytes | None:
+        count = self.read_count(stream, path)
+        return None if count is None else _read_counted(stream, count, path)
+
+    def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+        self.write_count(None if obj is None else len(obj), stream, path)
+        stream_write(stream, b"" if obj is None else bytes(obj), 0 if obj is None else len(obj), path)
+        return obj
+
+
+class Sequence(Prefixed):
+    def __init__(self, element: Construct, compact: bool, nullable: bool) -> None:
+        super().__init__(compact, nullable)
+        self.element = element
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> list[Any] | None:
+        count = self.read_count(stream, path)
+        if count is None:
+            return None
+        if count > MAX_ARRAY_ELEMENTS:
+            raise StreamError(f"array of {count} elements, over {MAX_ARRAY_ELEMENTS}", path=path)
+        if count * smallest_size(self.element) > _remaining(stream):
+            raise StreamError(f"array of {count} elements but {_remaining(stream)} bytes remain", path=path)
+        return [self.element._parse(stream, context, f"{path} -> {index}") for index in range(count)]
+
+    def _build(self, obj: list[Any] | None, stream: io.BytesIO, context: Any, path: str) -> Any:
+        self.write_count(None if obj is None else len(obj), stream, path)
+        for index, item in enumerate(obj or ()):
+            self.element._build(item, stream, context, f"{path} -> {index}")
+        return obj
+
+
+class Nullable(Construct):  # type: ignore[misc]
+    """A structure that may be None: one byte says so, -1 for None and 1 for a value (KIP-893)."""
+
+    def __init__(self, element: Structure) -> None:
+        super().__init__()
+        self.element = element
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Any:
+        present = Int8._parse(stream, context, path) >= 0
+        return self.element._parse(stream, context, path) if present else None
+
+    def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+        Int8._build(-1 if obj is None else 1, stream, context, path)
+        if obj is not None:
+            self.element._build(obj, stream, context, path)
+        return obj
+
+
+class Member(NamedTuple):
+    """A field that the version carries; `default` is what it is when a tagged one is not sent."""
+
+    name: str
+    codec: Construct
+    default: Any
+
+
+class Structure(Construct):  # type: ignore[misc]
+    """A message or a structure in it, in one version.
+
+    `members` are in wire order, `tagged` in the order of their tags (KIP-482), `absent` are the fields that this version
+    does not carry. Builds instances of `cls` (see schema.Message).
+    """
+
+    def __init__(
+        self, cls: type, members: list[Member], tagged: dict[int, Member], absent: list[Member], flexible: bool
+    ) -> None:
+        super().__init__()
+        self.cls = cls
+        self.members = members
+        self.tagged = tagged
+        self.absent = absent
+        self.flexible = flexible
+
+    def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Any:
+        values = {
+            member.name: member.codec._parse(stream, context, f"{path} -> {member.name}") for member in self.members
+        }
+        made = self.cls(**values)
+        if self.flexible:
+            self._parse_tags(made, stream, path)
+        return made
+
+    def _parse_tags(self, made: Any, stream: io.BytesIO, path: str) -> None:
+        count = UVarint._parse(stream, None, path)
+        if count > MAX_TAGGED_FIELDS:
+            raise StreamError(f"{count} tagged fields, over {MAX_TAGGED_FIELDS}", path=path)
+        for _ in range(count):
+            tag = UVarint._parse(stream, None, path)
+            data = _read_counted(stream, UVarint._parse(stream, None, path), path)
+            member = self.tagged.get(tag)
+            if member is None:
+                made.unknown_tags = {**(made.unknown_tags or {}), tag: data}
+                continue
+            inner = io.BytesIO(data)
+            setattr(made, member.name, member.codec._parse(inner, None, f"{path} -> {member.name}"))
+            if _remaining(inner):
+                raise StreamError(f"{_remaining(inner)} bytes left in tag {tag}", path=f"{path} -> {member.name}")
+
+    def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
+        for member in self.members:
+            member.codec._build(getattr(obj, member.name), stream, context, f"{path} -> {member.name}")
+        if self.flexible:
+            self._build_tags(obj, stream, path)
+        return obj
+
+    def _build_tags(self, obj: Any, stream: io.BytesIO, path: str) -> None:
+        sent = dict(obj.unknown_tags or {})
+        for tag, member in self.tagged.items():
+            value = getattr(obj, member.name)
+            if value != member.default:
+                inner = io.BytesIO()
+                member.codec._build(value, inner, None, f"{path} -> {member.name}")
+                sent[tag] = inner.getvalue()
+        UVarint._build(len(sent), stream, None, path)
+        for tag, data in sorted(sent.items()):
+            UVarint._build(tag, stream, None, path)
+            UVarint._build(len(data), stream, None, path)
+            stream_write(stream, data, len(data), path)
+
+
+def smallest_size(codec: Construct) -> int:
+    """The least bytes that a value can take: what a count is held against before it is believed."""
+    if isinstance(codec, Structure):
+        return sum(smallest_size(member.codec) for member in codec.members) + codec.flexible
+    if isinstance(codec, Prefixed):
+        return 1 if codec.compact else int(codec.classic.sizeof())
+    if isinstance(codec, Nullable):
+        return 1
+    return int(codec.sizeof())

@@ -1,0 +1,201 @@
+"""What a message is: one table for all of its versions.
+
+The body of a class is the table. Each line names a field, its wire type, and the versions that carry it::
+
+    @message("0-5", flexible="3+", key=18)
+    class ApiVersionsRequest(Message):
+        client_software_name: str = wire(STRING, "3+")
+
+`message` makes a slotted, typed dataclass of it, and keeps the table as `SCHEMA`. `construct_tree` turns a table and a
+version into construct codecs (see primitives.py); `lowering.py` turns those into straight-line code.
+
+A version range is written as Kafka writes it: "0-5", "3+", "4", "none".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeVar, Union, cast, dataclass_transform
+
+#: Record batches as they are in the frame (a view, to be copied by who keeps it), or as they shall be sent.
+Records = Union[bytes, bytearray, memoryview, None]
+
+#: No version: a field that is never nullable, a message that is never flexible.
+NEVER = 32768
+
+
+class Versions(NamedTuple):
+    """An inclusive range of versions; empty when `low` is greater than `high`."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        if text == "none":
+            return cls(NEVER, NEVER - 1)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), NEVER - 1)
+        low, _, high = text.partition("-")
+        return cls(int(low), int(high or low))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.low <= version <= self.high
+
+    def __str__(self) -> str:
+        if self.low > self.high:
+            return "none"
+        if self.high == NEVER - 1:
+            return f"{self.low}+"
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A wire type without parts; `zero` is the default of a field that names none."""
+
+    name: str
+    zero: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOf:
+    element: WireType
+
+
+BOOL = Scalar("bool", False)
+INT8 = Scalar("int8", 0)
+INT16 = Scalar("int16", 0)
+UINT16 = Scalar("uint16", 0)
+INT32 = Scalar("int32", 0)
+UINT32 = Scalar("uint32", 0)
+INT64 = Scalar("int64", 0)
+FLOAT64 = Scalar("float64", 0.0)
+STRING = Scalar("string", "")
+BYTES = Scalar("bytes", b"")
+RECORDS = Scalar("records", None)
+#: Sixteen raw bytes; `uuids.py` shows them as Kafka does.
+UUID = Scalar("uuid", bytes(16))
+
+
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
+class Message:
+    """The base of every message and of the structures in it.
+
+    `unknown_tags` keeps tagged fields that this version of the schema does not know (KIP-482), so that what passes through
+    us leaves as it came.
+    """
+
+    SCHEMA: ClassVar[Schema]
+    unknown_tags: dict[int, bytes] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        same_tags = (self.unknown_tags or None) == (other.unknown_tags or None)  # type: ignore[attr-defined]
+        return same_tags and all(getattr(self, f.name) == getattr(other, f.name) for f in self.SCHEMA.fields)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.SCHEMA.fields)
+        return f"{type(self).__name__}({shown})"
+
+
+WireType = Union[Scalar, ArrayOf, type[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One line of a table. `tag` is None for a field that has a place in the order of the message."""
+
+    name: str
+    type: WireType
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    tagged: Versions
+    default: Any
+    #: False where Kafka keeps the old form of a string in flexible versions too (RequestHeader.client_id).
+    may_be_compact: bool
+
+    def fresh_default(self) -> Any:
+        """The default, as a value that the caller may change."""
+        if isinstance(self.default, list):
+            return []
+        if isinstance(self.default, type):
+            return self.default()
+        return self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A table: its fields in wire order. `key` is the API or record key where there is one."""
+
+    fields: tuple[Field, ...]
+    versions: Versions
+    flexible: Versions
+    key: int | None
+
+
+def array(element: WireType) -> ArrayOf:
+    return ArrayOf(element)
+
+
+def wire(
+    type: WireType,
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    tag: int | None = None,
+    tagged: str | None = None,
+    default: Any = dataclasses.MISSING,
+    may_be_compact: bool = True,
+) -> Any:
+    """One field of a table.
+
+    `versions`: those that carry it. `nullable`: those in which it may be None. `tag` and `tagged`: its number, and the
+    versions in which it is a tagged field (all of `versions` unless said). `default`: Kafka's zero of the type unless said.
+    """
+    if default is dataclasses.MISSING:
+        default = _zero(type)
+    tag_versions = "none" if tag is None else tagged or versions
+    carried, nulls, tags = (Versions.parse(text) for text in (versions, nullable, tag_versions))
+    row = Field("", type, carried, nulls, tag, tags, default, may_be_compact)
+    if isinstance(default, list) or callable(default):
+        return dataclasses.field(default_factory=row.fresh_default, metadata={"wire": row})
+    return dataclasses.field(default=default, metadata={"wire": row})
+
+
+def _zero(wire_type: WireType) -> Any:
+    if isinstance(wire_type, Scalar):
+        return wire_type.zero
+    return [] if isinstance(wire_type, ArrayOf) else wire_type
+
+
+T = TypeVar("T", bound=type)
+
+
+@dataclass_transform(field_specifiers=(wire,))
+def message(versions: str, *, flexible: str = "none", key: int | None = None) -> Callable[[T], T]:
+    """Makes the class below it a message: a slotted dataclass with its table in `SCHEMA`.
+
+    The structures inside a message are declared by `struct` and take their versions from the message they stand in.
+    """
+
+    def decorate(cls: T) -> T:
+        made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False)(cls)
+        lines = ((f.name, f.metadata["wire"]) for f in dataclasses.fields(made) if "wire" in f.metadata)
+        fields = tuple(dataclasses.replace(row, name=name) for name, row in lines)
+        made.SCHEMA = Schema(fields, Versions.parse(versions), Versions.parse(flexible), key)
+        return cast(T, made)
+
+    return decorate
+
+
+@dataclass_transform(field_specifiers=(wire,))
+def struct(cls: T) -> T:
+    """A structure inside a message; the message's versions are its own."""
+    return message("0+")(cls)

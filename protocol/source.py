@@ -1,0 +1,59 @@
+"""A function being written: lines, names, and the constants that it refers to."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Source:
+    """Collects the source of one function. Names come out unique; constants become globals of the function."""
+
+    def __init__(self, signature: str) -> None:
+        self.lines = [f"def {signature}:"]
+        self.constants: dict[str, Any] = {}
+        self._depth = 1
+        self._names = 0
+
+    def __call__(self, line: str) -> None:
+        self.lines.append("    " * self._depth + line)
+
+    @contextmanager
+    def block(self, line: str) -> Iterator[None]:
+        self(line)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def name(self, hint: str = "v") -> str:
+        self._names += 1
+        return f"{hint}{self._names}"
+
+    def constant(self, value: Any, hint: str) -> str:
+        for name, known in self.constants.items():
+            if known is value:
+                return name
+        name = f"{hint}_{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def packer(self, layout: str) -> str:
+        """The name of a `struct.Struct` of that layout, big-endian."""
+        name = "S_" + layout.replace("?", "B_").replace(" ", "")
+        self.constants.setdefault(name, struct.Struct(">" + layout))
+        return name
+
+    def compile(self, filename: str) -> Callable[..., Any]:
+        scope = dict(self.constants)
+        exec(compile("\n".join(self.lines) + "\n", filename, "exec"), scope)
+        function: Callable[..., Any] = scope[self.lines[0].split()[1].split("(")[0]]
+        return function
+
+
+def literal(value: Any) -> str | None:
+    """The default as source text where that is the whole truth about it."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return repr(value)
+    return "[]" if value == [] else None

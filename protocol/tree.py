@@ -1,0 +1,67 @@
+"""A table and a version -> the construct codecs of that version."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from construct import Construct
+
+from . import primitives as p
+from .schema import ArrayOf, Field, Message, Scalar, WireType
+
+_FIXED: dict[str, Construct] = {
+    "bool": p.Bool,
+    "int8": p.Int8,
+    "int16": p.Int16,
+    "uint16": p.UInt16,
+    "int32": p.Int32,
+    "uint32": p.UInt32,
+    "int64": p.Int64,
+    "float64": p.Float64,
+    "uuid": p.Uuid,
+}
+
+
+class UnsupportedVersionOfMessage(ValueError):
+    """The message has no such version: the caller asked for what the protocol does not have."""
+
+
+@cache  # bounded by the messages and versions that exist
+def construct_tree(cls: type[Message], version: int) -> p.Structure:
+    """The codec of `cls` in `version`. Raises UnsupportedVersionOfMessage."""
+    if version not in cls.SCHEMA.versions:
+        raise UnsupportedVersionOfMessage(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
+    return _structure(cls, version, version in cls.SCHEMA.flexible)
+
+
+def _structure(cls: type[Message], version: int, flexible: bool) -> p.Structure:
+    members, absent, tagged = [], [], {}
+    for field in cls.SCHEMA.fields:
+        if version not in field.versions:
+            absent.append(p.Member(field.name, None, field.fresh_default()))
+            continue
+        member = p.Member(field.name, _field(field, version, flexible), field.fresh_default())
+        if field.tag is not None and version in field.tagged:
+            tagged[field.tag] = member
+        else:
+            members.append(member)
+    return p.Structure(cls, members, dict(sorted(tagged.items())), absent, flexible)
+
+
+def _field(field: Field, version: int, flexible: bool) -> Construct:
+    return _codec(field.type, version, flexible, version in field.nullable, flexible and field.may_be_compact)
+
+
+def _codec(wire_type: WireType, version: int, flexible: bool, nullable: bool, compact: bool) -> Construct:
+    if isinstance(wire_type, ArrayOf):
+        element: Any = _codec(wire_type.element, version, flexible, False, compact)
+        return p.Sequence(element, compact, nullable)
+    if not isinstance(wire_type, Scalar):
+        structure = _structure(wire_type, version, flexible)
+        return p.Nullable(structure) if nullable else structure
+    if wire_type.name == "string":
+        return p.Text(compact, nullable)
+    if wire_type.name in ("bytes", "records"):
+        return p.Blob(compact, nullable, view=wire_type.name == "records")
+    return _FIXED[wire_type.name]

@@ -1,0 +1,51 @@
+"""Unsigned varints for the lowered code, which handles the one-byte case in line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Fault(ValueError):
+    """The lowered code met bytes that it cannot read; the interpreted codec then says where."""
+
+
+def varint_tail(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte, over 127, stands before `pos`: (value, position after it)."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise Fault
+            return value, pos
+    raise Fault
+
+
+def varint(buf: Buffer, pos: int) -> tuple[int, int]:
+    first = buf[pos]
+    return (first, pos + 1) if first < 0x80 else varint_tail(buf, pos + 1, first)
+
+
+def encode_varint(value: int) -> bytes:
+    """`value` is an unsigned 32-bit number."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: dict[int, bytes] | None) -> None:
+    """The tagged section of a structure (KIP-482): `sent` are the known tags that differ from their defaults."""
+    every = {**unknown, **sent} if unknown else sent
+    write(encode_varint(len(every)))
+    for tag, data in sorted(every.items()):
+        write(encode_varint(tag) + encode_varint(len(data)))
+        write(data)

@@ -1,0 +1,1 @@
+"""The room with sockets, threads and clocks: it drives all rooms below."""
