@@ -1,0 +1,1 @@
+"""Every configuration key of Kafka 4.4: type, default, check, scope."""
