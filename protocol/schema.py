@@ -97,8 +97,6 @@ class Message:
         same_tags = (self.unknown_tags or None) == (other.unknown_tags or None)  # type: ignore[attr-defined]
         return same_tags and all(getattr(self, f.name) == getattr(other, f.name) for f in self.SCHEMA.fields)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.SCHEMA.fields)
         return f"{type(self).__name__}({shown})"
@@ -178,7 +176,7 @@ def _zero(wire_type: WireType) -> Any:
 T = TypeVar("T", bound=type)
 
 
-@dataclass_transform(field_specifiers=(wire,))
+@dataclass_transform()
 def message(versions: str, *, flexible: str = "none", key: int | None = None) -> Callable[[T], T]:
     """Makes the class below it a message: a slotted dataclass with its table in `SCHEMA`.
 
@@ -195,7 +193,7 @@ def message(versions: str, *, flexible: str = "none", key: int | None = None) ->
     return decorate
 
 
-@dataclass_transform(field_specifiers=(wire,))
+@dataclass_transform()
 def struct(cls: T) -> T:
     """A structure inside a message; the message's versions are its own."""
     return message("0+")(cls)
