@@ -1,0 +1,44 @@
+"""The `odradek` command.
+
+Modules of the server are imported inside the commands that need them: `odradek --help` answers at once, and a broker's start
+pays for nothing that it does not use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from . import format_command, start_command
+
+DESCRIPTION = """\
+A Kafka-compatible broker in Python. Every Kafka client works against it unchanged.
+
+  odradek start                          a broker on 127.0.0.1:9092, data in ./odradek-data
+  odradek start --port 0                 on any free port; the line it prints says which
+  odradek start server.properties        with Apache Kafka's own configuration file
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="odradek", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--version", action="version", version=f"odradek {__version__}")
+    commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    start_command.add_to(commands)
+    format_command.add_to(commands)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. Returns its exit status: 0, 1 for a failure that is explained on standard error, 2 for bad usage."""
+    options = parser().parse_args(arguments)
+    status: int = options.run(options)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

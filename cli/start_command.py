@@ -1,0 +1,105 @@
+"""`odradek start`: a broker in the foreground, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .options import UsageError, add_configuration, complain, properties_of
+
+if TYPE_CHECKING:
+    from ..server.broker import BrokerServer
+
+EPILOG = """\
+examples:
+  odradek start
+  odradek start --port 0 --data-dir /tmp/kafka
+  odradek start server.properties --override auto.create.topics.enable=false
+
+Properties have Apache Kafka's names and meanings. An empty data directory is formatted on the first start.
+SIGTERM and SIGINT (Ctrl-C) stop the broker cleanly.
+"""
+
+
+def add_to(commands: Any) -> None:
+    command = commands.add_parser(
+        "start",
+        help="start a broker",
+        description="Starts a broker and prints one line with its address once it serves.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_configuration(command)
+    command.add_argument(
+        "--port", type=_port, metavar="N", help="listen on 127.0.0.1:N; 0 picks a free port (default: 9092)"
+    )
+    command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
+    command.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
+    return port
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..metadata.configs import InvalidConfig
+    from ..server.config import BrokerConfig
+    from ..storage.directory import LogDirectoryFailure
+
+    _log_to_standard_error(verbose=options.verbose)
+    try:
+        properties = properties_of(options)
+        if options.port is not None:
+            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
+            properties.pop("advertised.listeners", None)
+        return _run_loop(BrokerConfig(properties))
+    except (UsageError, InvalidConfig, LogDirectoryFailure, OSError) as error:
+        return complain(error)
+
+
+def _log_to_standard_error(*, verbose: bool) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+
+
+def _run_loop(config: Any) -> int:
+    try:
+        import uvloop
+    except ImportError:  # no uvloop for this platform: asyncio's own loop serves as well, slower
+        return asyncio.run(_serve(config))
+    return int(uvloop.run(_serve(config)))
+
+
+async def _serve(config: Any) -> int:
+    from ..server.broker import BrokerServer
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    broker = BrokerServer(config)
+    await broker.start()
+    try:
+        print(serving_line(broker), flush=True)
+        await stopping.wait()
+    finally:
+        await broker.stop()
+    return 0
+
+
+def serving_line(broker: BrokerServer) -> str:
+    """The one line on standard output: programs read the address from it."""
+    return f"odradek: serving on {','.join(broker.addresses)} (data in {','.join(broker.log_dirs)})"

@@ -1,0 +1,102 @@
+"""The sizes that style.md asks for, as a test: a function fits a screen, a file fits a head."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_FILE_LINES = 400
+MOST_FUNCTION_LINES = 70
+MOST_MEDIAN_FUNCTION_LINES = 20
+#: Tables may be as long as what they list.
+TABLES = ("protocol/messages/", "protocol/internal/")
+ROOMS = ("protocol", "metadata", "storage", "replication", "coordinator", "server", "cli")
+PURE_ROOMS = ("protocol", "metadata", "replication", "coordinator")
+
+
+def python_files() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return sorted(name for name in listed.stdout.split() if (ROOT / name).exists())
+
+
+def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[str, ast.Module]:
+    return {name: ast.parse((ROOT / name).read_text(encoding="utf-8")) for name in python_files()}
+
+
+def test_no_file_is_longer_than_a_head_holds(sources: dict[str, ast.Module]) -> None:
+    lengths = {name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in sources}
+    long = {name: lines for name, lines in lengths.items() if lines > MOST_FILE_LINES and not name.startswith(TABLES)}
+    assert not long, f"split by noun: {long}"
+
+
+def test_no_function_is_longer_than_a_screen(sources: dict[str, ast.Module]) -> None:
+    long = {
+        f"{name}:{node.name}": length(node)
+        for name, tree in sources.items()
+        for node in functions(tree)
+        if length(node) > MOST_FUNCTION_LINES
+    }
+    assert not long, long
+
+
+def test_most_functions_are_short(sources: dict[str, ast.Module]) -> None:
+    lengths = [length(node) for tree in sources.values() for node in functions(tree)]
+    assert statistics.median(lengths) < MOST_MEDIAN_FUNCTION_LINES
+
+
+def test_rooms_import_each_other_relatively(sources: dict[str, ast.Module]) -> None:
+    """A room imported by its bare name loads twice; by `odradek.` from inside it hides a cycle."""
+    absolute = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources.items()
+        if name.split("/")[0] in ROOMS
+        for node in ast.walk(tree)
+        for imported in imported_absolutely(node)
+        if imported.split(".")[0] in (*ROOMS, "odradek")
+    ]
+    assert not absolute
+
+
+def imported_absolutely(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        return [node.module]
+    return []
+
+
+def test_pure_rooms_open_no_files(sources: dict[str, ast.Module]) -> None:
+    opened = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources.items()
+        if name.split("/")[0] in PURE_ROOMS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
+    ]
+    assert not opened
+
+
+def test_every_file_says_what_it_is_for(sources: dict[str, ast.Module]) -> None:
+    silent = [name for name, tree in sources.items() if name.split("/")[0] in ROOMS and not ast.get_docstring(tree)]
+    assert not silent
