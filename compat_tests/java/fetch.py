@@ -1,0 +1,113 @@
+"""Brings Apache Kafka's jars from Maven Central into .tools/: `python -m compat_tests.java.fetch`.
+
+4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/). Nothing is done when both are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+#: The broker that is the oracle, and the tools.
+ORACLE = "4.3.1"
+#: The release whose protocol and files Odradek speaks.
+SPECIFICATION = "4.4.0"
+VERSIONS = (ORACLE, SPECIFICATION)
+
+_HERE = Path(__file__).resolve().parent
+_TOOLS = _HERE.parents[1] / ".tools"
+_DEADLINE_S = 900
+
+
+class ToolsMissing(RuntimeError):
+    """Java, Maven or the jars are not there; the text says what to do."""
+
+
+def home(version: str) -> Path:
+    """The directory that holds (or will hold) the jars of a version."""
+    return _TOOLS / f"kafka-{version}"
+
+
+def is_complete(version: str) -> bool:
+    """Whether the jars that the POM of today asks for were all copied."""
+    stamp = home(version) / ".complete"
+    return stamp.exists() and stamp.read_text() == _fingerprint(version)
+
+
+def jars(version: str) -> list[Path]:
+    """The jars of a version. Raises ToolsMissing when they were not fetched."""
+    if not is_complete(version):
+        raise ToolsMissing(f"Apache Kafka {version} is not in {home(version)}: run `python -m compat_tests.java.fetch`")
+    return sorted(home(version).glob("*.jar"))
+
+
+def jar(artifact: str, version: str) -> Path:
+    """One jar by its artifact's name: `jar("kafka-clients", "4.4.0")`."""
+    return next(path for path in jars(version) if path.name == f"{artifact}-{version}.jar")
+
+
+def classpath(version: str) -> str:
+    """What `java -cp` takes: the jars, and a logging configuration that prints warnings only, to stderr."""
+    jars(version)
+    return os.pathsep.join((str(_HERE / "logging"), str(home(version) / "*")))
+
+
+def java() -> str:
+    """The path of the `java` command. Raises ToolsMissing."""
+    return _command("java", "a JDK of version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless)")
+
+
+def fetch(version: str) -> None:
+    """Copies the jars of a version by Maven; a no-op when they are there."""
+    if is_complete(version):
+        return
+    maven = _command("mvn", "Maven (Debian: apt-get install maven)")
+    java()
+    shutil.rmtree(home(version), ignore_errors=True)
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "-f",
+        str(_pom(version)),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={home(version)}",
+    ]
+    print(f"fetching Apache Kafka {version} by Maven ...", flush=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+    if done.returncode != 0:
+        raise ToolsMissing(f"Maven could not fetch Apache Kafka {version}:\n{done.stdout}{done.stderr}")
+    (home(version) / ".complete").write_text(_fingerprint(version))
+
+
+def _pom(version: str) -> Path:
+    return _HERE / "poms" / f"kafka-{version}.xml"
+
+
+def _fingerprint(version: str) -> str:
+    return hashlib.sha256(_pom(version).read_bytes()).hexdigest()
+
+
+def _command(name: str, what: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise ToolsMissing(f"`{name}` is not on the path; the compatibility tests need {what}")
+    return found
+
+
+def main() -> int:
+    try:
+        for version in VERSIONS:
+            fetch(version)
+    except ToolsMissing as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
