@@ -13,8 +13,8 @@ def add_to(commands: Any) -> None:
         "format",
         help="format a data directory",
         description=(
-            "Writes meta.properties and the first metadata snapshot into every log directory. `odradek start` does this by "
-            "itself for an empty directory; do it explicitly to choose the cluster id."
+            "Writes meta.properties and the first metadata snapshot into every log directory. `odradek start` does this "
+            "by itself for an empty directory; do it explicitly to choose the cluster id."
         ),
     )
     add_configuration(command)

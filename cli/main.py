@@ -1,7 +1,7 @@
 """The `odradek` command.
 
-Modules of the server are imported inside the commands that need them: `odradek --help` answers at once, and a broker's start
-pays for nothing that it does not use.
+Modules of the server are imported inside the commands that need them: `odradek --help` answers at once, and a broker's
+start pays for nothing that it does not use.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns its exit status: 0, 1 for a failure that is explained on standard error, 2 for bad usage."""
+    """Runs one command. Returns its exit status: 0, or 1 for a failure explained on standard error."""
     options = parser().parse_args(arguments)
     status: int = options.run(options)
     return status

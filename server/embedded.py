@@ -39,7 +39,7 @@ EMBEDDED_DEFAULTS = {
 class Broker:
     """One broker with its controller.
 
-    `port`: 0 picks a free one. `data_dir`: where data is kept; a temporary folder that is removed at the end unless said.
+    `port`: 0 picks a free one. `data_dir`: where data is kept; a temporary folder that goes with it, unless said.
     `config`: Kafka's broker properties, over the defaults. Starting twice, or with a port in use, raises OSError or
     RuntimeError; a wrong property raises InvalidConfig.
     """
