@@ -1,0 +1,152 @@
+"""A broker in a process of its own, whichever it is: started, killed, started again, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+from odradek.protocol.messages.metadata import MetadataRequest
+
+from .wire import WireClient
+
+_STOP_DEADLINE_S = 30
+POLL_S = 0.02
+
+
+class BrokerFailed(RuntimeError):
+    """The broker did not start, or ended by itself; the text holds what it logged last."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class BrokerProcess:
+    """What both kinds of broker have. A subclass says by `command` how it is started and by `_wait` when it serves."""
+
+    name = "broker"
+
+    def __init__(
+        self, directory: Path, properties: dict[str, str] | None = None, *, start_deadline_s: float = 60
+    ) -> None:
+        self.directory = directory
+        self.properties = dict(properties or {})
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.start_deadline_s = start_deadline_s
+        self.starts = 0
+        self.process: subprocess.Popen[str] | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def log_file(self) -> Path:
+        """Standard error of every start, one after the other."""
+        return self.directory / "broker.log"
+
+    @property
+    def output_file(self) -> Path:
+        """Standard output of the last start."""
+        return self.directory / "broker.out"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, f"{self.name} is not running"
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def environment(self) -> dict[str, str] | None:
+        return None
+
+    def start(self) -> BrokerProcess:
+        """Starts it, on the port and the data of the last time if there was one, and waits until it serves."""
+        assert not self.is_running
+        command = self.command()
+        self.starts += 1
+        with self.log_file.open("a") as log, self.output_file.open("w") as output:
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=log, stdin=subprocess.DEVNULL, text=True, env=self.environment()
+            )
+        try:
+            self._wait(time.monotonic() + self.start_deadline_s)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def kill(self) -> None:
+        """kill -9, as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status. Killed when it does not end in time."""
+        assert self.process is not None
+        self.process.terminate()
+        try:
+            status = self.process.wait(_STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerFailed(f"{self.name} did not stop on SIGTERM:\n{self.last_words()}") from None
+        self.process = None
+        return status
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def last_words(self, lines: int = 40) -> str:
+        logged = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
+        printed = self.output_file.read_text(errors="replace").splitlines() if self.output_file.exists() else []
+        return "\n".join([*logged[-lines:], *printed[-lines:]])
+
+    def _wait(self, deadline: float) -> None:
+        """Until a Metadata answer names a broker: then it is registered, unfenced and takes requests."""
+        while not self._serves():
+            self._check_alive(deadline)
+            time.sleep(POLL_S)
+
+    def _check_alive(self, deadline: float) -> None:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise BrokerFailed(f"{self.name} ended with {self.process.returncode}:\n{self.last_words()}")
+        if time.monotonic() > deadline:
+            raise BrokerFailed(f"{self.name} did not serve in {self.start_deadline_s} s:\n{self.last_words()}")
+
+    def _serves(self) -> bool:
+        with contextlib.suppress(OSError), WireClient(self.bootstrap, timeout=5) as client:
+            return bool(client.call(MetadataRequest(topics=[]), 1).brokers)
+        return False
+
+    def __enter__(self) -> BrokerProcess:
+        return self if self.is_running else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_running:
+            self.stop()
+        else:
+            self.kill()

@@ -1,0 +1,121 @@
+"""Fixtures that any test folder may import into its conftest: brokers as processes, and Apache's tools.
+
+`bootstrap` is the address of the broker under test: Odradek, or Apache Kafka when pytest is given `--target=apache`, by
+which every test is first shown to hold for Kafka itself. Missing tools skip a test here and fail it in CI
+(tests/plugins/no_skips_in_ci.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .broker_process import BrokerProcess
+from .java.fetch import VERSIONS, ToolsMissing, is_complete, java
+from .java.tool import ToolHost
+from .odradek_process import OdradekProcess
+from .oracle import SINGLE_NODE, ApacheKafka
+
+#: What both brokers are told in these tests beyond SINGLE_NODE.
+UNDER_TEST = {
+    **SINGLE_NODE,
+    "auto.create.topics.enable": "true",
+    "num.partitions": "1",
+    "group.min.session.timeout.ms": "1000",
+    "delete.topic.enable": "true",
+}
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def java_tools() -> None:
+    """Asks for Java and the jars of every version."""
+    try:
+        java()
+    except ToolsMissing as missing:
+        pytest.skip(str(missing))
+    absent = [version for version in VERSIONS if not is_complete(version)]
+    if absent:
+        pytest.skip(f"Apache Kafka {', '.join(absent)} was not fetched: run `python -m compat_tests.java.fetch`")
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """One Apache Kafka 4.3.1 for the whole run."""
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), UNDER_TEST) as broker:
+        assert isinstance(broker, ApacheKafka)
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def odradek(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
+    """One Odradek process for the whole run, configured as `apache_kafka` is."""
+    with OdradekProcess(tmp_path_factory.mktemp("odradek"), UNDER_TEST) as broker:
+        assert isinstance(broker, OdradekProcess)
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> str:
+    """Which broker the tests run against: "odradek" or "apache"."""
+    chosen: str = request.config.getoption("--target", default="odradek")
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def broker(target: str, request: pytest.FixtureRequest) -> BrokerProcess:
+    """The broker under test, shared by the run: a test leaves it running, and uses topics and groups of its own."""
+    found: BrokerProcess = request.getfixturevalue("apache_kafka" if target == "apache" else "odradek")
+    return found
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: BrokerProcess) -> str:
+    return broker.bootstrap
+
+
+@pytest.fixture
+def new_broker(
+    target: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[[dict[str, str]], BrokerProcess]]:
+    """A function that starts a further broker, of the kind under test, with properties of its own."""
+    running: list[BrokerProcess] = []
+    if target == "apache":
+        request.getfixturevalue("java_tools")
+
+    def start(properties: dict[str, str]) -> BrokerProcess:
+        kind = ApacheKafka if target == "apache" else OdradekProcess
+        made = kind(tmp_path / f"broker-{len(running)}", {**UNDER_TEST, **properties})
+        running.append(made)
+        return made.start()
+
+    yield start
+    for one in running:
+        one.kill()
+
+
+@pytest.fixture(scope="session")
+def tools(java_tools: None) -> Iterator[ToolHost]:
+    """Apache's tools, in one JVM."""
+    with ToolHost() as host:
+        yield host
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names for topics and groups that no other test has."""
+    return lambda prefix: f"{prefix}-{next(_numbers)}-{request.node.name[:60].replace('[', '-').rstrip(']')}"
+
+
+@pytest.fixture
+def topic(unique: Callable[[str], str]) -> str:
+    return unique("topic")
+
+
+@pytest.fixture
+def group(unique: Callable[[str], str]) -> str:
+    return unique("group")

@@ -1,0 +1,13 @@
+import java.io.OutputStream;
+import java.io.PrintStream;
+
+/** Formats the storage when it is not yet, and starts the broker: one JVM instead of two. */
+public final class OracleStart {
+    public static void main(String[] arguments) {
+        String[] format = {
+            "format", "--cluster-id", arguments[0], "--config", arguments[1], "--ignore-formatted", "--standalone"};
+        int status = kafka.tools.StorageTool.execute(format, new PrintStream(OutputStream.nullOutputStream()));
+        if (status != 0) System.exit(status);
+        kafka.Kafka.main(new String[] {arguments[1]});
+    }
+}

@@ -1,0 +1,93 @@
+"""Runs Apache Kafka's command line tools and gives back what they printed.
+
+`run_tool` starts a JVM for one tool. `ToolHost` keeps one JVM in which tool after tool runs: a test of forty tools pays
+for one start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from .fetch import ORACLE, classpath, java
+
+#: A short start matters more here than speed after minutes.
+JVM_FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+_HOST_SOURCE = Path(__file__).resolve().parent / "ToolHost.java"
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What one run of a tool left: its exit status and everything it printed."""
+
+    status: int
+    out: str
+    err: str
+
+    def checked(self) -> ToolResult:
+        assert self.status == 0, f"the tool ended with {self.status}\n--- out\n{self.out}\n--- err\n{self.err}"
+        return self
+
+
+def run_tool(
+    tool: str, *arguments: str, stdin: str = "", timeout: float = 60, version: str = ORACLE, jvm: tuple[str, ...] = ()
+) -> ToolResult:
+    """Runs `tool`, a class with a `main`, in a JVM of its own. Raises subprocess.TimeoutExpired."""
+    command = [java(), *JVM_FLAGS, *jvm, "-cp", classpath(version), tool, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout)
+    return ToolResult(done.returncode, done.stdout, done.stderr)
+
+
+class ToolHost:
+    """One JVM that runs tools one after the other; each call is a line of JSON to it and a line back."""
+
+    def __init__(self, version: str = ORACLE) -> None:
+        command = [java(), *JVM_FLAGS, "-cp", classpath(version), str(_HOST_SOURCE)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answers: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+
+    def run(self, tool: str, *arguments: str, stdin: str = "", timeout: float = 60) -> ToolResult:
+        """Runs a tool inside the JVM. One that does not end in time costs the JVM: no later answer may be mixed up."""
+        assert self._process.stdin is not None
+        request = json.dumps({"tool": tool, "arguments": arguments, "stdin": stdin})
+        self._process.stdin.write(request + "\n")
+        self._process.stdin.flush()
+        try:
+            answer = json.loads(self._answers.get(timeout=timeout))
+        except queue.Empty:
+            self.close()
+            raise TimeoutError(f"{tool} {' '.join(arguments)} did not end within {timeout} s") from None
+        return ToolResult(answer["status"], answer["out"], answer["err"])
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _read(self, lines: IO[str]) -> None:
+        with contextlib.suppress(ValueError):
+            for line in lines:
+                self._answers.put(line)
+
+    def __enter__(self) -> ToolHost:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,45 @@
+"""Odradek as a person starts it: a process of its own, found by the one line that it prints."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+from .broker_process import POLL_S, BrokerProcess
+
+_SERVING = re.compile(r"^odradek: serving on (?P<host>[^\s,]+):(?P<port>\d+)", re.MULTILINE)
+
+
+class OdradekProcess(BrokerProcess):
+    """`python -m odradek start --port N --data-dir D --override k=v ...`; the first start picks a free port."""
+
+    name = "Odradek"
+
+    def __init__(
+        self,
+        directory: Path,
+        properties: dict[str, str] | None = None,
+        *,
+        python: tuple[str, ...] = (sys.executable,),
+        start_deadline_s: float = 30,
+    ) -> None:
+        super().__init__(directory, properties, start_deadline_s=start_deadline_s)
+        self.python = python
+
+    def command(self) -> list[str]:
+        command = [*self.python, "-m", "odradek", "start", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        for key, value in self.properties.items():
+            command += ["--override", f"{key}={value}"]
+        return command
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+    def _wait(self, deadline: float) -> None:
+        while (found := _SERVING.search(self.output_file.read_text())) is None:
+            self._check_alive(deadline)
+            time.sleep(POLL_S)
+        self.host, self.port = found["host"], int(found["port"])

@@ -1,0 +1,68 @@
+"""Apache Kafka itself, as a process: what tests are true of, before they may be asked of Odradek."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .broker_process import BrokerProcess, free_port
+from .java.fetch import ORACLE, classpath, java
+
+_STARTER = Path(__file__).resolve().parent / "java" / "OracleStart.java"
+_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+#: A short start and little memory; a benchmark passes flags of its own.
+QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+class ApacheKafka(BrokerProcess):
+    """A combined KRaft broker and controller of the release `version`.
+
+    `properties` are laid over what makes a single node: replication factors of one and no initial rebalance delay.
+    """
+
+    name = "Apache Kafka"
+
+    def __init__(
+        self,
+        directory: Path,
+        properties: dict[str, str] | None = None,
+        *,
+        version: str = ORACLE,
+        jvm: tuple[str, ...] = QUICK_JVM,
+        start_deadline_s: float = 120,
+    ) -> None:
+        super().__init__(directory, properties, start_deadline_s=start_deadline_s)
+        self.version = version
+        self.jvm = jvm
+        self.port = free_port()
+        self.controller_port = free_port()
+
+    def command(self) -> list[str]:
+        file = self.directory / "server.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
+        return [java(), *self.jvm, "-cp", classpath(self.version), str(_STARTER), _CLUSTER_ID, str(file)]
+
+    def _all_properties(self) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": f"{self.host}:{self.controller_port}",
+            "log.dirs": str(self.data_dir),
+            **SINGLE_NODE,
+            **self.properties,
+        }
+
+
+#: What one node needs to be told, whichever broker it is.
+SINGLE_NODE = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}

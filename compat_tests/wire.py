@@ -1,0 +1,101 @@
+"""A client of bare requests and answers over a socket: nothing is retried, hidden or remembered.
+
+It speaks through Odradek's codecs, which tests/protocol holds against Apache's own classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+from types import TracebackType
+from typing import Any
+
+from odradek.protocol.apis import APIS, Api
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
+from odradek.protocol.schema import Message
+
+#: A frame longer than this from a test broker is a mistake, not an answer.
+MOST_FRAME_BYTES = 64 << 20
+
+
+class ConnectionClosed(ConnectionError):
+    """The broker ended the connection instead of answering."""
+
+
+def api_of(request: Message) -> Api:
+    key = type(request).SCHEMA.key
+    assert key is not None, f"{type(request).__name__} is not a request"
+    return APIS[key]
+
+
+def request_frame(request: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Length, header and body of one request, as they go over the wire."""
+    api = api_of(request)
+    header = RequestHeader(
+        request_api_key=api.key, request_api_version=version, correlation_id=correlation_id, client_id=client_id
+    )
+    body = encode(header, api.request_header_version(version)) + encode(request, version)
+    return struct.pack(">i", len(body)) + body
+
+
+class WireClient:
+    """One connection. `call` sends a request and gives its answer; `send` and `receive` do so in two steps."""
+
+    def __init__(self, bootstrap: str, *, client_id: str | None = "odradek-compat", timeout: float = 30) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._numbers = itertools.count(1)
+        self.client_id = client_id
+
+    def call(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        return self.receive(request, version)
+
+    def send(self, request: Message, version: int) -> None:
+        self.send_bytes(request_frame(request, version, next(self._numbers), self.client_id))
+
+    def send_bytes(self, frame: bytes) -> None:
+        try:
+            self._socket.sendall(frame)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ConnectionClosed(str(error)) from None
+
+    def receive(self, request: Message, version: int) -> Any:
+        """The answer to the oldest request not yet answered, which must be of this kind and version."""
+        api = api_of(request)
+        frame = self.receive_frame()
+        _, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
+        answer, end = decode(api.response, version, frame, body_at)
+        assert end == len(frame), f"{len(frame) - end} bytes after {api.name} v{version}"
+        return answer
+
+    def receive_frame(self) -> bytes:
+        (length,) = struct.unpack(">i", self._exactly(4))
+        assert 0 <= length <= MOST_FRAME_BYTES, f"a frame of {length} bytes"
+        return self._exactly(length)
+
+    def _exactly(self, count: int) -> bytes:
+        received = bytearray()
+        while len(received) < count:
+            try:
+                piece = self._socket.recv(count - len(received))
+            except ConnectionResetError as error:
+                raise ConnectionClosed(str(error)) from None
+            if not piece:
+                raise ConnectionClosed("the broker closed the connection")
+            received += piece
+        return bytes(received)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> WireClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
