@@ -1,0 +1,223 @@
+"""What the cluster is, at an offset of its metadata log: immutable, shared by whoever reads it.
+
+Every broker comes to the same image by replaying the same records (`delta.py`), so two images of one offset are equal.
+The maps are persistent (`immutables.Map`): the next image shares all but what changed. They keep no order; who shows a
+map to a client sorts it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from immutables import Map
+
+from ..protocol.uuids import ZERO_UUID
+from . import metadata_version as levels
+
+#: Kafka's numbers for what a configuration belongs to.
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+BROKER_LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+
+#: Nobody leads the partition.
+NO_LEADER = -1
+#: The replica's directory was never recorded: the partition is older than KIP-858.
+MIGRATING_DIRECTORY = ZERO_UUID
+#: A broker has the replica, and nobody has said yet in which of its directories.
+UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"
+#: The directory that held the replica is gone.
+LOST_DIRECTORY = bytes(15) + b"\x02"
+
+METADATA_VERSION = "metadata.version"
+
+
+class PartitionImage(NamedTuple):
+    """`directories[i]` is the log directory of `replicas[i]`."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: tuple[bytes, ...]
+    #: 0 is recovered, 1 is recovering after an unclean election (KIP-704).
+    leader_recovery_state: int = 0
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+    def directory(self, broker_id: int) -> bytes:
+        """The log directory of this broker's replica; ValueError when it has none."""
+        return self.directories[self.replicas.index(broker_id)]
+
+    @property
+    def preferred_replica(self) -> int:
+        return self.replicas[0] if self.replicas else NO_LEADER
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+
+class TopicImage(NamedTuple):
+    name: str
+    id: bytes
+    #: Index to partition; the indexes are 0 to len - 1.
+    partitions: Map[int, PartitionImage]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsImage:
+    by_name: Map[str, TopicImage] = field(default_factory=Map)
+    by_id: Map[bytes, TopicImage] = field(default_factory=Map)
+
+
+class Endpoint(NamedTuple):
+    """Where a listener is reached; `security_protocol` is Kafka's number (0 is PLAINTEXT)."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A broker's registration. A fenced one hosts no leaders and is not shown to clients."""
+
+    id: int
+    epoch: int
+    incarnation_id: bytes
+    #: Listener name to where it is reached.
+    listeners: Map[str, Endpoint]
+    #: Feature to the (lowest, highest) level that the broker supports.
+    features: Map[str, tuple[int, int]]
+    rack: str | None = None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    is_migrating_zk_broker: bool = False
+    #: Sorted ids of its log directories that are online.
+    directories: tuple[bytes, ...] = ()
+    #: Sorted ids of those that take no new replicas (KIP-1066).
+    cordoned_directories: tuple[bytes, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead, and be in an ISR."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online_directory(self, directory: bytes) -> bool:
+        """Directories that nobody has named count as online, and so do all of a broker that names none (KIP-858)."""
+        if directory == LOST_DIRECTORY:
+            return False
+        unnamed = directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
+        return unnamed or not self.directories or directory in self.directories
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    id: int
+    incarnation_id: bytes
+    zk_migration_ready: bool
+    listeners: Map[str, Endpoint]
+    features: Map[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    brokers: Map[int, BrokerImage] = field(default_factory=Map)
+    controllers: Map[int, ControllerImage] = field(default_factory=Map)
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesImage:
+    """Finalized levels by name, `metadata.version` among them, 0 is not kept. `kraft.version` lives in the log."""
+
+    finalized: Map[str, int] = field(default_factory=Map)
+    zk_migration_state: int = 0
+
+    @property
+    def metadata_version(self) -> int:
+        return self.finalized.get(METADATA_VERSION, levels.MINIMUM)
+
+    def level(self, name: str) -> int:
+        return self.finalized.get(name, 0)
+
+
+class AclImage(NamedTuple):
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class ScramCredential(NamedTuple):
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class DelegationTokenImage(NamedTuple):
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    max_timestamp: int
+    expiration_timestamp: int
+
+
+#: Whom a quota is for: (entity type, entity name or None for the default), sorted by type.
+QuotaEntity = tuple[tuple[str, str | None], ...]
+#: (resource type, resource name); the name "" is the cluster-wide default of brokers.
+ConfigResource = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """The cluster at `offset`, that of the last record in it; -1 is before the first record."""
+
+    offset: int = -1
+    epoch: int = -1
+    #: When the last batch in it was appended, ms.
+    last_append_timestamp_ms: int = -1
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    cluster: ClusterImage = field(default_factory=ClusterImage)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: Map[ConfigResource, Map[str, str]] = field(default_factory=Map)
+    client_quotas: Map[QuotaEntity, Map[str, float]] = field(default_factory=Map)
+    #: The first producer id that has been given to nobody.
+    next_producer_id: int = 0
+    acls: Map[bytes, AclImage] = field(default_factory=Map)
+    #: (user, number of the mechanism) to credential.
+    scram: Map[tuple[str, int], ScramCredential] = field(default_factory=Map)
+    delegation_tokens: Map[str, DelegationTokenImage] = field(default_factory=Map)
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.topics.by_name.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
+        return self.topics.by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> PartitionImage | None:
+        topic = self.topics.by_name.get(name)
+        return None if topic is None else topic.partitions.get(index)
+
+    def broker(self, broker_id: int) -> BrokerImage | None:
+        return self.cluster.brokers.get(broker_id)
+
+    def config(self, resource_type: int, name: str) -> Map[str, str]:
+        """What has been set for a resource; empty when nothing has."""
+        return self.configs.get((resource_type, name), _NO_CONFIG)
+
+
+_NO_CONFIG: Map[str, str] = Map()
+
+EMPTY_IMAGE = MetadataImage()

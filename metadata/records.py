@@ -1,0 +1,72 @@
+"""The framing of metadata records: how a message becomes the value of a record in `__cluster_metadata`, and back.
+
+A value is three unsigned varints (version of the frame, key of the record, version of the record) and the message.
+"""
+
+from __future__ import annotations
+
+from ..protocol.codec import MalformedMessage, decode, encode
+from ..protocol.internal import cluster_metadata as records
+from ..protocol.schema import Message
+from ..protocol.varint import Buffer, encode_varint, varint
+from . import metadata_version as levels
+
+_FRAME_VERSION = 1
+
+#: Key of a record to its message.
+RECORD_CLASSES: dict[int, type[Message]] = {
+    value.SCHEMA.key: value
+    for value in vars(records).values()
+    if isinstance(value, type) and issubclass(value, Message) and value is not Message and value.SCHEMA.key is not None
+}
+
+#: Per record with more than version 0: the metadata.version from which on a higher one is written, highest first.
+_WRITTEN_VERSIONS: dict[type[Message], tuple[tuple[int, int], ...]] = {
+    records.RegisterBrokerRecord: (
+        (levels.CORDONED_LOG_DIRS, 4),
+        (levels.DIRECTORY_ASSIGNMENT, 3),
+        (levels.ZK_MIGRATION, 2),
+        (levels.MINIMUM, 1),
+    ),
+    records.BrokerRegistrationChangeRecord: (
+        (levels.CORDONED_LOG_DIRS, 3),
+        (levels.DIRECTORY_ASSIGNMENT, 2),
+        (levels.MINIMUM, 1),
+    ),
+    records.PartitionRecord: ((levels.ELIGIBLE_LEADER_REPLICAS, 2), (levels.DIRECTORY_ASSIGNMENT, 1)),
+    records.PartitionChangeRecord: ((levels.ELIGIBLE_LEADER_REPLICAS, 2), (levels.DIRECTORY_ASSIGNMENT, 1)),
+}
+
+
+def record_version(cls: type[Message], metadata_version: int) -> int:
+    """The version in which a record is written while `metadata_version` is in force."""
+    for level, version in _WRITTEN_VERSIONS.get(cls, ()):
+        if metadata_version >= level:
+            return version
+    return 0
+
+
+def encode_record(message: Message, metadata_version: int) -> bytes:
+    """The value of a record of the metadata log."""
+    cls = type(message)
+    version = record_version(cls, metadata_version)
+    key = cls.SCHEMA.key
+    assert key is not None, f"{cls.__name__} is not a metadata record"
+    return bytes((_FRAME_VERSION,)) + encode_varint(key) + encode_varint(version) + encode(message, version)
+
+
+def decode_record(value: Buffer) -> Message:
+    """Raises MalformedMessage for a value that is not a metadata record that we know."""
+    try:
+        frame_version, position = varint(value, 0)
+        key, position = varint(value, position)
+        version, position = varint(value, position)
+    except (ValueError, IndexError):
+        raise MalformedMessage("the frame of a metadata record is cut short") from None
+    cls = RECORD_CLASSES.get(key)
+    if frame_version != _FRAME_VERSION or cls is None or version not in cls.SCHEMA.versions:
+        raise MalformedMessage(f"unknown metadata record: frame {frame_version}, key {key}, version {version}")
+    message, end = decode(cls, version, value, position)
+    if end != len(value):
+        raise MalformedMessage(f"{len(value) - end} bytes after a {cls.__name__}")
+    return message

@@ -1,0 +1,162 @@
+"""What records change in topics and partitions."""
+
+from __future__ import annotations
+
+from immutables import Map
+
+from ..protocol.internal.cluster_metadata import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from .image import MIGRATING_DIRECTORY, PartitionImage, TopicImage, TopicsImage
+
+_LEADER_UNCHANGED = -2
+_RECOVERY_STATE_UNCHANGED = -1
+_NO_PARTITIONS: Map[int, PartitionImage] = Map()
+
+
+class TopicDelta:
+    """`before` is the topic as it was (no partitions when it is new); `changed` has the partitions new or other."""
+
+    __slots__ = ("before", "changed")
+
+    def __init__(self, before: TopicImage) -> None:
+        self.before = before
+        self.changed: dict[int, PartitionImage] = {}
+
+    def partition(self, index: int) -> PartitionImage:
+        return self.changed[index] if index in self.changed else self.before.partitions[index]
+
+    def clear_elr(self) -> None:
+        for index in {*self.before.partitions, *self.changed}:
+            partition = self.partition(index)
+            if partition.elr or partition.last_known_elr:
+                self.changed[index] = partition._replace(
+                    elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
+                )
+
+    def apply(self) -> TopicImage:
+        return self.before._replace(partitions=self.before.partitions.update(self.changed))
+
+
+class TopicsDelta:
+    """`changed`: topics that are new or other, by id. `created` and `deleted` count only what is left at the end."""
+
+    def __init__(self, image: TopicsImage) -> None:
+        self.image = image
+        self.changed: dict[bytes, TopicDelta] = {}
+        self.created: dict[bytes, str] = {}
+        self.deleted: dict[bytes, TopicImage] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.deleted)
+
+    def replay_topic(self, record: TopicRecord) -> None:
+        self.changed[record.topic_id] = TopicDelta(TopicImage(record.name, record.topic_id, _NO_PARTITIONS))
+        self.created[record.topic_id] = record.name
+
+    def replay_partition(self, record: PartitionRecord) -> None:
+        self._topic(record.topic_id).changed[record.partition_id] = partition_from_record(record)
+
+    def replay_partition_change(self, record: PartitionChangeRecord) -> None:
+        topic = self._topic(record.topic_id)
+        topic.changed[record.partition_id] = merged(topic.partition(record.partition_id), record)
+
+    def replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """An empty name means every topic."""
+        if record.topic_name:
+            self._topic(self._id_of(record.topic_name)).clear_elr()
+            return
+        for topic_id in {*self.image.by_id, *self.created} - self.deleted.keys():
+            self._topic(topic_id).clear_elr()
+
+    def replay_remove(self, record: RemoveTopicRecord) -> str:
+        """The name of the topic that is no more; a topic created and removed in one delta leaves no trace."""
+        delta = self.changed.pop(record.topic_id, None)
+        self.created.pop(record.topic_id, None)
+        before = self.image.by_id.get(record.topic_id)
+        if before is not None:
+            self.deleted[record.topic_id] = before
+            return before.name
+        if delta is None:
+            raise KeyError(f"RemoveTopicRecord for a topic that is not there: {record.topic_id.hex()}")
+        return delta.before.name
+
+    def apply(self) -> TopicsImage:
+        by_id, by_name = self.image.by_id.mutate(), self.image.by_name.mutate()
+        for topic_id, topic in self.deleted.items():
+            del by_id[topic_id]
+            del by_name[topic.name]
+        for topic_id, delta in self.changed.items():
+            topic = delta.apply()
+            by_id[topic_id] = topic
+            by_name[topic.name] = topic
+        return TopicsImage(by_name.finish(), by_id.finish())
+
+    def _topic(self, topic_id: bytes) -> TopicDelta:
+        delta = self.changed.get(topic_id)
+        if delta is None:
+            assert topic_id not in self.deleted, "a record changes a topic that is deleted"
+            delta = self.changed[topic_id] = TopicDelta(self.image.by_id[topic_id])
+        return delta
+
+    def _id_of(self, name: str) -> bytes:
+        for topic_id, created in self.created.items():
+            if created == name:
+                return topic_id
+        return self.image.by_name[name].id
+
+
+def partition_from_record(record: PartitionRecord) -> PartitionImage:
+    return PartitionImage(
+        tuple(record.replicas),
+        tuple(record.isr),
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        _directories(record.directories, len(record.replicas)),
+        record.leader_recovery_state,
+        tuple(record.eligible_leader_replicas or ()),
+        tuple(record.last_known_elr or ()),
+        tuple(record.adding_replicas),
+        tuple(record.removing_replicas),
+    )
+
+
+def merged(partition: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
+    """The partition after the change. Any raises its epoch; one that names a leader, even the same, the leader's."""
+    replicas = partition.replicas if change.replicas is None else tuple(change.replicas)
+    leader, leader_epoch = partition.leader, partition.leader_epoch
+    if change.leader != _LEADER_UNCHANGED:
+        leader, leader_epoch = change.leader, leader_epoch + 1
+    recovery_state = change.leader_recovery_state
+    if recovery_state == _RECOVERY_STATE_UNCHANGED:
+        recovery_state = partition.leader_recovery_state
+    return PartitionImage(
+        replicas,
+        _new_or(change.isr, partition.isr),
+        leader,
+        leader_epoch,
+        partition.partition_epoch + 1,
+        _directories(partition.directories if change.directories is None else change.directories, len(replicas)),
+        recovery_state,
+        _new_or(change.eligible_leader_replicas, partition.elr),
+        _new_or(change.last_known_elr, partition.last_known_elr),
+        _new_or(change.adding_replicas, partition.adding_replicas),
+        _new_or(change.removing_replicas, partition.removing_replicas),
+    )
+
+
+def _new_or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else tuple(new)
+
+
+def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) -> tuple[bytes, ...]:
+    """Partitions older than KIP-858 name none."""
+    if all(directory == MIGRATING_DIRECTORY for directory in directories):
+        return (MIGRATING_DIRECTORY,) * replicas
+    assert len(directories) == replicas, "a partition names a directory for each replica or for none"
+    return tuple(directories)
