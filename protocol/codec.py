@@ -1,7 +1,7 @@
 """Messages to bytes and back: the face of the codecs for the rest of the program.
 
-The lowered code does the work; where it stops, the interpreted codec reads the same bytes again and says which field was
-at fault. Both raise `MalformedMessage` and nothing else for bytes that are not a message.
+The lowered code does the work; where it stops, the interpreted codec reads the same bytes again and says which field
+was at fault. Both raise `MalformedMessage` and nothing else for bytes that are not a message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 from construct import ConstructError
@@ -17,7 +16,7 @@ from construct import ConstructError
 from .lower_decode import lower_decoder
 from .lower_encode import lower_encoder
 from .schema import Message
-from .tree import construct_tree
+from .tree import construct_tree, remembered
 from .varint import Buffer
 
 M = TypeVar("M", bound=Message)
@@ -31,13 +30,13 @@ class MalformedMessage(ValueError):
     """The bytes are not a message of the version that they claim to be; says which field, by construct's path."""
 
 
-@cache  # bounded by the messages and versions that exist
+@remembered  # bounded by the messages and versions that exist
 def lowered_decoder(cls: type[Message], version: int) -> Decoder:
     """`decode(buf, pos) -> (message, end)`, raising what `decode` turns into MalformedMessage. For hot loops."""
     return lower_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
-@cache
+@remembered
 def lowered_encoder(cls: type[Message], version: int) -> Encoder:
     """`encode(message, write)`: calls `write` with each piece in order."""
     return lower_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")

@@ -1,9 +1,9 @@
 """construct codecs -> a straight-line decoder.
 
-The function made is `decode(buf, pos) -> (message, position after it)`. Runs of fixed-size fields, with the count or length
-that follows them, become one `unpack_from`; positions are local variables; nested structures and arrays are in line.
-Whatever does not fit raises (Fault, struct.error, IndexError, UnicodeDecodeError) and `codec.py` asks the interpreted
-codec for the reason.
+The function made is `decode(buf, pos) -> (message, position after it)`. Runs of fixed-size fields, with the count or
+length that follows them, become one `unpack_from`; positions are local variables; nested structures and arrays are in
+line. Whatever does not fit raises (Fault, struct.error, IndexError, UnicodeDecodeError) and `codec.py` asks the
+interpreted codec for the reason.
 """
 
 from __future__ import annotations

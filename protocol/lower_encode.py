@@ -1,8 +1,8 @@
 """construct codecs -> a straight-line encoder.
 
-The function made is `encode(message, write)`: it hands `write` the pieces of the message in order, `bytes` all of them but
-the record batches, which are passed on as they are, uncopied. Fixed-size fields, with the count or length that follows
-them, become one `pack`.
+The function made is `encode(message, write)`: it hands `write` the pieces of the message in order, `bytes` all of
+them but the record batches, which are passed on as they are, uncopied. Fixed-size fields, with the count or length
+that follows them, become one `pack`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _Encoder:
             self._tags(codec, value)
 
     def _tags(self, codec: p.Structure, value: str) -> None:
-        """One zero byte where nothing is tagged; that case must stay cheap, since it is every structure of every message."""
+        """One zero byte where nothing is tagged, as in nearly every structure of nearly every message."""
         self.flush()
         plain = [f"{value}.unknown_tags is None"]
         plain += [self._is_default(f"{value}.{member.name}", member.default) for member in codec.tagged.values()]

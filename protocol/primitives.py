@@ -1,7 +1,7 @@
 """The wire's own forms as construct classes: this is the reference that the lowered code is held against.
 
-Every class here reads from untrusted bytes: a count or a length is compared with the bytes that remain before anything is
-allocated for it. Errors are construct's, with its path to the field at fault.
+Every class here reads from untrusted bytes: a count or a length is compared with the bytes that remain before
+anything is allocated for it. Errors are construct's, with its path to the field at fault.
 
 Fixed-size numbers are construct's own `FormatField`; a UUID is `construct.Bytes(16)`.
 """
@@ -40,7 +40,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> int:
         value = 0
         for shift in range(0, 7 * MAX_VARINT_BYTES, 7):
-            byte = stream_read(stream, 1, path)[0]
+            byte: int = stream_read(stream, 1, path)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if value > 0xFFFFFFFF:
@@ -193,8 +193,8 @@ class Member(NamedTuple):
 class Structure(Construct):  # type: ignore[misc]
     """A message or a structure in it, in one version.
 
-    `members` are in wire order, `tagged` in the order of their tags (KIP-482), `absent` are the fields that this version
-    does not carry. Builds instances of `cls` (see schema.Message).
+    `members` are in wire order, `tagged` in the order of their tags (KIP-482), `absent` are the fields that this
+    version does not carry. Builds instances of `cls` (see schema.Message).
     """
 
     def __init__(

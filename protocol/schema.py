@@ -84,8 +84,8 @@ UUID = Scalar("uuid", bytes(16))
 class Message:
     """The base of every message and of the structures in it.
 
-    `unknown_tags` keeps tagged fields that this version of the schema does not know (KIP-482), so that what passes through
-    us leaves as it came.
+    `unknown_tags` keeps tagged fields that this version of the schema does not know (KIP-482), so that what passes
+    through us leaves as it came.
     """
 
     SCHEMA: ClassVar[Schema]
@@ -94,7 +94,7 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        same_tags = (self.unknown_tags or None) == (other.unknown_tags or None)  # type: ignore[attr-defined]
+        same_tags = (self.unknown_tags or None) == (other.unknown_tags or None)
         return same_tags and all(getattr(self, f.name) == getattr(other, f.name) for f in self.SCHEMA.fields)
 
     def __repr__(self) -> str:
@@ -154,8 +154,9 @@ def wire(
 ) -> Any:
     """One field of a table.
 
-    `versions`: those that carry it. `nullable`: those in which it may be None. `tag` and `tagged`: its number, and the
-    versions in which it is a tagged field (all of `versions` unless said). `default`: Kafka's zero of the type unless said.
+    `versions`: those that carry it. `nullable`: those in which it may be None. `tag` and `tagged`: its number, and
+    the versions in which it is a tagged field (all of `versions` unless said). `default`: Kafka's zero of the type
+    unless said.
     """
     if default is dataclasses.MISSING:
         default = _zero(type)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from construct import Construct
 
@@ -23,11 +24,19 @@ _FIXED: dict[str, Construct] = {
 }
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def remembered(function: F) -> F:
+    """`functools.cache` that keeps the signature, since mypy takes a class in an argument for unhashable."""
+    return cast(F, cache(function))
+
+
 class UnsupportedVersionOfMessage(ValueError):
     """The message has no such version: the caller asked for what the protocol does not have."""
 
 
-@cache  # bounded by the messages and versions that exist
+@remembered  # bounded by the messages and versions that exist
 def construct_tree(cls: type[Message], version: int) -> p.Structure:
     """The codec of `cls` in `version`. Raises UnsupportedVersionOfMessage."""
     if version not in cls.SCHEMA.versions:

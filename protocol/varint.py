@@ -49,3 +49,39 @@ def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: 
     for tag, data in sorted(every.items()):
         write(encode_varint(tag) + encode_varint(len(data)))
         write(data)
+
+
+# Signed varints, zigzag: the lengths and deltas inside record batches. Negative numbers of 64 bits take ten bytes.
+
+
+def zigzag_varint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """A signed varint of at most 64 bits at `pos`: (value, position after it)."""
+    byte = buf[pos]
+    pos += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte > 0x7F:
+        if shift > 63:
+            raise Fault
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    if value > 0xFFFFFFFFFFFFFFFF:
+        raise Fault
+    return value >> 1 ^ -(value & 1), pos
+
+
+def encode_zigzag(value: int) -> bytes:
+    value = value << 1 ^ value >> 63
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]

@@ -1,0 +1,236 @@
+"""The header of a record batch, format 2 (KIP-98): read, checked and patched without opening the records.
+
+```
+ 0 base_offset        int64   not under the CRC: the broker assigns it
+ 8 length             int32   of what follows it
+12 leader_epoch       int32   not under the CRC either
+16 magic              int8    2
+17 crc                uint32  CRC-32C of all that follows it
+21 attributes         int16   codec (3 bits), timestamp type, transactional, control, delete horizon
+23 last_offset_delta  int32
+27 base_timestamp     int64   or, by its attribute, the delete horizon (KIP-534)
+35 max_timestamp      int64
+43 producer_id        int64
+51 producer_epoch     int16
+53 base_sequence      int32
+57 record_count       int32
+61 the records, compressed as a whole
+```
+
+`buf` is any buffer and `pos` the place of the batch in it; functions that write need one that can be written. Nothing
+is copied.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ..varint import Buffer
+from .compression import Compression
+from .errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCompression
+
+MAGIC = 2
+HEADER_BYTES = 61
+#: The base offset and the length, which stand before what the length counts.
+LOG_OVERHEAD = 12
+#: Sequence numbers wrap around after this one, to zero.
+MAX_SEQUENCE = 0x7FFFFFFF
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
+COMPRESSION_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+#: The smallest message of formats 0 and 1 after its size: what tells an old message from damage.
+_LEAST_OLD_LENGTH = 14
+_MAGIC_AT = 16
+_CRC_AT = 17
+_CRC_FROM = 21
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
+_LENGTH_TO_MAGIC = struct.Struct(">8xiib")
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+
+class TimestampType(IntEnum):
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+_CODECS: tuple[Compression | None, ...] = (*Compression, None, None, None)
+
+
+class BatchHeader(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return LOG_OVERHEAD + self.length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        codec = _CODECS[self.attributes & COMPRESSION_MASK]
+        if codec is None:
+            raise UnsupportedCompression(f"compression type {self.attributes & COMPRESSION_MASK} does not exist")
+        return codec
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType.LOG_APPEND_TIME if self.attributes & LOG_APPEND_TIME_FLAG else TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON_FLAG != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record, or NO_SEQUENCE."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
+
+
+def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The header of the batch at `pos`, believed only as far as its magic and its least length.
+
+    The batch may end outside `buf`. Raises CorruptBatch, OldMessageFormat.
+    """
+    try:
+        header: BatchHeader = tuple.__new__(BatchHeader, _HEADER.unpack_from(buf, pos))
+    except struct.error:
+        raise _not_a_header(buf, pos) from None
+    if header[3] != MAGIC or header[1] < HEADER_BYTES - LOG_OVERHEAD:
+        raise _not_a_header(buf, pos)
+    return header
+
+
+def _not_a_header(buf: Buffer, pos: int) -> CorruptBatch | OldMessageFormat:
+    if len(buf) - pos <= _MAGIC_AT:
+        return CorruptBatch(f"{len(buf) - pos} bytes are too few for a record batch")
+    length, _, magic = _LENGTH_TO_MAGIC.unpack_from(buf, pos)
+    if magic in (0, 1) and length >= _LEAST_OLD_LENGTH:
+        return OldMessageFormat(f"message format {magic} was dropped in Kafka 4.0, only format {MAGIC} is taken")
+    if magic != MAGIC:
+        return CorruptBatch(f"message format {magic} does not exist")
+    if length < HEADER_BYTES - LOG_OVERHEAD:
+        return CorruptBatch(f"record batch of {length + LOG_OVERHEAD} bytes, its header alone takes {HEADER_BYTES}")
+    return CorruptBatch(f"{len(buf) - pos} bytes are too few for the header of a record batch")
+
+
+def iter_headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch from `pos` on that `buf` holds whole.
+
+    It stops quietly before a last batch that is cut off, as fetched bytes may be; who must have all of `buf` compares
+    the end of the last batch with it. Raises CorruptBatch, OldMessageFormat for anything else.
+    """
+    end = len(buf)
+    while end - pos >= HEADER_BYTES:
+        header = read_header(buf, pos)
+        if header.size > end - pos:
+            return
+        yield pos, header
+        pos += header.size
+    if end - pos > _MAGIC_AT and buf[pos + _MAGIC_AT] != MAGIC:
+        raise _not_a_header(buf, pos)
+
+
+def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
+    """That the batch is whole and as it was sent. Raises CorruptBatch."""
+    if header.size > len(buf) - pos:
+        raise CorruptBatch(f"record batch of {header.size} bytes, {len(buf) - pos} remain")
+    found = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.size])
+    if found != header.crc:
+        raise CorruptBatch(
+            f"record batch at offset {header.base_offset}: CRC {found:#010x}, its header says {header.crc:#010x}"
+        )
+
+
+def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
+    """What must hold of every batch that a producer sends, as far as the header tells: whole, undamaged, its count and
+    its offsets in agreement (a compacted batch on disk need not pass that), a codec that exists.
+
+    Raises CorruptBatch, InvalidBatch, UnsupportedCompression.
+    """
+    check_crc(buf, pos, header)
+    if header.record_count <= 0:
+        raise InvalidBatch(f"record batch says it has {header.record_count} records")
+    if header.last_offset_delta != header.record_count - 1:
+        raise InvalidBatch(
+            f"record batch of {header.record_count} records ends {header.last_offset_delta} offsets after its first"
+        )
+    if header.attributes & COMPRESSION_MASK >= len(Compression):
+        raise UnsupportedCompression(f"compression type {header.attributes & COMPRESSION_MASK} does not exist")
+
+
+def patch(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
+    """Writes what the leader assigns. Neither is under the CRC, so nothing is computed again."""
+    _OFFSET.pack_into(buf, pos, base_offset)
+    _EPOCH.pack_into(buf, pos + LOG_OVERHEAD, leader_epoch)
+
+
+def set_log_append_time(buf: bytearray | memoryview, pos: int, header: BatchHeader, now_ms: int) -> BatchHeader:
+    """Makes `now_ms` the time of every record of the batch (`message.timestamp.type=LogAppendTime`); the new header."""
+    attributes = header.attributes | LOG_APPEND_TIME_FLAG
+    _ATTRIBUTES.pack_into(buf, pos + _CRC_FROM, attributes)
+    _MAX_TIMESTAMP.pack_into(buf, pos + 35, now_ms)
+    return header._replace(attributes=attributes, max_timestamp=now_ms, crc=seal(buf, pos, header.size))
+
+
+def seal(buf: bytearray | memoryview, pos: int, size: int) -> int:
+    """Computes and writes the CRC of the batch of `size` bytes at `pos`; the CRC."""
+    crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + size])
+    _CRC.pack_into(buf, pos + _CRC_AT, crc)
+    return crc
+
+
+def write_header(buf: bytearray | memoryview, pos: int, header: BatchHeader) -> None:
+    """Writes `header` as it is, its CRC too (see `seal`)."""
+    _HEADER.pack_into(buf, pos, *header)

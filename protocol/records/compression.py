@@ -1,0 +1,204 @@
+"""The four codecs of record batches, in the framings that Kafka's clients read and write.
+
+gzip is RFC 1952. snappy is either one raw block, or xerial's framing (what Java writes: blocks of 32 KiB behind a magic
+number). lz4 is the frame format; Java reads independent blocks only, so that is what is written here. zstd is RFC 8878.
+
+Untrusted bytes are decompressed here: the size of the result is bounded before and while it is made, and whatever is
+wrong raises CorruptBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import cramjam
+
+from ..varint import Buffer
+from .errors import CorruptBatch
+
+
+class Compression(IntEnum):
+    """The low three bits of a batch's attributes; the names in lower case are those of `compression.type`."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+#: The most that the records of one batch may take decompressed. Producers send batches of a megabyte or so; text that
+#: shrinks a hundredfold still fits, and a bomb costs this much memory at worst.
+MAX_DECOMPRESSED_BYTES = 128 << 20
+
+#: The levels that `compression.<codec>.level` allows, and the default: (lowest, highest, default), as Kafka has them
+#: (KIP-390).
+LEVELS = {Compression.GZIP: (1, 9, -1), Compression.LZ4: (1, 17, 9), Compression.ZSTD: (-131072, 22, 3)}
+
+_XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 << 10
+#: A snappy element of two bytes yields 64 at most: a block that claims more than this lies about its size.
+_SNAPPY_GREATEST_RATIO = 32
+
+#: Magic; version 1 and independent blocks; blocks of at most 64 KiB; the checksum of those two bytes.
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK_BYTES = 64 << 10
+_LZ4_STORED = 1 << 31
+
+#: What a result is expected to take, as a multiple of its compressed size. Too small costs a second try, too large only
+#: address space.
+_EXPECTED_RATIO = 8
+_SMALLEST_GUESS = 16 << 10
+
+
+def compress(compression: Compression, data: Buffer, level: int | None = None) -> Buffer:
+    """`data` compressed. `level` is as in `compression.<codec>.level`; None is Kafka's default."""
+    return _COMPRESSORS[compression](data, level)
+
+
+def decompress(compression: Compression, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
+    """The bytes that `data` stands for, at most `limit`. Raises CorruptBatch."""
+    try:
+        return _DECOMPRESSORS[compression](data, limit)
+    except (cramjam.DecompressionError, zlib.error, struct.error) as error:
+        raise CorruptBatch(f"{compression.name.lower()} data is damaged: {error}") from None
+
+
+def _too_large(codec: str, limit: int) -> CorruptBatch:
+    return CorruptBatch(f"{codec} data yields more than {limit} bytes")
+
+
+def _compress_gzip(data: Buffer, level: int | None) -> bytes:
+    return zlib.compress(data, -1 if level is None else level, wbits=31)
+
+
+def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    left, rest = limit, bytes(data)
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        # One byte over the limit tells a result that is too large from one that just fits.
+        pieces.append(member.decompress(rest, left + 1))
+        left -= len(pieces[-1])
+        if left < 0:
+            raise _too_large("gzip", limit)
+        if not member.eof:
+            raise CorruptBatch("gzip data ends too early")
+        rest = member.unused_data
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _compress_snappy(data: Buffer, level: int | None) -> bytes:
+    view = memoryview(data)
+    pieces: list[bytes] = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        pieces += (struct.pack(">i", len(block)), block)
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
+    view = memoryview(data)
+    if view[:8] != _XERIAL_MAGIC:
+        return _snappy_block(view, limit)
+    pieces: list[Buffer] = []
+    pos, left = len(_XERIAL_HEADER), limit
+    while pos < len(view):
+        (size,) = struct.unpack_from(">i", view, pos)
+        pos += 4
+        if not 0 <= size <= len(view) - pos:
+            raise CorruptBatch(f"snappy block of {size} bytes, {len(view) - pos} remain")
+        pieces.append(_snappy_block(view[pos : pos + size], left))
+        left -= len(pieces[-1])
+        pos += size
+    return b"".join(pieces)
+
+
+def _snappy_block(block: memoryview, limit: int) -> Buffer:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > limit:
+        raise _too_large("snappy", limit)
+    if size > len(block) * _SNAPPY_GREATEST_RATIO:
+        raise CorruptBatch(f"snappy block of {len(block)} bytes claims to hold {size}")
+    out = bytearray(size)
+    cramjam.snappy.decompress_raw_into(block, out)
+    return out
+
+
+def _compress_lz4(data: Buffer, level: int | None) -> bytes:
+    """Kafka's default level, 9, is the fast compressor; any other level asks for the thorough one."""
+    view = memoryview(data)
+    pieces: list[Buffer] = [_LZ4_HEADER]
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
+        plain = view[start : start + _LZ4_BLOCK_BYTES]
+        block = _lz4_block(plain, level)
+        if len(block) < len(plain):
+            pieces += (struct.pack("<I", len(block)), block)
+        else:
+            pieces += (struct.pack("<I", len(plain) | _LZ4_STORED), plain)
+    pieces.append(bytes(4))
+    return b"".join(pieces)
+
+
+def _lz4_block(plain: memoryview, level: int | None) -> Buffer:
+    if level is None or level == LEVELS[Compression.LZ4][2]:
+        return bytes(cramjam.lz4.compress_block(plain, store_size=False))
+    # The library takes a level for whole frames only: a frame of one block is made, and the block taken out of it.
+    frame = memoryview(cramjam.lz4.compress(plain, level=level))
+    start = len(_LZ4_HEADER) + 4
+    (size,) = struct.unpack_from("<I", frame, len(_LZ4_HEADER))
+    return plain if size & _LZ4_STORED else bytes(frame[start : start + size])
+
+
+def _decompress_lz4(data: Buffer, limit: int) -> Buffer:
+    return _grown("lz4", cramjam.lz4.decompress_into, data, limit)
+
+
+def _compress_zstd(data: Buffer, level: int | None) -> bytes:
+    return bytes(cramjam.zstd.compress(data, level=LEVELS[Compression.ZSTD][2] if level is None else level))
+
+
+def _decompress_zstd(data: Buffer, limit: int) -> Buffer:
+    return _grown("zstd", cramjam.zstd.decompress_into, data, limit)
+
+
+def _grown(codec: str, decompress_into: Callable[[Any, Any], int], data: Buffer, limit: int) -> Buffer:
+    """Decompresses into a buffer that is made larger until the result fits, or is over the limit."""
+    size = min(max(_SMALLEST_GUESS, len(data) * _EXPECTED_RATIO), limit)
+    while True:
+        out = bytearray(size)
+        try:
+            made = decompress_into(data, out)
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise
+            if size >= limit:
+                raise _too_large(codec, limit) from None
+            size = min(size * 4, limit)
+            continue
+        return memoryview(out)[:made]
+
+
+def _as_it_is(data: Buffer, _: int | None) -> Buffer:
+    return data
+
+
+_COMPRESSORS: dict[Compression, Callable[[Buffer, int | None], Buffer]] = {
+    Compression.NONE: _as_it_is,
+    Compression.GZIP: _compress_gzip,
+    Compression.SNAPPY: _compress_snappy,
+    Compression.LZ4: _compress_lz4,
+    Compression.ZSTD: _compress_zstd,
+}
+_DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], Buffer]] = {
+    Compression.NONE: _as_it_is,
+    Compression.GZIP: _decompress_gzip,
+    Compression.SNAPPY: _decompress_snappy,
+    Compression.LZ4: _decompress_lz4,
+    Compression.ZSTD: _decompress_zstd,
+}

@@ -1,0 +1,126 @@
+"""Control records: the marks that the brokers themselves write into a log.
+
+A control batch holds records whose key is a version and a type, and whose value is a message of
+internal/control_records.py. A transaction's end is marked by one record (KIP-98); KRaft's log and snapshots have
+records for a new leader, for the head and the foot of a snapshot, for the version of KRaft and for the voters
+(KIP-595, KIP-630, KIP-853).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from ..codec import MalformedMessage, decode, encode
+from ..internal import control_records as tables
+from ..schema import Message
+from . import batch
+from .errors import InvalidBatch
+from .record import Record, encode_batch
+
+_KEY = struct.Struct(">hh")
+_VERSION = struct.Struct(">h")
+
+
+class ControlType(IntEnum):
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+#: What the value of each type is. An end-of-transaction marker has its version before it; the others have it in their
+#: first field.
+_TABLES: dict[ControlType, type[Message]] = {
+    ControlType.ABORT: tables.EndTxnMarker,
+    ControlType.COMMIT: tables.EndTxnMarker,
+    ControlType.LEADER_CHANGE: tables.LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: tables.SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: tables.SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: tables.KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: tables.VotersRecord,
+}
+_MARKERS = (ControlType.ABORT, ControlType.COMMIT)
+
+
+class ControlRecord(NamedTuple):
+    type: ControlType
+    message: Message
+
+
+def control_type(key: bytes | None) -> ControlType | None:
+    """The type that a control record's key names; None for one that this version does not know, which is to be skipped.
+
+    Raises InvalidBatch for what is not a key.
+    """
+    if key is None or len(key) < _KEY.size:
+        raise InvalidBatch("the key of a control record is too short")
+    version, number = _KEY.unpack_from(key)
+    if version < 0:
+        raise InvalidBatch(f"the key of a control record has version {version}")
+    return ControlType(number) if number in _TABLES else None
+
+
+def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:
+    """What a control record says; None for a type that this version does not know. Raises InvalidBatch."""
+    kind = control_type(key)
+    if kind is None:
+        return None
+    if value is None or len(value) < _VERSION.size:
+        raise InvalidBatch(f"the value of a {kind.name} control record is too short")
+    (version,) = _VERSION.unpack_from(value)
+    if version < 0:
+        raise InvalidBatch(f"the value of a {kind.name} control record has version {version}")
+    table = _TABLES[kind]
+    readable = min(version, table.SCHEMA.versions.high)
+    try:
+        message, _ = decode(table, readable, value, _VERSION.size if kind in _MARKERS else 0)
+    except MalformedMessage as error:
+        raise InvalidBatch(f"control record {kind.name}: {error}") from None
+    return ControlRecord(kind, message)
+
+
+def encode_control(kind: ControlType, message: Message) -> tuple[bytes, bytes]:
+    """(key, value) of a control record. A message that has a `version` is written in that version."""
+    version = getattr(message, "version", 0)
+    prefix = _VERSION.pack(version) if kind in _MARKERS else b""
+    return _KEY.pack(0, kind), prefix + encode(message, version)
+
+
+def encode_control_batch(
+    records: Sequence[ControlRecord], *, base_offset: int, timestamp: int, leader_epoch: int = batch.NO_LEADER_EPOCH
+) -> bytes:
+    """A batch of KRaft's control records, as its leader writes them into the log or a snapshot."""
+    made = []
+    for delta, (kind, message) in enumerate(records):
+        key, value = encode_control(kind, message)
+        made.append(Record(base_offset + delta, timestamp, key, value))
+    return encode_batch(made, leader_epoch=leader_epoch, control=True)
+
+
+def encode_end_transaction(
+    committed: bool,
+    *,
+    base_offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    leader_epoch: int = batch.NO_LEADER_EPOCH,
+) -> bytes:
+    """The batch that ends a transaction in a partition: one marker, in the name of its producer."""
+    kind = ControlType.COMMIT if committed else ControlType.ABORT
+    key, value = encode_control(kind, tables.EndTxnMarker(coordinator_epoch=coordinator_epoch))
+    return encode_batch(
+        [Record(base_offset, timestamp, key, value)],
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )

@@ -1,0 +1,205 @@
+"""Records out of a batch and into one.
+
+Each record is a length and a body of varints: attributes (unused), timestamp and offset as differences from the
+batch's first, key, value, headers; -1 stands for a null key, value or header value (KIP-98, KIP-82). Only what must
+see inside a batch comes here: compaction, the loading of internal topics, recompression, tests. Produce and Fetch do
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..varint import Buffer, Fault, encode_zigzag, zigzag_varint
+from . import batch
+from .batch import BatchHeader, TimestampType
+from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from .errors import CorruptBatch, InvalidBatch
+
+Header = tuple[str, bytes | None]
+
+#: Length, attributes, two deltas, two lengths, a count: a record takes at least a byte for each.
+_LEAST_RECORD_BYTES = 7
+_NULL = encode_zigzag(-1)
+
+
+@dataclass(slots=True)
+class Record:
+    """One record. `timestamp` is in milliseconds; with LogAppendTime it is the batch's."""
+
+    offset: int = 0
+    timestamp: int = batch.NO_TIMESTAMP
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: list[Header] = field(default_factory=list)
+
+
+def decode_batch(
+    buf: Buffer, pos: int = 0, header: BatchHeader | None = None, limit: int = MAX_DECOMPRESSED_BYTES
+) -> list[Record]:
+    """The records of the batch at `pos`. The CRC is not looked at (see `check_crc`).
+
+    `limit`: what they may take decompressed. Raises CorruptBatch, InvalidBatch, UnsupportedCompression.
+    """
+    header = header or batch.read_header(buf, pos)
+    if header.size > len(buf) - pos:
+        raise CorruptBatch(f"record batch of {header.size} bytes, {len(buf) - pos} remain")
+    packed = memoryview(buf)[pos + batch.HEADER_BYTES : pos + header.size]
+    data = bytes(decompress(header.compression, packed, limit))
+    if not 0 <= header.record_count * _LEAST_RECORD_BYTES <= len(data):
+        raise InvalidBatch(f"record batch says it has {header.record_count} records, in {len(data)} bytes")
+    try:
+        return _decode_records(data, header)
+    except (Fault, IndexError):
+        raise InvalidBatch(f"record batch at offset {header.base_offset}: a record does not parse") from None
+
+
+def _decode_records(data: bytes, header: BatchHeader) -> list[Record]:
+    """The loop over every record; varints of one byte, nearly all of them, are read in line."""
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    fixed = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+    records: list[Record] = []
+    pos, end = 0, len(data)
+    for _ in range(header.record_count):
+        size, pos = zigzag_varint(data, pos)
+        stop = pos + size
+        if size < _LEAST_RECORD_BYTES - 1 or stop > end:
+            raise Fault
+        delta, pos = zigzag_varint(data, pos + 1)
+        timestamp = base_timestamp + delta if fixed is None else fixed
+        delta = data[pos]
+        if delta < 0x80:
+            delta = delta >> 1 ^ -(delta & 1)
+            pos += 1
+        else:
+            delta, pos = zigzag_varint(data, pos)
+        key, pos = _decode_bytes(data, pos, stop)
+        value, pos = _decode_bytes(data, pos, stop)
+        if data[pos] == 0:
+            headers: list[Header] = []
+            pos += 1
+        else:
+            headers, pos = _decode_headers(data, pos, stop)
+        if pos != stop:
+            raise Fault
+        records.append(Record(base_offset + delta, timestamp, key, value, headers))
+    if pos != end:
+        raise InvalidBatch(f"{end - pos} bytes left after the last record of the batch at offset {base_offset}")
+    return records
+
+
+def _decode_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
+    size = data[pos]
+    if size < 0x80:
+        size = size >> 1 ^ -(size & 1)
+        pos += 1
+    else:
+        size, pos = zigzag_varint(data, pos)
+    if size < 0:
+        return None, pos
+    end = pos + size
+    if end > stop:
+        raise Fault
+    return data[pos:end], end
+
+
+def _decode_headers(data: bytes, pos: int, stop: int) -> tuple[list[Header], int]:
+    count, pos = zigzag_varint(data, pos)
+    if not 0 <= count <= stop - pos:
+        raise Fault
+    headers: list[Header] = []
+    for _ in range(count):
+        name, pos = _decode_bytes(data, pos, stop)
+        if name is None:
+            raise Fault
+        value, pos = _decode_bytes(data, pos, stop)
+        headers.append((name.decode(errors="replace"), value))
+    return headers, pos
+
+
+def encode_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    leader_epoch: int = batch.NO_LEADER_EPOCH,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    producer_id: int = batch.NO_PRODUCER_ID,
+    producer_epoch: int = batch.NO_PRODUCER_EPOCH,
+    base_sequence: int = batch.NO_SEQUENCE,
+    log_append_time: int | None = None,
+    delete_horizon: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch of `records`, sealed with its CRC.
+
+    `base_offset`, `last_offset`: of the first and the last record unless said; a compacted batch keeps those that it
+    had. `log_append_time`: the time of all records, by LogAppendTime. `delete_horizon`: when tombstones may go
+    (KIP-534). A batch without records (compaction keeps one for a producer's last sequence) needs both offsets.
+    """
+    kept = list(records)
+    first = kept[0].offset if base_offset is None else base_offset
+    last = kept[-1].offset if last_offset is None else last_offset
+    flags = (
+        (batch.LOG_APPEND_TIME_FLAG if log_append_time is not None else 0)
+        | (batch.TRANSACTIONAL_FLAG if transactional else 0)
+        | (batch.CONTROL_FLAG if control else 0)
+        | (batch.DELETE_HORIZON_FLAG if delete_horizon is not None else 0)
+    )
+    newest = max((record.timestamp for record in kept), default=batch.NO_TIMESTAMP)
+    base_timestamp = kept[0].timestamp if kept else batch.NO_TIMESTAMP
+    if delete_horizon is not None:
+        base_timestamp = delete_horizon
+    payload = compress(compression, _encode_records(kept, first, base_timestamp), level)
+    header = BatchHeader(
+        base_offset=first,
+        length=batch.HEADER_BYTES - batch.LOG_OVERHEAD + len(payload),
+        leader_epoch=leader_epoch,
+        magic=batch.MAGIC,
+        crc=0,
+        attributes=compression | flags,
+        last_offset_delta=last - first,
+        base_timestamp=base_timestamp,
+        max_timestamp=newest if log_append_time is None else log_append_time,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(kept),
+    )
+    return _sealed(header, payload)
+
+
+def _sealed(header: BatchHeader, payload: Buffer) -> bytes:
+    made = bytearray(batch.HEADER_BYTES)
+    batch.write_header(made, 0, header)
+    made += payload
+    batch.seal(made, 0, len(made))
+    return bytes(made)
+
+
+def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+    pieces: list[bytes] = []
+    for record in records:
+        body = _encode_body(record, base_offset, base_timestamp)
+        pieces += (encode_zigzag(len(body)), body)
+    return b"".join(pieces)
+
+
+def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    key, value = record.key, record.value
+    pieces = [
+        b"\0",
+        encode_zigzag(record.timestamp - base_timestamp),
+        encode_zigzag(record.offset - base_offset),
+        _NULL if key is None else encode_zigzag(len(key)) + key,
+        _NULL if value is None else encode_zigzag(len(value)) + value,
+        encode_zigzag(len(record.headers)),
+    ]
+    for name, content in record.headers:
+        encoded = name.encode()
+        pieces += (encode_zigzag(len(encoded)), encoded)
+        pieces.append(_NULL if content is None else encode_zigzag(len(content)) + content)
+    return b"".join(pieces)
