@@ -1,1 +1,69 @@
-"""Every configuration key of Kafka 4.4: type, default, check, scope."""
+"""Every configuration key of Kafka 4.4: type, default, check, scope.
+
+The tables are `broker_*.py`, `topic.py`, `group.py` and `client_metrics.py`, one row a key; `odradek_keys.py` are our own.
+What several values must satisfy together is in `*_rules.py`, which layer of a broker's values wins in `broker_values.py`.
+All of it is pure: texts and typed values in, typed values or InvalidConfig out.
+"""
+
+from __future__ import annotations
+
+from .broker_values import BrokerValues, broker_key, synonyms, topic_default, topic_defaults
+from .client_metrics_rules import validate_client_metrics_configs
+from .group_rules import validate_group_configs
+from .key import ConfigKey, ResourceType, Scope
+from .tables import definition
+from .topic_rules import validate_topic_configs
+from .values import ConfigType, InvalidConfig, Password, Value, to_text
+
+__all__ = [
+    "BrokerValues",
+    "ConfigKey",
+    "ConfigType",
+    "InvalidConfig",
+    "Password",
+    "ResourceType",
+    "Scope",
+    "Value",
+    "broker_key",
+    "default_text",
+    "definition",
+    "is_list",
+    "synonyms",
+    "to_text",
+    "topic_default",
+    "topic_defaults",
+    "validate",
+    "validate_client_metrics_configs",
+    "validate_group_configs",
+    "validate_topic_configs",
+]
+
+_UNKNOWN = {
+    ResourceType.TOPIC: "Unknown topic config name: {}",
+    ResourceType.GROUP: "Unknown group config name: {}",
+    ResourceType.CLIENT_METRICS: "Unknown client metrics configuration: {}",
+}
+
+
+def validate(resource_type: int, name: str, text: str) -> Value:
+    """The typed value of one key's text; raises InvalidConfig. A broker may have keys that nobody knows: their text is
+    their value.
+    """
+    key = broker_key(name) if resource_type == ResourceType.BROKER else definition(resource_type).get(name)
+    if key is not None:
+        return key.parse(text)
+    if resource_type == ResourceType.BROKER:
+        return text
+    raise InvalidConfig(_UNKNOWN.get(ResourceType(resource_type), "Unknown config name: {}").format(name))
+
+
+def is_list(resource_type: int, name: str) -> bool:
+    """Whether a key takes APPEND and SUBTRACT."""
+    key = definition(resource_type).get(name)
+    return key is not None and key.type is ConfigType.LIST
+
+
+def default_text(resource_type: int, name: str) -> str | None:
+    """Kafka's default of a key as text; None for a key that has none or is not known."""
+    key = definition(resource_type).get(name)
+    return to_text(key.default_value) if key is not None else None

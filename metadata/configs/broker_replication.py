@@ -1,0 +1,44 @@
+"""Keys of the broker about replicas, leaders and the bandwidth of replication."""
+
+from __future__ import annotations
+
+from .checks import at_least
+from .inert import JAVA, ONE_NODE, QUOTAS, THREADS
+from .key import BOOLEAN, CLUSTER, FOREVER, INT, LONG, STRING, key
+
+KEYS = (
+    key("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
+    key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
+    key("auto.leader.rebalance.enable", BOOLEAN, True, inert=ONE_NODE),
+    key("broker.heartbeat.interval.ms", INT, 2000, inert=ONE_NODE),
+    key("broker.session.timeout.ms", INT, 9000, inert=ONE_NODE),
+    key("controlled.shutdown.enable", BOOLEAN, True, inert=ONE_NODE),
+    key("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), inert=ONE_NODE),
+    key("num.replica.alter.log.dirs.threads", INT, inert=THREADS),
+    key("num.replica.fetchers", INT, 1, at_least(1), CLUSTER, inert=ONE_NODE),
+    key("replica.fetch.backoff.ms", INT, 1000, at_least(0), inert=ONE_NODE),
+    key("replica.fetch.max.bytes", INT, 1_048_576, at_least(0), inert=ONE_NODE),
+    key("replica.fetch.min.bytes", INT, 1, inert=ONE_NODE),
+    key("replica.fetch.response.max.bytes", INT, 10_485_760, at_least(0), inert=ONE_NODE),
+    key("replica.fetch.wait.max.ms", INT, 500, inert=ONE_NODE),
+    key("replica.high.watermark.checkpoint.interval.ms", LONG, 5000),
+    key("replica.lag.time.max.ms", LONG, 30_000, inert=ONE_NODE),
+    key("replica.selector.class", STRING, inert=JAVA),
+    key("replica.socket.receive.buffer.bytes", INT, 65_536, inert=ONE_NODE),
+    key("replica.socket.timeout.ms", INT, 30_000, inert=ONE_NODE),
+    key("replication.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
+    key("replication.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
+    key("unclean.leader.election.enable", BOOLEAN, False, scope=CLUSTER, inert=ONE_NODE),
+    key("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True, inert=ONE_NODE),
+    key("follower.replication.throttled.rate", LONG, FOREVER, at_least(0), CLUSTER, dynamic_only=True, inert=QUOTAS),
+    key("leader.replication.throttled.rate", LONG, FOREVER, at_least(0), CLUSTER, dynamic_only=True, inert=QUOTAS),
+    key(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG,
+        FOREVER,
+        at_least(0),
+        CLUSTER,
+        dynamic_only=True,
+        inert=QUOTAS,
+    ),
+)

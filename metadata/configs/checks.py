@@ -1,0 +1,163 @@
+"""What a key demands of its value beyond the type. A check is called with the key's name and the typed value, and raises
+InvalidConfig in Kafka's words. The check of a list may ask that it be given the list without duplicates, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from .values import InvalidConfig, Value, refuse, shown
+
+Check = Callable[[str, Value], None]
+
+
+def at_least(low: float) -> Check:
+    return between(low, None)
+
+
+def between(low: float, high: float | None) -> Check:
+    def check(name: str, value: Value) -> None:
+        if value is None:
+            raise refuse(name, "null", "Value must be non-null")
+        assert isinstance(value, int | float)
+        if value < low:
+            raise refuse(name, shown(value), f"Value must be at least {low}")
+        if high is not None and value > high:
+            raise refuse(name, shown(value), f"Value must be no more than {high}")
+
+    return check
+
+
+def one_of(*words: str) -> Check:
+    def check(name: str, value: Value) -> None:
+        if value not in words:
+            raise refuse(name, shown(value), f"String must be one of: {', '.join(words)}")
+
+    return check
+
+
+def one_of_ignoring_case(*words: str) -> Check:
+    def check(name: str, value: Value) -> None:
+        if not isinstance(value, str) or value.upper() not in words:
+            raise refuse(name, shown(value), f"String must be one of (case insensitive): {', '.join(words)}")
+
+    return check
+
+
+def list_of(*words: str, empty: bool = True, null: bool = False) -> Check:
+    """A list of any non-empty words, or of the given ones; it tells whether it may be empty or absent."""
+
+    def check(name: str, value: Value) -> None:
+        if value is None:
+            if null:
+                return
+            raise InvalidConfig(f"Configuration '{name}' values must not be null.")
+        assert isinstance(value, tuple)
+        if not value and not empty:
+            valid = f"[{', '.join(words)}]" if words else "any non-empty value"
+            raise InvalidConfig(f"Configuration '{name}' must not be empty. Valid values include: {valid}")
+        for element in value:
+            if not element:
+                raise InvalidConfig(f"Configuration '{name}' values must not be empty.")
+            if words:
+                one_of(*words)(name, element)
+
+    check.drops_duplicates = True  # type: ignore[attr-defined]
+    return check
+
+
+def non_null(name: str, value: Value) -> None:
+    if value is None:
+        raise refuse(name, "null", "entry must be non null")
+
+
+def non_empty(name: str, value: Value) -> None:
+    if value == "":
+        raise refuse(name, "", "String must be non-empty")
+
+
+def gzip_level(name: str, value: Value) -> None:
+    if not (isinstance(value, int) and (1 <= value <= 9 or value == -1)):
+        raise refuse(name, shown(value), "Value must be between 1 and 9 or equal to -1")
+
+
+_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
+
+
+def throttled_replicas(name: str, value: Value) -> None:
+    assert isinstance(value, tuple)
+    proposed = [element.strip() for element in value]
+    if "".join(proposed) != "*" and not all(_REPLICA.fullmatch(element) for element in proposed):
+        raise refuse(
+            name,
+            shown(value),
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        )
+
+
+_ISO_DURATION = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?:T(?=[-+.\d])(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
+    r"(?:(?P<seconds>[-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_UNIT_SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+
+
+def duration_seconds(text: str) -> float | None:
+    """The length of an ISO 8601 duration such as PT1H30M; None when it is not one."""
+    found = _ISO_DURATION.fullmatch(text)
+    if not found or not any(found.group(unit) for unit in _UNIT_SECONDS):
+        return None
+    total = sum(float((found.group(u) or "0").replace(",", ".")) * size for u, size in _UNIT_SECONDS.items())
+    return -total if found.group("sign") == "-" else total
+
+
+def share_auto_offset_reset(name: str, value: Value) -> None:
+    text = str(value)
+    _, found, duration = text.partition("by_duration:")
+    if found and text.startswith("by_duration:"):
+        seconds = duration_seconds(duration)
+        if seconds is not None and seconds >= 0:
+            return
+    elif text in ("earliest", "latest"):
+        return
+    raise refuse(
+        name,
+        text,
+        f"Invalid value `{text}` for configuration {name}. "
+        "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
+    )
+
+
+# An address as Kafka's clients take it: host:port or [IPv6]:port, whatever stands in front.
+_ADDRESS = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+
+
+def host_and_port(address: str) -> tuple[str, int] | None:
+    """The host and port of `host:port`; None when it has no port."""
+    found = _ADDRESS.fullmatch(address)
+    return (found.group(1), int(found.group(2))) if found else None
+
+
+def quorum_bootstrap_servers(name: str, value: Value) -> None:
+    assert isinstance(value, tuple)
+    for server in value:
+        if host_and_port(server) is None:
+            form = 'Each entry should be in the form "{host}:{port}"'
+            raise InvalidConfig(f"Failed to parse host name from {server} for the configuration {name}. {form}")
+
+
+def quorum_voters(name: str, value: Value) -> None:
+    form = "Each entry should be in the form `{id}@{host}:{port}`."
+    assert isinstance(value, tuple)
+    for voter in value:
+        parts = voter.rstrip("@").split("@")
+        if len(parts) != 2:
+            raise InvalidConfig(f"Invalid configuration value for {name}. {form}")
+        if not re.fullmatch(r"[+-]?\d+", parts[0]):
+            raise InvalidConfig(f"Failed to parse voter ID as an integer from {parts[0]}")
+        if host_and_port(parts[1]) is None:
+            raise InvalidConfig(f"Failed to parse host name from entry {voter} for the configuration {name}. {form}")

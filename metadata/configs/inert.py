@@ -1,0 +1,22 @@
+"""Why a key changes nothing when it is set: the end of the sentence "it has no effect, because ...". A key without such a
+reason acts. When a feature is built, its keys lose their reason.
+"""
+
+from __future__ import annotations
+
+THREADS = "one event loop does the work, so there are no thread pools to size"
+BUFFERS = "memory is taken as the work needs it, not from a buffer of a fixed size"
+WAITING = "replies that wait are dropped from memory as soon as they are given, so nothing needs to be purged"
+ONE_NODE = "this node is alone in its cluster"
+TIERED = "tiered storage is not built"
+SECURITY = "TLS, SASL and authorization are not built yet: every client may do everything"
+TRANSACTIONS = "transactions are not built yet"
+CONSUMER_GROUPS = "consumer groups of the new protocol (KIP-848) are not built yet"
+SHARE_GROUPS = "share groups are not built yet"
+STREAMS_GROUPS = "streams groups are not built yet"
+QUOTAS = "quotas are not built yet"
+TELEMETRY = "client telemetry is not built yet"
+JAVA = "a Java class cannot be loaded here"
+COUNTERS = "metrics are plain counters, and whoever scrapes them chooses the window"
+SNAPSHOTS = "snapshots of the metadata log are not taken yet"
+TEST_ONLY = "it only serves Apache Kafka's own tests"

@@ -1,0 +1,116 @@
+"""What the values of one topic must satisfy together, with the defaults of the broker under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .tables import TOPIC
+from .values import InvalidConfig, Value, refuse
+
+Values = Mapping[str, Value]
+_FROM_RETENTION = -2  # local.retention.*: the same as retention.*
+
+
+def validate_topic_configs(
+    configs: Mapping[str, str],
+    defaults: Values,
+    existing: Mapping[str, str] | None = None,
+    tiered: bool = False,
+) -> dict[str, Value]:
+    """Checks all the values that a topic is to have (`configs`), over `topic_defaults` of the broker; `existing` are those
+    it has now, `tiered` tells whether the broker has tiered storage. Returns the effective values; raises InvalidConfig.
+    """
+    for name in configs:
+        if name not in TOPIC:
+            raise InvalidConfig(f"Unknown topic config name: {name}")
+    values = dict(defaults) | {name: key.parse(configs[name]) for name, key in TOPIC.items() if name in configs}
+    _compaction_lags(values)
+    if values["remote.storage.enable"]:
+        if not tiered:
+            raise InvalidConfig(
+                "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+            )
+        for rule in _TIERED_RULES:
+            rule(values)
+    elif (existing or {}).get("remote.storage.enable", "").lower() == "true":
+        _turning_off(values)
+    return values
+
+
+def _number(values: Values, name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int)
+    return value
+
+
+def _compaction_lags(values: Values) -> None:
+    low, high = _number(values, "min.compaction.lag.ms"), _number(values, "max.compaction.lag.ms")
+    if low > high:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+
+
+def _deletes(values: Values) -> None:
+    if values["cleanup.policy"] not in ((), ("delete",)):
+        raise InvalidConfig(
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+        )
+
+
+def _local_within(unit: str) -> Callable[[Values], None]:
+    def rule(values: Values) -> None:
+        name = f"local.retention.{unit}"
+        total, local = _number(values, f"retention.{unit}"), _number(values, name)
+        if total == -1 or local == _FROM_RETENTION or (unit == "bytes" and total < 0):
+            return
+        if local == -1:
+            raise refuse(name, local, f"Value must not be -1 as retention.{unit} value is set as {total}.")
+        if local > total:
+            raise refuse(name, local, f"Value must not be more than retention.{unit} property value: {total}")
+
+    return rule
+
+
+def _copy_lag_within(unit: str) -> Callable[[Values], None]:
+    def rule(values: Values) -> None:
+        name = f"remote.copy.lag.{unit}"
+        local = _number(values, f"local.retention.{unit}")
+        local = _number(values, f"retention.{unit}") if local == _FROM_RETENTION else local
+        lag = _number(values, name)
+        if lag > 0 and 0 <= local < lag:
+            raise refuse(name, lag, f"Value must not exceed local.retention.{unit} (effective value: {local})")
+
+    return rule
+
+
+def _nothing_more_to_copy(values: Values) -> None:
+    if not values["remote.log.copy.disable"]:
+        return
+    for unit in ("bytes", "ms"):
+        local = _number(values, f"local.retention.{unit}")
+        if local not in (_FROM_RETENTION, _number(values, f"retention.{unit}")):
+            raise InvalidConfig(
+                f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` "
+                "must be set to the identical value because there will be no more logs copied to the remote storage."
+            )
+
+
+def _turning_off(values: Values) -> None:
+    if not values["remote.log.delete.on.disable"]:
+        raise InvalidConfig(
+            "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data "
+            "and turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want "
+            "to disable remote storage and delete all remote data, please set "
+            "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+        )
+
+
+_TIERED_RULES = (
+    _deletes,
+    _local_within("bytes"),
+    _local_within("ms"),
+    _copy_lag_within("bytes"),
+    _copy_lag_within("ms"),
+    _nothing_more_to_copy,
+)

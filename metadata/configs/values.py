@@ -1,0 +1,134 @@
+"""The types of configuration values: text to a typed value and back, with the words that Kafka uses to refuse one.
+
+| type | in Python | text |
+|---|---|---|
+| BOOLEAN | bool | true, false, in any case |
+| INT, SHORT, LONG | int | a decimal number that fits 32, 16 or 64 bits |
+| DOUBLE | float | a decimal number, NaN or Infinity, shown as Java shows it |
+| STRING, CLASS | str | as it is; a CLASS names a Java class, which is never loaded |
+| LIST | tuple of str | comma separated; space around a comma does not count |
+| PASSWORD | Password | never shown |
+
+Space at both ends of a text does not count. A key without a value has None.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ...protocol.errors import ErrorCode
+
+
+class ConfigType(IntEnum):
+    """The numbers are those of DescribeConfigs' ConfigType (KIP-569)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A secret. Its text is reached by `value` only, so that no log line shows it."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return "[hidden]"
+
+    __repr__ = __str__
+
+
+Value = bool | int | float | str | tuple[str, ...] | Password | None
+
+
+class InvalidConfig(ValueError):
+    """A configuration that is refused; its text is what the peer or the operator is shown, `error` what the wire says."""
+
+    def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_CONFIG) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+_BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
+# Java trims every character up to the space, control characters included.
+_BLANK = "".join(map(chr, range(0x21)))
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|NaN|Infinity)", re.ASCII)
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+
+
+def refuse(name: str, value: object, why: str = "") -> InvalidConfig:
+    """The exception that says, as Kafka does, which value of which key is refused and why."""
+    return InvalidConfig(f"Invalid value {value} for configuration {name}{': ' if why else ''}{why}")
+
+
+def parse(name: str, text: str, config_type: ConfigType) -> Value:
+    """The typed value of a text; raises InvalidConfig when it is not of the type."""
+    trimmed = text.strip(_BLANK)
+    match config_type:
+        case ConfigType.BOOLEAN:
+            if trimmed.lower() not in ("true", "false"):
+                raise refuse(name, text, "Expected value to be either true or false")
+            return trimmed.lower() == "true"
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            limit = 1 << _BITS[config_type] - 1
+            if not _INTEGER.fullmatch(trimmed) or not -limit <= int(trimmed) < limit:
+                raise refuse(name, text, f"Not a number of type {config_type.name}")
+            return int(trimmed)
+        case ConfigType.DOUBLE:
+            if not _DECIMAL.fullmatch(trimmed):
+                raise refuse(name, text, "Not a number of type DOUBLE")
+            return float(trimmed.rstrip("fFdD") if trimmed[-1] in "fFdD" else trimmed)
+        case ConfigType.LIST:
+            return tuple(_COMMA.split(trimmed)) if trimmed else ()
+        case ConfigType.PASSWORD:
+            return Password(trimmed)
+        case _:
+            return trimmed
+
+
+def to_text(value: Value) -> str | None:
+    """The text that stands for a typed value in an answer; a password's is its secret."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return java_double(value)
+        case tuple():
+            return ",".join(value)
+        case Password():
+            return value.value
+        case _:
+            return str(value)
+
+
+def shown(value: Value) -> str:
+    """How Kafka writes a parsed value into an error."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    return str(value) if isinstance(value, Password) else str(to_text(value) if value is not None else "null")
+
+
+def java_double(value: float) -> str:
+    """A double as Java prints it: 0.5, 1.0E7, 1.7976931348623157E308."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        plain = repr(value)
+        return plain if "e" not in plain else f"{value:f}"
+    digits = repr(abs(value)).split("e")[0].replace(".", "").strip("0")
+    exponent = f"{value:.{len(digits) - 1}e}".partition("e")[2]
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
