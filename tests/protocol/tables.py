@@ -1,0 +1,73 @@
+"""Every table of the package, and Apache's specification of each: what the tests of protocol/ walk over."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+import zipfile
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import odradek.protocol.internal
+import odradek.protocol.messages
+from compat_tests.java.fetch import SPECIFICATION, jar
+from odradek.protocol.schema import Message, Schema
+
+#: The jars that hold specifications, and the Java package of the classes that Apache generates from each.
+JAVA_PACKAGES = {
+    "kafka-clients": "org.apache.kafka.common.message",
+    "kafka-metadata": "org.apache.kafka.common.metadata",
+    "kafka-group-coordinator": "org.apache.kafka.coordinator.group.generated",
+    "kafka-transaction-coordinator": "org.apache.kafka.coordinator.transaction.generated",
+    "kafka-share-coordinator": "org.apache.kafka.coordinator.share.generated",
+    "kafka-raft": "org.apache.kafka.raft.generated",
+    "kafka-storage": "org.apache.kafka.server.log.remote.metadata.storage.generated",
+}
+
+
+@cache
+def messages() -> dict[str, type[Message]]:
+    """Name -> class of all that has versions of its own: requests, responses, headers, records, files."""
+    found: dict[str, type[Message]] = {}
+    for package in (odradek.protocol.messages, odradek.protocol.internal):
+        for module in pkgutil.iter_modules(package.__path__):
+            for name, made in vars(import_module(f"{package.__name__}.{module.name}")).items():
+                if isinstance(made, type) and issubclass(made, Message) and is_top(made):
+                    assert name not in found, f"{name} is declared twice"
+                    found[name] = made
+    return found
+
+
+def is_top(made: type[Message]) -> bool:
+    """Whether the class is a message, not a structure inside one (those are open-ended)."""
+    schema: Schema | None = getattr(made, "SCHEMA", None)
+    return schema is not None and not str(schema.versions).endswith("+")
+
+
+def versions(made: type[Message]) -> range:
+    return range(made.SCHEMA.versions.low, made.SCHEMA.versions.high + 1)
+
+
+def every_version() -> list[tuple[type[Message], int]]:
+    return [(made, version) for _, made in sorted(messages().items()) for version in versions(made)]
+
+
+@cache
+def specifications() -> dict[str, dict[str, Any]]:
+    """Name -> JSON of every specification in the jars that has a version; `javaClass` is added. Raises ToolsMissing."""
+    found: dict[str, dict[str, Any]] = {}
+    for artifact, package in JAVA_PACKAGES.items():
+        with zipfile.ZipFile(jar(artifact, SPECIFICATION)) as archive:
+            for name in archive.namelist():
+                if re.fullmatch(r"(common/)?(message|metadata)/\w+\.json", name):
+                    spec = json.loads(re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE))
+                    suffix = "Data" if spec["type"] in ("request", "response", "header") else ""
+                    found[spec["name"]] = {**spec, "javaClass": f"{package}.{spec['name']}{suffix}"}
+    return {name: spec for name, spec in found.items() if spec["validVersions"] != "none"}
+
+
+def snake_case(name: str) -> str:
+    """Kafka's names as ours: `ThrottleTimeMs` is `throttle_time_ms`, and KRaft is one word."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.replace("KRaft", "Kraft")).lower()
