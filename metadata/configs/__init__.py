@@ -7,12 +7,14 @@ All of it is pure: texts and typed values in, typed values or InvalidConfig out.
 
 from __future__ import annotations
 
+from .broker_rules import validate_broker_configs
 from .broker_values import BrokerValues, broker_key, synonyms, topic_default, topic_defaults
 from .client_metrics_rules import validate_client_metrics_configs
+from .dynamic import usable_dynamic_configs, validate_dynamic_names
 from .group_rules import validate_group_configs
 from .key import ConfigKey, ResourceType, Scope
 from .tables import definition
-from .topic_rules import validate_topic_configs
+from .topic_rules import lenient_topic_values, validate_topic_configs
 from .values import ConfigType, InvalidConfig, Password, Value, to_text
 
 __all__ = [
@@ -28,12 +30,16 @@ __all__ = [
     "default_text",
     "definition",
     "is_list",
+    "lenient_topic_values",
     "synonyms",
     "to_text",
     "topic_default",
     "topic_defaults",
+    "usable_dynamic_configs",
     "validate",
+    "validate_broker_configs",
     "validate_client_metrics_configs",
+    "validate_dynamic_names",
     "validate_group_configs",
     "validate_topic_configs",
 ]

@@ -6,6 +6,20 @@ from .checks import at_least, between, list_of, non_null, one_of, one_of_ignorin
 from .inert import SECURITY
 from .key import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, PER_BROKER, SHORT, STRING, key
 
+# TLS keys that change while the broker runs, and then only for a listener.
+LISTENER_ONLY = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+
 KEYS = (
     key("authorizer.class.name", STRING, "", non_null, inert=SECURITY),
     key("connection.failed.authentication.delay.ms", INT, 100, at_least(0), inert=SECURITY),

@@ -37,6 +37,24 @@ def validate_topic_configs(
     return values
 
 
+def lenient_topic_values(
+    configs: Mapping[str, str], defaults: Values, refused: Callable[[str, str], None]
+) -> dict[str, Value]:
+    """The effective values of a topic whose stored `configs` may hold what is not valid (any more): that is told to
+    `refused(name, why)`, and the broker's value takes its place.
+    """
+    values = dict(defaults)
+    for name, text in configs.items():
+        try:
+            if name in TOPIC:
+                values[name] = TOPIC[name].parse(text)
+            else:
+                refused(name, "no such key")
+        except InvalidConfig as why:
+            refused(name, str(why))
+    return values
+
+
 def _number(values: Values, name: str) -> int:
     value = values[name]
     assert isinstance(value, int)

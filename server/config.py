@@ -1,0 +1,196 @@
+"""The broker's configuration: what server.properties and --override say, under what is changed while it runs.
+
+`get` gives a key's typed value and is read each time it is needed, so that a dynamic change is seen at once; who must do
+something about a change subscribes. The values themselves, their types, checks and layers, are `metadata/configs`.
+
+Nothing needs to be set. A node of which neither `node.id` nor `process.roles` is said is an embedded one: it listens on
+127.0.0.1:9092. A node whose quorum names nobody else is alone, and keeps one replica of the internal topics, as the
+server.properties that ships with Kafka says; such values count as static ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..metadata.configs import (
+    BrokerValues,
+    InvalidConfig,
+    ResourceType,
+    Value,
+    broker_key,
+    lenient_topic_values,
+    topic_defaults,
+    usable_dynamic_configs,
+    validate_broker_configs,
+)
+from ..storage.config import LogConfig
+from .endpoints import Listeners, read_listeners
+from .properties import parse_properties, read_properties
+from .topic_log_config import log_config_of
+
+if TYPE_CHECKING:
+    from ..metadata.delta import MetadataDelta
+    from ..metadata.image import MetadataImage
+
+__all__ = ["BrokerConfig", "InvalidConfig", "parse_properties", "read_properties"]
+
+log = logging.getLogger("odradek.config")
+
+_REQUIRED = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+}
+_EMBEDDED = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+_ALONE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+_CONTROLLER_ONLY = ("controller",)
+
+Changed = Callable[[frozenset[str]], None]
+
+
+class BrokerConfig:
+    """One broker's configuration. Raises InvalidConfig when the properties cannot be those of a broker."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        static = _with_defaults(dict(properties or {}))
+        self.values = BrokerValues(static)
+        validate_broker_configs(self.values)
+        self.listeners: Listeners = read_listeners(self.values)
+        self._check_roles()
+        self._subscribers: list[Changed] = []
+        self._read()
+        _warn_of_unknown(properties or {})
+        _warn_of_inert(properties or {})
+
+    def _read(self) -> None:
+        self._effective: dict[str, Value] = dict(self.values.items()) | self.values.typed
+        self.topic_defaults: dict[str, Value] = topic_defaults(self.values)
+        """What a topic gets for every key that it does not set."""
+        self._plain_log_config = self._log_config({})
+
+    def _check_roles(self) -> None:
+        if self.values.get("process.roles") == _CONTROLLER_ONLY:
+            raise InvalidConfig("process.roles: a node that is only a controller is not built yet; add the broker role")
+
+    # Values.
+
+    def get(self, name: str) -> Any:
+        """The typed value of a broker's key now: bool, int, float, str, tuple of str, Password, or None. KeyError for a
+        name that is neither known nor set.
+        """
+        return self._effective[name] if name in self._effective else self._other(name)
+
+    def _other(self, name: str) -> Value:
+        if broker_key(name) is None and name not in self.values.texts:
+            raise KeyError(name)
+        return self.values.get(name)
+
+    @property
+    def node_id(self) -> int:
+        node_id: int = self.get("node.id")
+        return node_id
+
+    @property
+    def log_dirs(self) -> list[str]:
+        """`log.dirs`, or `log.dir` when that is not set; the first takes the metadata log."""
+        return list(self.get("log.dirs") or self.get("log.dir"))
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return self.get("metadata.log.dir") or self.log_dirs[0]
+
+    # Topics.
+
+    def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """The typed values of a topic that sets `overrides`."""
+        return lenient_topic_values(overrides, self.topic_defaults, _log_refused)
+
+    def topic_log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """What the logs of a topic obey that sets `overrides`; topics that set nothing share one object."""
+        return self._log_config(overrides) if overrides else self._plain_log_config
+
+    def _log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        return log_config_of(self.topic_values(overrides), self.get("producer.id.expiration.ms"))
+
+    # Changes while the broker runs.
+
+    def subscribe(self, function: Changed) -> None:
+        """`function` is called with the names of the keys whose value changed, after every change."""
+        self._subscribers.append(function)
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:
+        """Takes over what a published delta changed of this broker's dynamic values; `image` is the one that it led to.
+        Returns the names of the broker's keys whose value is another now; those of topics are the publisher's to look at.
+        """
+        mine = {(ResourceType.BROKER, ""), (ResourceType.BROKER, str(self.node_id))}
+        if not mine & delta.configs.keys():
+            return frozenset()
+        return self.take_dynamic(
+            image.config(ResourceType.BROKER, ""), image.config(ResourceType.BROKER, str(self.node_id))
+        )
+
+    def take_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
+        """Replaces the dynamic layers: the default of all brokers, and this broker's own."""
+        before = self._effective
+        self.values = BrokerValues(
+            self.values.static,
+            usable_dynamic_configs(default, per_broker=False, refused=_log_refused),
+            usable_dynamic_configs(own, per_broker=True, refused=_log_refused),
+        )
+        self._read()
+        names = before.keys() | self._effective.keys()
+        changed = frozenset(name for name in names if before.get(name) != self._effective.get(name))
+        if changed:
+            log.info("dynamic configuration: %s", ", ".join(sorted(changed)))
+            _warn_of_inert(changed & self.values.texts.keys())
+            for function in self._subscribers:
+                function(changed)
+        return changed
+
+
+def _with_defaults(static: dict[str, str]) -> dict[str, str]:
+    """The static values with those that a node cannot do without, and that one alone needs."""
+    if static.keys().isdisjoint(("node.id", "broker.id", "process.roles")):
+        static = _EMBEDDED | static
+    if "broker.id" in static:
+        static.setdefault("node.id", static["broker.id"])
+    static = _REQUIRED | static
+    static.setdefault("broker.id", static["node.id"])
+    return _ALONE | static if _is_alone(static) else static
+
+
+def _is_alone(static: Mapping[str, str]) -> bool:
+    """Whether the quorum names nobody else."""
+    voters = [voter for voter in static.get("controller.quorum.voters", "").split(",") if voter.strip()]
+    servers = [server for server in static.get("controller.quorum.bootstrap.servers", "").split(",") if server.strip()]
+    mine = static["node.id"].strip() + "@"
+    return all(voter.strip().startswith(mine) for voter in voters) and len(servers) <= 1
+
+
+def _warn_of_unknown(properties: Mapping[str, str]) -> None:
+    unknown = sorted(name for name in properties if broker_key(name) is None)
+    if unknown:
+        log.warning("these properties are not known and change nothing: %s", ", ".join(unknown))
+
+
+def _warn_of_inert(names: Iterable[str]) -> None:
+    """One line for each reason why keys that are set change nothing."""
+    by_reason: dict[str, list[str]] = {}
+    for name in sorted(names):
+        key = broker_key(name)
+        if key is not None and key.inert:
+            by_reason.setdefault(key.inert, []).append(name)
+    for reason, inert in by_reason.items():
+        log.warning("%s: set without effect, because %s", ", ".join(inert), reason)
+
+
+def _log_refused(name: str, why: str) -> None:
+    log.error("the stored value of %s is ignored: %s", name, why)
