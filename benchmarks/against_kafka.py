@@ -1,0 +1,117 @@
+"""Odradek beside Apache Kafka, on this machine, in one run: `python -m benchmarks.against_kafka`.
+
+Both brokers are up; every row drives one and then the other, several rounds, with the same foreign program. What counts is
+the ratio of the medians: absolute times on a shared machine mean little. A first round warms both up and is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from compat_tests.broker_process import BrokerProcess
+
+from . import brokers, report, rows
+from .loads import Load
+from .rows import Kind, Row
+
+STARTS = 5
+IDLE_S = 5
+
+#: (row, client, kind) -> broker -> what each round gave
+Figures = dict[tuple[str, str, Kind], dict[str, list[float]]]
+
+
+def main() -> None:
+    options = arguments()
+    figures: Figures = defaultdict(lambda: defaultdict(list))
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        measure_starts(Path(folder), figures)
+        measure_loads(Path(folder), options, figures)
+    found = [result(key, by_broker) for key, by_broker in figures.items()]
+    report.show(found, Console())
+    if options.write:
+        report.write(found, options.write)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="how much of each load, as a factor (default: 1)")
+    parser.add_argument("--rounds", type=int, default=3, help="counted rounds of each row (default: 3)")
+    parser.add_argument("--only", default="", help="rows whose name or client holds this text")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="writes benchmarks.md and its charts there (docs)")
+    return parser.parse_args()
+
+
+def result(key: tuple[str, str, Kind], by_broker: dict[str, list[float]]) -> report.Result:
+    row, client, kind = key
+    ours, theirs = by_broker[brokers.ODRADEK_NAME], by_broker[brokers.APACHE_NAME]
+    return report.Result(row, client, kind, statistics.median(theirs), statistics.median(ours), len(ours))
+
+
+def measure_starts(folder: Path, figures: Figures) -> None:
+    """From exec to the first answer, on a formatted, empty directory; then what an idle broker holds."""
+    for name, make in ((brokers.APACHE_NAME, brokers.apache), (brokers.ODRADEK_NAME, brokers.odradek)):
+        broker = make(folder / f"start-{name.split()[0]}")
+        broker.start()
+        broker.stop()
+        for _ in range(STARTS):
+            began = time.perf_counter()
+            broker.start()
+            assert broker._serves()
+            figures["start", "exec", rows.START][name].append(time.perf_counter() - began)
+            if len(figures["start", "exec", rows.START][name]) == STARTS:
+                time.sleep(IDLE_S)
+                figures["idle", "-", rows.MEMORY][name].append(brokers.memory_mb(broker.pid))
+            broker.stop()
+
+
+def measure_loads(folder: Path, options: argparse.Namespace, figures: Figures) -> None:
+    chosen = [row for row in rows.all_rows(options.scale) if options.only in f"{row.name} {row.client}"]
+    pair = {
+        brokers.APACHE_NAME: brokers.apache(folder / "apache"),
+        brokers.ODRADEK_NAME: brokers.odradek(folder / "odradek"),
+    }
+    with pair[brokers.APACHE_NAME], pair[brokers.ODRADEK_NAME], Progress() as progress:
+        task = progress.add_task("loads", total=len(chosen) * (options.rounds + 1) * len(pair))
+        for number, row in enumerate(chosen):
+            progress.update(task, description=f"{row.name} ({row.client})")
+            for round_number in range(options.rounds + 1):
+                for name, broker in pair.items():
+                    found = measure(row, broker, f"bench-{number}-{round_number}")
+                    if round_number:
+                        for kind, value in found.items():
+                            figures[row.name, row.client, kind][name].append(value)
+                    progress.advance(task)
+        for name, broker in pair.items():
+            figures["under load, peak", "-", rows.MEMORY][name].append(brokers.peak_memory_mb(broker.pid))
+
+
+def measure(row: Row, broker: BrokerProcess, topic: str) -> dict[Kind, float]:
+    if row.feeds is not None:
+        row.feeds(broker.bootstrap, topic)
+    before = brokers.Cost.of(broker.pid)
+    load = row.run(broker.bootstrap, topic)
+    cpu_s = brokers.Cost.of(broker.pid).cpu_s - before.cpu_s
+    return {kind: figure(kind, load, cpu_s) for kind in row.kinds}
+
+
+def figure(kind: Kind, load: Load, cpu_s: float) -> float:
+    if kind is rows.THROUGHPUT:
+        return load.megabytes_per_s
+    if kind is rows.CPU_PER_GB:
+        return cpu_s / (load.megabytes / 1000)
+    if kind is rows.CPU_PER_REQUEST:
+        return cpu_s / load.records * 1e6
+    return load.latency_ms["p50" if kind is rows.LATENCY_P50 else "p99"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The two brokers of a comparison, each started as its own project starts it, and what they cost.
+
+Apache Kafka runs with the flags of its own start script; both run with their default configuration on a single node.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import ApacheKafka
+
+#: kafka-server-start.sh and kafka-run-class.sh give these.
+KAFKA_JVM = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+#: What both are told: nothing that favours either.
+PROPERTIES = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "1"}
+
+
+class MeasuredKafka(ApacheKafka):
+    """Apache Kafka, formatted beforehand and started by its main class, so that a start is a start and nothing more."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, PROPERTIES, jvm=KAFKA_JVM)
+
+    def command(self) -> list[str]:
+        super().command()  # writes server.properties
+        file = str(self.directory / "server.properties")
+        run = [java(), *self.jvm, "-cp", classpath(self.version)]
+        if not self.data_dir.exists():
+            form = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", file, "--standalone"]
+            subprocess.run([*run, *form], check=True, capture_output=True)
+        return [*run, "kafka.Kafka", file]
+
+
+def apache(directory: Path) -> BrokerProcess:
+    return MeasuredKafka(directory)
+
+
+def odradek(directory: Path) -> BrokerProcess:
+    return OdradekProcess(directory, PROPERTIES)
+
+
+APACHE_NAME = f"Apache Kafka {ORACLE}"
+ODRADEK_NAME = "Odradek"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process has used until now: CPU in seconds, user and system."""
+
+    cpu_s: float
+
+    @classmethod
+    def of(cls, pid: int) -> Cost:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return cls((int(fields[11]) + int(fields[12])) / _TICKS)
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory now, in MB (10^6 bytes)."""
+    return _status_kb(pid, "VmRSS") * 1024 / 1e6
+
+
+def peak_memory_mb(pid: int) -> float:
+    return _status_kb(pid, "VmHWM") * 1024 / 1e6
+
+
+def _status_kb(pid: int, key: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    raise LookupError(key)

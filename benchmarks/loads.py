@@ -1,0 +1,100 @@
+"""Foreign load programs: Apache's performance tools and librdkafka. None of them is ours, and none knows whom it drives.
+
+Each function runs one load to its end and returns what the program itself reported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.java.fetch import classpath, java
+
+_TOOL_JVM = ("-Xmx512m", "-XX:+UseSerialGC")
+_DEADLINE_S = 600
+_RDKAFKA = Path(__file__).with_name("rdkafka_load.py")
+
+
+@dataclass(frozen=True)
+class Load:
+    """One run: `records` of `size` bytes in `seconds`; latencies in ms by percentile where the program tells them."""
+
+    records: int
+    size: int
+    seconds: float
+    latency_ms: dict[str, float]
+
+    @property
+    def megabytes(self) -> float:
+        return self.records * self.size / 1e6
+
+    @property
+    def megabytes_per_s(self) -> float:
+        return self.megabytes / self.seconds
+
+    @property
+    def records_per_s(self) -> float:
+        return self.records / self.seconds
+
+
+def _tool(name: str, *arguments: str) -> str:
+    command = [java(), *_TOOL_JVM, "-cp", classpath("4.3.1"), f"org.apache.kafka.tools.{name}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+    if done.returncode:
+        raise RuntimeError(f"{name} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+_PRODUCED = re.compile(
+    r"(\d+) records sent, ([\d.]+) records/sec .*?, ([\d.]+) ms avg latency, ([\d.]+) ms max latency, "
+    r"(\d+) ms 50th, (\d+) ms 95th, (\d+) ms 99th, (\d+) ms 99.9th"
+)
+
+
+def java_produce(bootstrap: str, topic: str, records: int, size: int, **properties: str) -> Load:
+    """ProducerPerformance, unthrottled. `properties`: producer settings, with _ for the dots."""
+    settings = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
+    printed = _tool(
+        "ProducerPerformance",
+        *("--topic", topic, "--num-records", str(records), "--record-size", str(size), "--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={bootstrap}", *settings),
+    )
+    found = _PRODUCED.findall(printed)[-1]
+    latency = {"p50": float(found[4]), "p99": float(found[6])}
+    return Load(int(found[0]), size, int(found[0]) / float(found[1]), latency)
+
+
+def java_consume(bootstrap: str, topic: str, records: int, size: int) -> Load:
+    """ConsumerPerformance, from the start of the topic; the time that it spent fetching, without its group's join."""
+    printed = _tool(
+        "ConsumerPerformance",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
+        *("--hide-header", "--timeout", "30000"),
+    )
+    columns = printed.strip().splitlines()[-1].split(",")
+    return Load(int(columns[4]), size, int(columns[7]) / 1000, {})
+
+
+def java_end_to_end(bootstrap: str, topic: str, records: int, size: int, acks: str) -> Load:
+    """EndToEndLatency: one record at a time, from send to receipt."""
+    printed = _tool("EndToEndLatency", bootstrap, topic, str(records), acks, str(size))
+    average = re.search(r"Avg latency: ([\d.]+)", printed)
+    percentiles = re.search(r"Percentiles: 50th = (\d+), 99th = (\d+)", printed)
+    assert average and percentiles, printed
+    latency = {"mean": float(average[1]), "p50": float(percentiles[1]), "p99": float(percentiles[2])}
+    return Load(records, size, float(average[1]) * records / 1000, latency)
+
+
+def rdkafka(bootstrap: str, topic: str, what: str, records: int, size: int, **properties: str) -> Load:
+    """rdkafka_load.py, in a process of its own: `what` is produce, consume, tail or join."""
+    settings = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
+    command = [sys.executable, str(_RDKAFKA), what, bootstrap, topic, str(records), str(size), *settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+    if done.returncode:
+        raise RuntimeError(f"librdkafka {what} failed:\n{done.stderr[-2000:]}")
+    answer = json.loads(done.stdout)
+    return Load(answer["records"], size, answer["seconds"], answer.get("latency_ms", {}))

@@ -1,0 +1,126 @@
+"""librdkafka as a load program.
+
+    python rdkafka_load.py produce|consume|tail|join BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]
+
+Prints one line of JSON: records, seconds, and latencies in ms where the load has them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import uuid
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+
+#: How much is in flight before the program waits for deliveries.
+QUEUE = 100_000
+POLL_S = 30.0
+
+
+def produce(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
+    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": QUEUE, **settings})
+    value = os.urandom(size // 2).hex().encode().ljust(size, b"x")
+    producer.list_topics(topic, timeout=POLL_S)
+    started = time.perf_counter()
+    for _ in range(records):
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    left = producer.flush(600)
+    assert not left, f"{left} records were not delivered"
+    return {"records": records, "seconds": time.perf_counter() - started}
+
+
+def consumer_of(bootstrap: str, start: str, settings: dict[str, str]) -> Consumer:
+    group = {"group.id": f"bench-{uuid.uuid4()}", "enable.auto.commit": "false", "auto.offset.reset": start}
+    return Consumer({"bootstrap.servers": bootstrap, **group, **settings})
+
+
+def consume(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
+    consumer = consumer_of(bootstrap, "earliest", settings)
+    consumer.subscribe([topic])
+    received = len(first_batch(consumer))
+    started, counted = time.perf_counter(), 0
+    while received + counted < records:
+        batch = consumer.consume(10_000, POLL_S)
+        assert batch, f"nothing came for {POLL_S} s after {received + counted} records"
+        counted += len(batch)
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return {"records": counted, "seconds": seconds}
+
+
+def first_batch(consumer: Consumer) -> list[Any]:
+    batch = consumer.consume(1, POLL_S)
+    assert batch and not batch[0].error(), batch and batch[0].error()
+    return list(batch)
+
+
+def tail(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
+    """One record at a time, sent when the last one has come back: end-to-end latency at the tail."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
+    consumer = consumer_of(bootstrap, "latest", {"fetch.wait.max.ms": "500", "fetch.min.bytes": "1"})
+    consumer.subscribe([topic])
+    value = b"x" * size
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    caught_up(producer, consumer, topic)
+    latencies = []
+    started = time.perf_counter()
+    for _ in range(records):
+        sent = time.perf_counter()
+        producer.produce(topic, value)
+        producer.poll(0)
+        first_batch(consumer)
+        latencies.append((time.perf_counter() - sent) * 1000)
+    seconds = time.perf_counter() - started
+    consumer.close()
+    latencies.sort()
+    percentiles = {"p50": latencies[len(latencies) // 2], "p99": latencies[len(latencies) * 99 // 100]}
+    return {"records": records, "seconds": seconds, "latency_ms": percentiles}
+
+
+def caught_up(producer: Producer, consumer: Consumer, topic: str) -> None:
+    """The consumer's position is resolved lazily: sends until something comes back, then takes what else was sent."""
+    while True:
+        producer.produce(topic, b"warm-up")
+        producer.flush(POLL_S)
+        if consumer.poll(0.2):
+            break
+    while consumer.poll(0.2):
+        pass
+
+
+def join(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
+    """From the start of a consumer in a new group to its first record, `records` times over."""
+    latencies = []
+    for _ in range(records):
+        started = time.perf_counter()
+        consumer = consumer_of(bootstrap, "earliest", settings)
+        consumer.subscribe([topic])
+        first_batch(consumer)
+        latencies.append((time.perf_counter() - started) * 1000)
+        consumer.close()
+    latencies.sort()
+    percentiles = {"p50": latencies[len(latencies) // 2], "p99": latencies[len(latencies) * 99 // 100]}
+    return {"records": records, "seconds": sum(latencies) / 1000, "latency_ms": percentiles}
+
+
+LOADS = {"produce": produce, "consume": consume, "tail": tail, "join": join}
+
+
+def main() -> None:
+    what, bootstrap, topic, records, size, *rest = sys.argv[1:]
+    settings = dict(text.split("=", 1) for text in rest)
+    print(json.dumps(LOADS[what](bootstrap, topic, int(records), int(size), settings)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The table and the charts of a comparison: for the terminal, and for docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from .brokers import APACHE_NAME, ODRADEK_NAME
+from .rows import Kind
+
+
+@dataclass(frozen=True)
+class Result:
+    """One figure of one row: medians of both brokers over `rounds`."""
+
+    row: str
+    client: str
+    kind: Kind
+    apache: float
+    odradek: float
+    rounds: int
+
+    @property
+    def ratio(self) -> float:
+        return self.odradek / self.apache if self.apache else float("inf")
+
+    @property
+    def holds(self) -> bool:
+        return self.kind.holds(self.ratio)
+
+    @property
+    def target(self) -> str:
+        return f"{'>=' if self.kind.higher else '<='} {self.kind.target}"
+
+    def cells(self) -> tuple[str, ...]:
+        figure = f"{self.kind.name}, {self.kind.unit}"
+        verdict = "holds" if self.holds else "short"
+        numbers = (f"{self.apache:.3g}", f"{self.odradek:.3g}", f"{self.ratio:.2f}")
+        return (self.row, self.client, figure, *numbers, self.target, verdict)
+
+
+HEAD = ("row", "client", "figure", APACHE_NAME, ODRADEK_NAME, "ratio", "to reach", "")
+
+
+def show(results: list[Result], console: Console) -> None:
+    table = Table(*HEAD, title=f"{ODRADEK_NAME} / {APACHE_NAME}")
+    for result in results:
+        table.add_row(*result.cells(), style=None if result.holds else "yellow")
+    console.print(table)
+
+
+def write(results: list[Result], folder: Path) -> None:
+    """benchmarks.md, benchmarks.png and benchmarks.json. A text in benchmarks-notes.md, if there, goes under the table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "benchmarks.md").write_text(markdown(results, folder / "benchmarks-notes.md"))
+    plain = [{**result.__dict__, "kind": result.kind.__dict__, "ratio": result.ratio} for result in results]
+    (folder / "benchmarks.json").write_text(json.dumps(plain, indent=1) + "\n")
+    draw(results, folder / "benchmarks.png")
+
+
+def markdown(results: list[Result], notes: Path) -> str:
+    lines = [
+        f"# {ODRADEK_NAME} beside {APACHE_NAME}",
+        "",
+        "Written by `python -m benchmarks.against_kafka --write docs`: one machine, one run, the same foreign programs,",
+        f"medians of {max(result.rounds for result in results)} rounds. {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}. Only the ratios mean something.",
+        "",
+        "![ratios](benchmarks.png)",
+        "",
+        "| " + " | ".join(HEAD) + " |",
+        "|" + "---|" * len(HEAD),
+        *("| " + " | ".join(result.cells()) + " |" for result in results),
+    ]
+    text = "\n".join(lines) + "\n"
+    return text + "\n" + notes.read_text() if notes.exists() else text
+
+
+def draw(results: list[Result], file: Path) -> None:
+    """One bar a figure: how much better than Apache Kafka, on a logarithmic scale, whichever way better lies."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    labels = [f"{result.row} · {result.client} · {result.kind.name}" for result in results]
+    better = [result.ratio if result.kind.higher else 1 / result.ratio for result in results]
+    figure, axes = plt.subplots(figsize=(10, 1 + 0.24 * len(results)))
+    colours = ["#2a7f62" if result.holds else "#c8963e" for result in results]
+    axes.barh(range(len(results)), [value - 1 for value in better], left=1, color=colours)
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(results)), labels, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"times better than {APACHE_NAME} (green: the target is reached)")
+    figure.tight_layout()
+    figure.savefig(file, dpi=130)
+    plt.close(figure)
