@@ -1,0 +1,132 @@
+"""Which leader wrote from which offset on: `leader-epoch-checkpoint` (KIP-101, KIP-320).
+
+Followers and consumers find with it where a log diverges from another. The entries are kept in memory; the file is
+written by `write` when a flush or the end of a segment makes that many records safe. What a crash loses of it stands in
+the headers of the batches behind the recovery point, and is learnt from them again.
+
+```
+0                  version
+2                  entries
+0 0                epoch, start offset
+5 1234
+```
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from .files import Place, read_if_exists, write_atomically
+
+FILE_NAME = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochs:
+    """(epoch, start offset) pairs, both ascending."""
+
+    __slots__ = ("_epochs", "_place", "_starts", "_written", "latest")
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self._written = True
+        #: The last epoch, or UNDEFINED_EPOCH.
+        self.latest = UNDEFINED_EPOCH
+
+    @classmethod
+    def load(cls, place: Place) -> LeaderEpochs:
+        """From the file, if there is one. One that cannot be read counts as none: the batches know their epochs."""
+        epochs = cls(place)
+        content = read_if_exists(f"{place.path}/{FILE_NAME}")
+        if content:
+            try:
+                lines = content.decode("ascii").split("\n")
+                for line in lines[2 : 2 + int(lines[1])]:
+                    epoch, start = line.split(" ")
+                    epochs.assign(int(epoch), int(start))
+            except (ValueError, IndexError):
+                epochs.clear()
+        epochs._written = content is not None
+        return epochs
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` wrote from `start_offset` on. Entries that contradict it go; an older epoch changes nothing."""
+        if epoch <= self.latest:
+            return
+        while self._starts and self._starts[-1] >= start_offset:
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self._changed()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch known that is not above `epoch`: the answer of OffsetForLeaderEpoch.
+
+        The end of the latest epoch is the log's end. For an epoch below all known ones it is the start of the first; for
+        one above all known ones nothing is known: (-1, -1).
+        """
+        if epoch == self.latest and epoch != UNDEFINED_EPOCH:
+            return epoch, log_end_offset
+        following = bisect_right(self._epochs, epoch)
+        if epoch == UNDEFINED_EPOCH or following == len(self._epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        found = self._epochs[following - 1] if following else epoch
+        return found, self._starts[following]
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that wrote the record at `offset`, or UNDEFINED_EPOCH."""
+        number = bisect_right(self._starts, offset) - 1
+        return self._epochs[number] if number >= 0 else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        while self._starts and self._starts[-1] >= end_offset:
+            self._epochs.pop()
+            self._starts.pop()
+            self._changed()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now starts at `start_offset`; the epoch that wrote there keeps its entry, from there on."""
+        keep_from = bisect_right(self._starts, start_offset) - 1
+        if keep_from < 0 or (keep_from == 0 and self._starts[0] == start_offset):
+            return
+        del self._epochs[:keep_from], self._starts[:keep_from]
+        self._starts[0] = start_offset
+        self._changed()
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+        self._changed()
+
+    def _changed(self) -> None:
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+        self._written = False
+
+    def take_unwritten(self) -> bytes | None:
+        """What the file should say, for the caller to write; None when it says so already."""
+        if self._written:
+            return None
+        self._written = True
+        lines = ["0", str(len(self._epochs)), *(f"{e} {s}" for e, s in zip(self._epochs, self._starts, strict=True))]
+        return "\n".join((*lines, "")).encode()
+
+    def write(self, *, sync: bool = True) -> None:
+        """Brings the file up to date, if it is not."""
+        content = self.take_unwritten()
+        if content is not None:
+            try:
+                write_atomically(f"{self._place.path}/{FILE_NAME}", content, sync=sync)
+            except OSError:
+                self._written = False
+                raise

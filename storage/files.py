@@ -1,0 +1,209 @@
+"""Files of a log directory: their names, few open descriptors for many segments, and writes that survive a crash.
+
+A process may host ten thousand partitions and have a thousand descriptors. `OpenFiles` keeps the data files in use open
+and closes those that were not used lately. An `OpenFile` closes itself when the last reference goes, so a slice that is
+still being sent keeps the bytes of a segment that was closed, or even deleted, meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from typing import Protocol
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+Buffer = bytes | bytearray | memoryview
+
+#: Half of the process's descriptors may be data files; the rest is for connections, indexes and checkpoints.
+_DATA_FILE_SHARE = 2
+_FEWEST_DATA_FILES = 16
+#: More than this many at once brings nothing: opening a file costs some microseconds.
+_MOST_DATA_FILES = 4096
+
+
+class LogDirectoryFailure(Exception):
+    """The disk under a log directory failed or is full: the directory goes offline, the rest of the broker goes on.
+
+    `directory` is the log directory (not the partition's). The wire error is KAFKA_STORAGE_ERROR.
+    """
+
+    def __init__(self, directory: str, doing: str, cause: OSError) -> None:
+        super().__init__(f"{directory}: {doing}: {cause}")
+        self.directory = directory
+        self.cause = cause
+
+
+class Place:
+    """Where a partition's files are. One object for all parts of a log, because a directory may be renamed."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def log_directory(self) -> str:
+        return os.path.dirname(self.path)
+
+    def file(self, base_offset: int, suffix: str) -> str:
+        return f"{self.path}/{base_offset:020d}{suffix}"
+
+
+class OpenFile:
+    """A descriptor that is closed when nothing refers to it any more."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
+        self.fd = -1
+        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+class Closeable(Protocol):
+    """What `OpenFiles` may ask to let go of its file; `used` is set at each use and cleared when passed over once."""
+
+    used: bool
+
+    def release_file(self) -> None: ...
+
+
+class OpenFiles:
+    """Holds the number of open data files under a limit: second chance, so that a use costs one attribute write."""
+
+    __slots__ = ("_ring", "limit")
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit if limit is not None else default_limit()
+        self._ring: dict[Closeable, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def admit(self, owner: Closeable) -> None:
+        """`owner` has opened its file; another one may be asked to close its own."""
+        self._ring[owner] = None
+        while len(self._ring) > self.limit:
+            try:
+                oldest = next(iter(self._ring))
+            except RuntimeError:  # a reading thread admits at this moment; the next one evicts
+                return
+            self._ring.pop(oldest, None)
+            if oldest.used and oldest is not owner:
+                oldest.used = False
+                self._ring[oldest] = None
+            elif oldest is not owner:
+                oldest.release_file()
+            else:
+                self._ring[owner] = None
+
+    def forget(self, owner: Closeable) -> None:
+        self._ring.pop(owner, None)
+
+
+def default_limit() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_DATA_FILES
+    return max(_FEWEST_DATA_FILES, min(_MOST_DATA_FILES, soft // _DATA_FILE_SHARE))
+
+
+#: Descriptors are the process's, so their count is too.
+OPEN_FILES = OpenFiles()
+
+
+def pread_nowait(fd: int, size: int, position: int) -> bytes | bytearray:
+    """As os.pread, but raises BlockingIOError where the disk would have to be waited for.
+
+    File systems that cannot tell (EOPNOTSUPP) are read at once: most of them are memory.
+    """
+    buffer = bytearray(size)
+    try:
+        count = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return os.pread(fd, size, position)
+    if count < size:
+        # Either the end of the file or the end of what is cached: only a read that may block can tell.
+        if position + count < os.fstat(fd).st_size:
+            raise BlockingIOError(errno.EAGAIN, "not in the page cache")
+        del buffer[count:]
+    return buffer
+
+
+if not hasattr(os, "RWF_NOWAIT"):  # pragma: no cover - not Linux
+    pread_nowait = os.pread  # type: ignore[assignment]
+
+
+def write_fully(fd: int, buffer: Buffer, position: int) -> None:
+    """Writes all of it: a disk that fills up takes a part first and fails only when asked again."""
+    written = os.pwrite(fd, buffer, position)
+    if written == len(buffer):
+        return
+    rest = memoryview(buffer).cast("B")[written:]
+    while rest:
+        position += written
+        written = os.pwrite(fd, rest, position)
+        rest = rest[written:]
+
+
+def sync_directory(path: str) -> None:
+    """Makes creations, renames and deletions in a directory survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_atomically(path: str, content: bytes, *, sync: bool = True) -> None:
+    """A file that is seen whole or not at all: written beside, synced, renamed over."""
+    temporary = path + ".tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        write_fully(fd, content, 0)
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    if sync:
+        sync_directory(os.path.dirname(path))
+
+
+def read_if_exists(path: str) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.read(fd, os.fstat(fd).st_size + 1)
+    finally:
+        os.close(fd)
+
+
+def unlink_if_exists(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def base_offset_of(name: str) -> int | None:
+    """The offset that a segment's file is named after, or None when it is no such file."""
+    digits = name[:20]
+    return int(digits) if len(name) > 20 and name[20] == "." and digits.isascii() and digits.isdigit() else None

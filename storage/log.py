@@ -1,0 +1,401 @@
+"""One partition's log: segments in a directory, appended at the end, read anywhere, cut at both ends.
+
+It is given batches that carry their offsets already, and knows nothing of leaders, replicas or clients. All methods are
+plain functions and called by one thread, except where another is said; none looks at a clock. An OSError of the disk
+leaves as LogDirectoryFailure, whatever the method.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ..protocol.records.batch import BatchHeader, iter_headers
+from .aborted import AbortedTransaction, append_aborted, read_aborted, truncate_aborted
+from .config import LogConfig
+from .files import (
+    OPEN_FILES,
+    SNAPSHOT_SUFFIX,
+    Buffer,
+    LogDirectoryFailure,
+    OpenFiles,
+    Place,
+    unlink_if_exists,
+    write_atomically,
+)
+from .flushing import PendingFlush
+from .loading import LoadedLog, LogLoader, aborted_entry, follow_batch, restore_producers
+from .segment import Pread, Segment
+from .slices import LogSlice
+from .snapshots import encode_snapshot
+
+
+class OffsetOutOfRange(Exception):
+    """An offset was asked for that is below the log's start or above its end."""
+
+
+class Log:
+    """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
+
+    __slots__ = (
+        "_bases", "_files", "_jitter", "_place", "_snapshots", "config", "epochs", "last_flush_ms", "log_end_offset",
+        "log_start_offset", "partition", "producers", "recovered_bytes", "recovery_point", "segments", "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self, place: Place, topic: str, partition: int, config: LogConfig, loaded: LoadedLog, files: OpenFiles
+    ) -> None:
+        """See `open`."""
+        self._place = place
+        self._files = files
+        self._jitter = 0.0
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._snapshots = loaded.snapshots
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.recovered_bytes = loaded.truncated_bytes
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.last_flush_ms = 0
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean: bool = False,
+        jitter: float = 0.0,
+        files: OpenFiles = OPEN_FILES,
+    ) -> Log:
+        """Opens the directory `path`, making it if it does not exist.
+
+        `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
+        `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
+        `segment.jitter.ms` by which segments are rolled early. `recovered_bytes` then says how much was cut off.
+        """
+        place = Place(os.fspath(path))
+        try:
+            os.makedirs(place.path, exist_ok=True)
+            loaded = LogLoader(place, config, files, now_ms).load(log_start_offset, recovery_point, clean=clean)
+        except OSError as error:
+            raise LogDirectoryFailure(place.log_directory, f"opening {place.path}", error) from error
+        log = cls(place, topic, partition, config, loaded, files)
+        log._jitter, log.last_flush_ms = jitter, now_ms
+        return log
+
+    def __repr__(self) -> str:
+        return f"Log({self.path}, offsets {self.log_start_offset}-{self.log_end_offset})"
+
+    @property
+    def path(self) -> str:
+        return self._place.path
+
+    @property
+    def log_directory(self) -> str:
+        """The log directory that the partition's directory is in."""
+        return self._place.log_directory
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' log files."""
+        return sum(segment.size for segment in self.segments)
+
+    # ---- append
+
+    def append(self, buffer: Buffer, headers: Sequence[BatchHeader] | None, now_ms: int) -> None:
+        """Writes whole batches, whose offsets are assigned and go on from `log_end_offset` (gaps are a follower's).
+
+        `headers` are those of the batches in `buffer`, with their offsets; None has them read here.
+        """
+        if headers is None:
+            headers = [header for _, header in iter_headers(buffer)]
+        first, last = headers[0], headers[-1]
+        end = last.next_offset
+        assert self.log_end_offset <= first.base_offset < end, f"{first} does not go on from {self.log_end_offset}"
+        config = self.config
+        segment = self.segments[-1]
+        try:
+            fits = segment.may_take(len(buffer), end - 1, config.segment_bytes, config.segment_index_bytes)
+            if not fits or (segment.size and self._waited_too_long(segment, headers, now_ms)):
+                segment = self._roll_at(first.base_offset, now_ms)
+            segment.append(buffer, headers, config.index_interval_bytes)
+            self.log_end_offset = end
+            self._follow(segment, buffer, headers)
+        except OSError as error:
+            raise self._append_failed(segment, error) from error
+
+    def _waited_too_long(self, segment: Segment, headers: Sequence[BatchHeader], now_ms: int) -> bool:
+        config = self.config
+        newest = headers[0].max_timestamp if len(headers) == 1 else max(header.max_timestamp for header in headers)
+        early_ms = self._jitter * min(config.segment_jitter_ms, config.segment_ms)
+        return segment.waited_ms(now_ms, newest) > config.segment_ms - early_ms
+
+    def _follow(self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Brings epochs and producers up to what was just written."""
+        epochs, producers, position = self.epochs, self.producers, 0
+        for header in headers:
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                ended = follow_batch(producers, header, memoryview(buffer)[position : position + header.size])
+                if ended is not None and ended.aborted:
+                    append_aborted(self._place, segment.base_offset, aborted_entry(producers, ended))
+            position += header.size
+        producers.end_offset = self.log_end_offset
+
+    def _append_failed(self, segment: Segment, error: OSError) -> LogDirectoryFailure:
+        with suppress(OSError):
+            os.truncate(segment.path, segment.size)  # the torn batch, if there is one
+        return self._failed("appending", error)
+
+    def roll(self, now_ms: int) -> Segment:
+        """Begins a new segment at the log's end, unless the active one is empty."""
+        try:
+            return self._roll_at(self.log_end_offset, now_ms)
+        except OSError as error:
+            raise self._failed("rolling", error) from error
+
+    def _roll_at(self, base_offset: int, now_ms: int) -> Segment:
+        active = self.active
+        if active.base_offset == base_offset:
+            return active
+        active.become_inactive()
+        self.epochs.write(sync=False)
+        self.producers.end_offset = base_offset
+        self._take_snapshot()
+        preallocated = self.config.segment_bytes if self.config.preallocate else 0
+        segment = Segment.create(self._place, self._files, base_offset, now_ms, preallocated=preallocated)
+        active.next_offset = base_offset
+        self._add(segment)
+        return segment
+
+    def _add(self, segment: Segment) -> None:
+        self.segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def _take_snapshot(self) -> None:
+        """Writes the producers' state at the log's end, if no snapshot has it already."""
+        offset = self.producers.end_offset
+        if offset <= max(self._snapshots, default=self.segments[0].base_offset):
+            return
+        content = encode_snapshot(self.producers.to_snapshot())
+        write_atomically(self._place.file(offset, SNAPSHOT_SUFFIX), content, sync=False)
+        self._snapshots.append(offset)
+
+    # ---- read
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        up_to_offset: int | None = None,
+        min_one_batch: bool = True,
+        pread: Pread = os.pread,
+    ) -> LogSlice:
+        """The whole batches from the one that contains `offset`, below `up_to_offset`, that take `max_bytes` at most
+        (the first may take more, with `min_one_batch`). Of one segment: a slice may be shorter than there is to read.
+
+        With `pread=pread_nowait` it raises BlockingIOError where finding them would wait for the disk; the same call
+        without it may then be made by another thread. Raises OffsetOutOfRange, and CorruptBatch where there is no batch.
+        """
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(f"offset {offset}, the log has {self.log_start_offset} to {end}")
+        limit_offset = end if up_to_offset is None or up_to_offset > end else up_to_offset
+        if offset >= limit_offset:
+            return LogSlice(None, self.active.size, 0, offset, offset, self.active.base_offset)
+        try:
+            return self._read(offset, max_bytes, limit_offset, min_one_batch, pread)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._failed("reading", error) from error
+
+    def _read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool, pread: Pread) -> LogSlice:
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        segment = self.segments[number]
+        start = segment.position_of(offset, pread)
+        while start >= segment.size and number + 1 < len(self.segments):
+            # Compaction has left nothing at the end of this segment.
+            number += 1
+            segment, start = self.segments[number], 0
+        whole = limit_offset >= segment.next_offset
+        limit = segment.size if whole else segment.position_of(limit_offset, pread)
+        stop, next_offset = segment.end_of_slice(start, max_bytes, limit, pread)
+        if stop == start and start < limit and min_one_batch:
+            stop, next_offset = segment.first_batch(start, pread)
+        if next_offset is None:
+            return LogSlice(None, start, 0, offset, offset, segment.base_offset)
+        segment.remember(next_offset, stop)
+        return LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
+
+    def segment_of(self, offset: int) -> Segment:
+        return self.segments[max(bisect_right(self._bases, offset) - 1, 0)]
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset), or (-1, -1): see LeaderEpochs.end_offset_for."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it, all transactions are decided: what read_committed may see."""
+        if not self.producers.has_transactions:
+            return high_watermark
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
+
+    def aborted_transactions(self, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+        """Those that have records in the range: what a read_committed fetch of it is told. `up_to_offset` is exclusive."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
+            for entry in read_aborted(self._place, segment.base_offset):
+                if entry.last_offset >= offset and entry.first_offset < up_to_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= up_to_offset:
+                    return found
+        return found
+
+    # ---- both ends
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Removes the record at `offset` and all after it; a batch that contains it goes whole."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        try:
+            while self.active.base_offset > offset:
+                self._remove_last().delete()
+            self.active.truncate_to(offset)
+            truncate_aborted(self._place, self.active.base_offset, offset)
+            self._ends_at(offset)
+            self.epochs.write(sync=False)
+            self._restore_producers(now_ms)
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
+        """Removes everything; the next record has `offset`."""
+        try:
+            while self.segments:
+                self._remove_last().delete()
+            self._add(Segment.create(self._place, self._files, offset, now_ms))
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self.epochs.clear()
+            self.epochs.write(sync=False)
+            self._drop_snapshots(lambda _: True)
+            self.producers.clear(offset)
+            self.log_end_offset = offset
+            self.recovery_point = min(self.recovery_point, offset)
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def _remove_last(self) -> Segment:
+        self._bases.pop()
+        return self.segments.pop()
+
+    def _ends_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.epochs.truncate_from_end(offset)
+        self._drop_snapshots(lambda snapshot: snapshot > offset)
+
+    def _drop_snapshots(self, condition: Callable[[int], bool]) -> None:
+        for offset in filter(condition, self._snapshots):
+            unlink_if_exists(self._place.file(offset, SNAPSHOT_SUFFIX))
+        self._snapshots = [offset for offset in self._snapshots if not condition(offset)]
+
+    def _restore_producers(self, now_ms: int) -> None:
+        loader = LogLoader(self._place, self.config, self._files, now_ms)
+        loader.segments, loader.snapshots, loader.producers = self.segments, self._snapshots, self.producers
+        self._snapshots = restore_producers(loader, self.log_end_offset)
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Hides the records below `offset` (DeleteRecords); the next retention pass removes their segments.
+
+        Whether anything changed. The caller has checked that `offset` is not above the high watermark.
+        """
+        assert offset <= self.log_end_offset, f"log start {offset} behind the end {self.log_end_offset}"
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.epochs.truncate_from_start(offset)
+        return True
+
+    # ---- to the disk, and away
+
+    def flush_due(self, now_ms: int) -> int | None:
+        """Up to which offset a flush is due: of rolled segments, or by `flush.messages` and `flush.ms`; None if not."""
+        end = self.log_end_offset
+        unflushed = end - self.recovery_point
+        if unflushed <= 0:
+            return None
+        config = self.config
+        if unflushed >= config.flush_messages or now_ms - self.last_flush_ms >= config.flush_ms:
+            return end
+        base = self._bases[-1]
+        return base if base > self.recovery_point else None
+
+    def prepare_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
+        """What must reach the disk so that all below `up_to_offset` survives a power cut; None when it has.
+
+        Have a thread `run` it and then, in this one, call `flushed`.
+        """
+        target = self.log_end_offset if up_to_offset is None else up_to_offset
+        if target <= self.recovery_point:
+            return None
+        try:
+            first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
+            segments = [segment for segment in self.segments[first:] if segment.base_offset < target]
+            active = self.active
+            files = [(segment.file(), None if segment is active else segment.index_paths()) for segment in segments]
+            return PendingFlush(self._place, target, files, self.epochs.take_unwritten())
+        except OSError as error:
+            raise self._failed("flushing", error) from error
+
+    def flushed(self, flush: PendingFlush, now_ms: int) -> None:
+        self.recovery_point = max(self.recovery_point, min(flush.up_to_offset, self.log_end_offset))
+        self.last_flush_ms = now_ms
+
+    def flush(self, now_ms: int, up_to_offset: int | None = None) -> None:
+        """All of it at once; waits for the disk."""
+        pending = self.prepare_flush(up_to_offset)
+        if pending is not None:
+            pending.run()
+            self.flushed(pending, now_ms)
+
+    def close(self, now_ms: int, *, clean: bool = True) -> None:
+        """`clean`: flushed, indexes complete and a producer snapshot taken, so that the next opening scans nothing."""
+        try:
+            if clean:
+                self.active.become_inactive()
+                self.flush(now_ms)
+                self._take_snapshot()
+                self.epochs.write()
+            for segment in self.segments:
+                segment.close()
+        except OSError as error:
+            raise self._failed("closing", error) from error
+
+    def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
+        return LogDirectoryFailure(self.log_directory, f"{doing} {self.path}", error)

@@ -1,0 +1,220 @@
+"""Appending, reading, rolling and truncating a log."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from odradek.protocol.records.batch import iter_headers
+from odradek.storage.config import LogConfig
+from odradek.storage.files import OpenFiles, pread_nowait
+from odradek.storage.log import OffsetOutOfRange
+
+SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
+
+
+def fill(logbook, log, count, seed=0):
+    """`count` batches of different sizes; the bytes appended."""
+    chance = random.Random(seed)
+    return b"".join(
+        logbook.append(log, *(chance.randbytes(chance.randrange(300)) for _ in range(chance.randrange(1, 5))))
+        for _ in range(count)
+    )
+
+
+def test_what_was_appended_is_read_back_to_the_byte(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 300)
+    assert len(log.segments) > 3
+    assert logbook.read_all(log) == written
+    assert logbook.read_all(log, max_bytes=1) == written
+    assert logbook.read_all(log, max_bytes=3000) == written
+    assert log.size == len(written)
+
+
+def test_a_read_from_any_offset_starts_with_the_batch_that_contains_it(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 200)
+    starts = {}
+    for position, header in iter_headers(written):
+        for offset in range(header.base_offset, header.next_offset):
+            starts[offset] = position, header
+    for offset in random.Random(1).sample(sorted(starts), len(starts)):
+        position, header = starts[offset]
+        piece = log.read(offset, 1)
+        assert piece.bytes() == written[position : position + header.size]
+        assert piece.next_offset == header.next_offset
+
+
+def test_a_read_takes_whole_batches_only_and_as_many_as_fit(logbook):
+    log = logbook.open(LogConfig(index_interval_bytes=500))
+    written = fill(logbook, log, 100)
+    ends = [position + header.size for position, header in iter_headers(written)]
+    for size in range(0, 12_000, 37):
+        expected = max((end for end in ends if end <= size), default=0)
+        assert log.read(0, size, min_one_batch=False).size == expected
+        assert log.read(0, size).size == max(expected, ends[0])
+
+
+def test_nothing_is_read_at_or_past_the_offset_that_the_reader_may_see(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 60)
+    headers = [header for _, header in iter_headers(written)]
+    for limit in range(log.log_end_offset + 1):
+        seen = sum(header.size for header in headers if header.next_offset <= limit)
+        at, size = 0, 0
+        while True:
+            piece = log.read(at, 1 << 20, limit)
+            if not piece.size:
+                break
+            size, at = size + piece.size, piece.next_offset
+        assert size == seen, f"up to offset {limit}"
+
+
+def test_a_first_batch_larger_than_the_limit_is_not_given_when_it_reaches_past_the_visible_end(logbook):
+    log = logbook.open()
+    logbook.append(log, b"a", b"b", b"c")
+    assert log.read(0, 1, 2).size == 0
+    assert log.read(1, 1, 2).bytes() == b""
+
+
+def test_an_offset_outside_of_the_log_is_refused(logbook):
+    log = logbook.open()
+    logbook.append(log, b"a", b"b")
+    assert log.advance_log_start_offset(1)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(0, 100)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(3, 100)
+    assert log.read(2, 100).size == 0
+
+
+def test_reads_that_may_not_wait_find_fresh_data(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 20)
+    piece = log.read(0, 1 << 20, pread=pread_nowait)
+    assert bytes(piece.bytes_nowait() or b"") == written[: piece.size]
+
+
+def test_a_slice_stays_readable_after_its_segment_is_gone(logbook):
+    log = logbook.open()
+    written = fill(logbook, log, 5)
+    piece = log.read(0, 1 << 20)
+    log.truncate_fully_and_start_at(0, logbook.now_ms)
+    assert piece.bytes() == written
+
+
+def test_few_descriptors_serve_many_segments(logbook):
+    files = OpenFiles(limit=3)
+    log = logbook.open(LogConfig(segment_bytes=2000), files=files)
+    written = fill(logbook, log, 100)
+    assert len(log.segments) > 20
+    for seed in range(3):
+        offsets = list(range(log.log_end_offset))
+        random.Random(seed).shuffle(offsets)
+        for offset in offsets[:100]:
+            assert log.read(offset, 1).size
+        assert len(files) <= 3
+        assert sum(segment._file is not None for segment in log.segments) <= 3
+    assert logbook.read_all(log) == written
+
+
+def test_a_segment_is_rolled_when_a_batch_does_not_fit(logbook):
+    log = logbook.open(LogConfig(segment_bytes=1000))
+    first = logbook.append(log, b"x" * 800)
+    logbook.append(log, b"y" * 200)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    assert log.segments[0].size == len(first)
+
+
+def test_a_batch_larger_than_a_segment_is_taken_by_an_empty_one(logbook):
+    log = logbook.open(LogConfig(segment_bytes=1000))
+    logbook.append(log, b"x" * 5000)
+    logbook.append(log, b"x" * 5000)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+
+
+def test_a_segment_is_rolled_by_the_time_of_its_records(logbook):
+    log = logbook.open(LogConfig(segment_ms=1000))
+    logbook.append(log, b"a", at=10_000)
+    logbook.append(log, b"b", at=11_000)
+    logbook.append(log, b"c", at=11_001)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_jitter_makes_segments_roll_early(logbook):
+    log = logbook.open(LogConfig(segment_ms=1000, segment_jitter_ms=400), jitter=0.5)
+    logbook.append(log, b"a", at=10_000)
+    logbook.append(log, b"b", at=10_800)
+    logbook.append(log, b"c", at=10_801)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_a_segment_of_records_without_time_is_rolled_by_its_own_age(logbook):
+    log = logbook.open(LogConfig(segment_ms=1000))
+    log.append(logbook.batch(0, [b"a"], at=-1), None, logbook.now_ms)
+    log.append(logbook.batch(1, [b"a"], at=-1), None, logbook.now_ms + 1000)
+    log.append(logbook.batch(2, [b"a"], at=-1), None, logbook.now_ms + 1001)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_a_segment_is_rolled_when_its_index_is_full(logbook):
+    log = logbook.open(LogConfig(segment_index_bytes=24, index_interval_bytes=10))
+    for _ in range(6):
+        logbook.append(log, b"x" * 100)
+    # Room for three offset entries, but for two time entries of which the last is kept for the end of the segment.
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
+
+
+def test_a_segment_is_rolled_when_an_offset_does_not_fit_its_index(logbook):
+    log = logbook.open()
+    logbook.append(log, b"a")
+    log.append(logbook.batch(1 + 0x7FFFFFFF, [b"far"]), None, logbook.now_ms)
+    assert [segment.base_offset for segment in log.segments] == [0, 1 + 0x7FFFFFFF]
+    assert logbook.values(log) == [(0, b"a"), (1 + 0x7FFFFFFF, b"far")]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_truncation_the_log_is_what_it_was_before_those_records(logbook, seed):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 100, seed)
+    chance = random.Random(seed)
+    for _ in range(6):
+        headers = list(iter_headers(written))
+        offset = chance.randrange(log.log_end_offset)
+        position, header = next((p, h) for p, h in headers if h.next_offset > offset)
+        log.truncate_to(offset, logbook.now_ms)
+        assert log.log_end_offset == offset
+        written = written[:position]
+        assert logbook.read_all(log) == written
+        log.truncate_to(header.base_offset, logbook.now_ms)
+        written += fill(logbook, log, 10, seed)
+        assert logbook.read_all(log) == written
+
+
+def test_truncation_to_before_the_log_leaves_an_empty_one_there(logbook):
+    log = logbook.open(log_start_offset=100)
+    fill(logbook, log, 5)
+    log.truncate_to(50, logbook.now_ms)
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (50, 50, 0)
+
+
+def test_a_new_log_starts_where_it_is_told(logbook):
+    log = logbook.open(log_start_offset=1000)
+    assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
+    logbook.append(log, b"first")
+    assert logbook.values(log) == [(1000, b"first")]
+
+
+def test_leader_epochs_are_learnt_from_the_batches(logbook):
+    log = logbook.open()
+    for epoch in (0, 0, 3, 5):
+        logbook.append(log, b"a", b"b", leader_epoch=epoch)
+    assert log.epochs.entries() == [(0, 0), (3, 4), (5, 6)]
+    assert [log.epoch_end_offset(epoch) for epoch in (-1, 0, 1, 3, 4, 5, 6)] == [
+        (-1, -1), (0, 4), (0, 4), (3, 6), (3, 6), (5, 8), (-1, -1),
+    ]  # fmt: skip
+    log.truncate_to(5, logbook.now_ms)
+    assert log.epochs.entries() == [(0, 0), (3, 4)]
+    log.advance_log_start_offset(3)
+    assert log.epochs.entries() == [(0, 3), (3, 4)]
