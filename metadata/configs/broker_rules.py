@@ -31,7 +31,10 @@ def _number(value: Value) -> float:
 def _one_id(values: BrokerValues) -> str | None:
     if values.get("node.id") == values.get("broker.id"):
         return None
-    return "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, please use `node.id` instead."
+    return (
+        "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, "
+        "please use `node.id` instead."
+    )
 
 
 def _rolls(values: BrokerValues) -> str | None:

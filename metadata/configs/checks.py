@@ -132,8 +132,8 @@ def share_auto_offset_reset(name: str, value: Value) -> None:
     )
 
 
-# An address as Kafka's clients take it: host:port or [IPv6]:port, whatever stands in front.
-_ADDRESS = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+# An address as Kafka's clients take it: host:port or [IPv6]:port, with a protocol before it or not.
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:

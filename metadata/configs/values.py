@@ -98,7 +98,7 @@ def parse(name: str, text: str, config_type: ConfigType) -> Value:
 
 
 def to_text(value: Value) -> str | None:
-    """The text that stands for a typed value in an answer; a password's is its secret."""
+    """The text that stands for a typed value in an answer; a password stays hidden."""
     match value:
         case None:
             return None
@@ -108,8 +108,6 @@ def to_text(value: Value) -> str | None:
             return java_double(value)
         case tuple():
             return ",".join(value)
-        case Password():
-            return value.value
         case _:
             return str(value)
 
@@ -118,7 +116,7 @@ def shown(value: Value) -> str:
     """How Kafka writes a parsed value into an error."""
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
-    return str(value) if isinstance(value, Password) else str(to_text(value) if value is not None else "null")
+    return "null" if value is None else str(to_text(value))
 
 
 def java_double(value: float) -> str:
