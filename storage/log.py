@@ -9,61 +9,29 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ..protocol.records.batch import BatchHeader, iter_headers
-from .aborted import AbortedTransaction, append_aborted, read_aborted, truncate_aborted
+from .aborted import AbortedTransaction, append_aborted, read_aborted
 from .config import LogConfig
-from .files import (
-    OPEN_FILES,
-    SNAPSHOT_SUFFIX,
-    Buffer,
-    LogDirectoryFailure,
-    OpenFiles,
-    Place,
-    unlink_if_exists,
-    write_atomically,
-)
+from .files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
 from .flushing import PendingFlush
-from .loading import LoadedLog, LogLoader, aborted_entry, follow_batch, restore_producers
+from .loading import LogLoader, aborted_entry, follow_batch
 from .segment import Pread, Segment
+from .segments import LogSegments
 from .slices import LogSlice
-from .snapshots import encode_snapshot
+from .timestamps import TimestampedOffset, latest_record, record_at_or_after
 
 
 class OffsetOutOfRange(Exception):
     """An offset was asked for that is below the log's start or above its end."""
 
 
-class Log:
-    """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
+class Log(LogSegments):
+    """A log as the rest of the program uses it; its ends and its segments are in `LogSegments`."""
 
-    __slots__ = (
-        "_bases", "_files", "_jitter", "_place", "_snapshots", "config", "epochs", "last_flush_ms", "log_end_offset",
-        "log_start_offset", "partition", "producers", "recovered_bytes", "recovery_point", "segments", "topic",
-    )  # fmt: skip
-
-    def __init__(
-        self, place: Place, topic: str, partition: int, config: LogConfig, loaded: LoadedLog, files: OpenFiles
-    ) -> None:
-        """See `open`."""
-        self._place = place
-        self._files = files
-        self._jitter = 0.0
-        self.topic = topic
-        self.partition = partition
-        self.config = config
-        self.segments = loaded.segments
-        self._bases = [segment.base_offset for segment in loaded.segments]
-        self._snapshots = loaded.snapshots
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        self.recovery_point = loaded.recovery_point
-        self.recovered_bytes = loaded.truncated_bytes
-        self.epochs = loaded.epochs
-        self.producers = loaded.producers
-        self.last_flush_ms = 0
+    __slots__ = ()
 
     @classmethod
     def open(
@@ -98,25 +66,6 @@ class Log:
 
     def __repr__(self) -> str:
         return f"Log({self.path}, offsets {self.log_start_offset}-{self.log_end_offset})"
-
-    @property
-    def path(self) -> str:
-        return self._place.path
-
-    @property
-    def log_directory(self) -> str:
-        """The log directory that the partition's directory is in."""
-        return self._place.log_directory
-
-    @property
-    def active(self) -> Segment:
-        """The segment that is appended to."""
-        return self.segments[-1]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments' log files."""
-        return sum(segment.size for segment in self.segments)
 
     # ---- append
 
@@ -166,40 +115,6 @@ class Log:
             os.truncate(segment.path, segment.size)  # the torn batch, if there is one
         return self._failed("appending", error)
 
-    def roll(self, now_ms: int) -> Segment:
-        """Begins a new segment at the log's end, unless the active one is empty."""
-        try:
-            return self._roll_at(self.log_end_offset, now_ms)
-        except OSError as error:
-            raise self._failed("rolling", error) from error
-
-    def _roll_at(self, base_offset: int, now_ms: int) -> Segment:
-        active = self.active
-        if active.base_offset == base_offset:
-            return active
-        active.become_inactive()
-        self.epochs.write(sync=False)
-        self.producers.end_offset = base_offset
-        self._take_snapshot()
-        preallocated = self.config.segment_bytes if self.config.preallocate else 0
-        segment = Segment.create(self._place, self._files, base_offset, now_ms, preallocated=preallocated)
-        active.next_offset = base_offset
-        self._add(segment)
-        return segment
-
-    def _add(self, segment: Segment) -> None:
-        self.segments.append(segment)
-        self._bases.append(segment.base_offset)
-
-    def _take_snapshot(self) -> None:
-        """Writes the producers' state at the log's end, if no snapshot has it already."""
-        offset = self.producers.end_offset
-        if offset <= max(self._snapshots, default=self.segments[0].base_offset):
-            return
-        content = encode_snapshot(self.producers.to_snapshot())
-        write_atomically(self._place.file(offset, SNAPSHOT_SUFFIX), content, sync=False)
-        self._snapshots.append(offset)
-
     # ---- read
 
     def read(
@@ -226,6 +141,10 @@ class Log:
             return self._read(offset, max_bytes, limit_offset, min_one_batch, pread)
         except BlockingIOError:
             raise
+        except FileNotFoundError as error:
+            if self.segment_of(offset).exists():  # it was removed while a thread was reading here
+                raise OffsetOutOfRange(f"offset {offset} is gone") from error
+            raise self._failed("reading", error) from error
         except OSError as error:
             raise self._failed("reading", error) from error
 
@@ -247,8 +166,19 @@ class Log:
         segment.remember(next_offset, stop)
         return LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
 
-    def segment_of(self, offset: int) -> Segment:
-        return self.segments[max(bisect_right(self._bases, offset) - 1, 0)]
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record whose timestamp is `timestamp` or later; None when there is none. Opens one batch."""
+        try:
+            return record_at_or_after(self.segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise self._failed("reading", error) from error
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with the largest timestamp (KIP-734); None in an empty log. Opens one batch."""
+        try:
+            return latest_record(self.segments)
+        except OSError as error:
+            raise self._failed("reading", error) from error
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset), or (-1, -1): see LeaderEpochs.end_offset_for."""
@@ -271,76 +201,6 @@ class Log:
                 if entry.last_stable_offset >= up_to_offset:
                     return found
         return found
-
-    # ---- both ends
-
-    def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes the record at `offset` and all after it; a batch that contains it goes whole."""
-        if offset >= self.log_end_offset:
-            return
-        if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
-            return
-        try:
-            while self.active.base_offset > offset:
-                self._remove_last().delete()
-            self.active.truncate_to(offset)
-            truncate_aborted(self._place, self.active.base_offset, offset)
-            self._ends_at(offset)
-            self.epochs.write(sync=False)
-            self._restore_producers(now_ms)
-        except OSError as error:
-            raise self._failed("truncating", error) from error
-
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
-        """Removes everything; the next record has `offset`."""
-        try:
-            while self.segments:
-                self._remove_last().delete()
-            self._add(Segment.create(self._place, self._files, offset, now_ms))
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self.epochs.clear()
-            self.epochs.write(sync=False)
-            self._drop_snapshots(lambda _: True)
-            self.producers.clear(offset)
-            self.log_end_offset = offset
-            self.recovery_point = min(self.recovery_point, offset)
-        except OSError as error:
-            raise self._failed("truncating", error) from error
-
-    def _remove_last(self) -> Segment:
-        self._bases.pop()
-        return self.segments.pop()
-
-    def _ends_at(self, offset: int) -> None:
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self.log_start_offset = min(self.log_start_offset, offset)
-        self.epochs.truncate_from_end(offset)
-        self._drop_snapshots(lambda snapshot: snapshot > offset)
-
-    def _drop_snapshots(self, condition: Callable[[int], bool]) -> None:
-        for offset in filter(condition, self._snapshots):
-            unlink_if_exists(self._place.file(offset, SNAPSHOT_SUFFIX))
-        self._snapshots = [offset for offset in self._snapshots if not condition(offset)]
-
-    def _restore_producers(self, now_ms: int) -> None:
-        loader = LogLoader(self._place, self.config, self._files, now_ms)
-        loader.segments, loader.snapshots, loader.producers = self.segments, self._snapshots, self.producers
-        self._snapshots = restore_producers(loader, self.log_end_offset)
-
-    def advance_log_start_offset(self, offset: int) -> bool:
-        """Hides the records below `offset` (DeleteRecords); the next retention pass removes their segments.
-
-        Whether anything changed. The caller has checked that `offset` is not above the high watermark.
-        """
-        assert offset <= self.log_end_offset, f"log start {offset} behind the end {self.log_end_offset}"
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
-        self.epochs.truncate_from_start(offset)
-        return True
 
     # ---- to the disk, and away
 
@@ -396,6 +256,3 @@ class Log:
                 segment.close()
         except OSError as error:
             raise self._failed("closing", error) from error
-
-    def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
-        return LogDirectoryFailure(self.log_directory, f"{doing} {self.path}", error)

@@ -266,6 +266,9 @@ class Segment:
             yield position, header
             position += header.size
 
+    def batch_bytes(self, position: int, size: int) -> bytes:
+        return os.pread(self.file().fd, size, position)
+
     def position_of(self, offset: int, pread: Pread = os.pread) -> int:
         """Where the first batch starts whose last offset is not below `offset`; the segment's size when there is none."""
         if offset >= self.next_offset:
@@ -292,7 +295,9 @@ class Segment:
             return limit, self.next_offset
         farthest = min(farthest, limit)
         end, next_offset = start, None
-        known = max(start, self.offset_index.floor_of_position(farthest))
+        known = start
+        if farthest - start > _SCAN_BYTES:
+            known = max(start, self.offset_index.floor_of_position(farthest))
         for position, batch_end, base_offset, last_offset in self.spans(known, pread):
             if position == known > start:
                 end, next_offset = known, base_offset
@@ -337,6 +342,9 @@ class Segment:
         """How long the segment has been filling, as Kafka counts: by the records' times if they have any."""
         first = self.first_timestamp()
         return incoming_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def exists(self) -> bool:
+        return os.path.exists(self.path)
 
     def modified_ms(self) -> int:
         return os.stat(self.path).st_mtime_ns // 1_000_000
