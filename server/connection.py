@@ -1,0 +1,286 @@
+"""One client's connection: frames in, answers out, in the order in which the requests came.
+
+Bytes are received into a buffer that all connections of a broker share: whoever is called back handles its whole frames at
+once, so nothing of it is in use when the next connection is called. Only a frame that has not come whole gets a buffer of
+its own connection, which grows with what has arrived, not with what the peer says will come. So an idle connection costs no
+buffer, and a peer that announces much and sends little costs little.
+
+Requests are handled as they are taken. One whose answer comes later stays in `calls`, and the answers behind it wait: the
+done prefix of `calls` is what may be sent. The connection stops reading (the peer then feels TCP's window) while
+
+- the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of answers wait in the transport;
+- `MAX_UNANSWERED_CALLS` are waiting;
+- a call holds the connection (a parked Fetch, whose answer may be large).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
+
+from .dispatch import Call, PeerFault
+
+if TYPE_CHECKING:
+    from .listener import Listener
+
+log = logging.getLogger("odradek.connection")
+
+#: What one read takes at most. Two or three of librdkafka's or the Java producer's larger requests.
+READ_BUFFER_BYTES = 256 * 1024
+#: Frames up to this are copied out of the shared buffer: codecs are quickest on bytes of their own.
+COPIED_FRAME_BYTES = 16 * 1024
+#: The first buffer of a frame that has not come whole; the next ones are four times what has arrived.
+FIRST_FRAME_BUFFER_BYTES = 64 * 1024
+#: Answers that a peer has not read yet; beyond it no further request of this peer is taken.
+WRITE_HIGH_WATER_BYTES = 512 * 1024
+#: Requests of one connection that wait for their answers; each is a small object. Clients have 5 to 1,000 in flight.
+MAX_UNANSWERED_CALLS = 512
+#: Answers below this are joined into one buffer; larger pieces go to the socket uncopied.
+JOINED_ANSWER_BYTES = 64 * 1024
+
+unpack_length = struct.Struct(">i").unpack_from
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_buffer",
+        "_filled",
+        "_held_by",
+        "_needed",
+        "_peer_reads",
+        "_reading",
+        "_taking",
+        "_transport",
+        "_unsent_bytes",
+        "active",
+        "broker",
+        "calls",
+        "client_host",
+        "client_id",
+        "client_id_bytes",
+        "closed",
+        "connection_id",
+        "counted_as",
+        "dispatcher",
+        "listener",
+        "listener_name",
+        "max_frame_bytes",
+        "principal",
+        "remote_address",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.listener_name = listener.name
+        self.broker = listener.broker
+        self.dispatcher = listener.dispatcher
+        self.max_frame_bytes = listener.max_frame_bytes
+        self.principal = "User:ANONYMOUS"
+        self.client_host = ""
+        self.connection_id = ""
+        self.remote_address = ""
+        self.client_id: str | None = None
+        self.client_id_bytes: bytes | None = None
+        #: Whether anything came since the listener last looked for idle connections.
+        self.active = True
+        self.closed = False
+        #: The address that it counts for in the limits; None when it was refused.
+        self.counted_as: str | None = None
+        self.calls: deque[Call] = deque()
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
+        self._buffer: bytearray | None = None
+        self._filled = 0
+        self._needed = 0
+        #: Of answers in `calls`: done, or behind one that is not.
+        self._unsent_bytes = 0
+        self._taking = False
+        self._reading = True
+        self._peer_reads = True
+        self._held_by: Call | None = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.listener.opened(self, self._transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self.calls.clear()
+        self._buffer = None
+        self._held_by = None
+        self.listener.lost(self)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._peer_reads = False
+
+    def resume_writing(self) -> None:
+        self._peer_reads = True
+        self._resume()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._buffer is None:
+            return self.listener.read_view
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active = True
+        if self.closed:
+            return
+        if self._buffer is None:
+            self._take(self.listener.read_buffer, nbytes)
+            return
+        self._filled += nbytes
+        if self._filled == len(self._buffer):
+            self._take_own()
+
+    # Frames in.
+
+    def _take_own(self) -> None:
+        """The connection's own buffer is full: its frame is whole, or its length is now known, or it must grow."""
+        buffer = cast(bytearray, self._buffer)
+        if len(buffer) < self._needed:
+            self._grow(buffer)
+            return
+        self._buffer = None
+        self._take(buffer, len(buffer))
+
+    def _grow(self, buffer: bytearray) -> None:
+        grown = bytearray(min(self._needed, 4 * len(buffer)))
+        grown[: len(buffer)] = buffer
+        self._buffer = grown
+
+    def _take(self, buffer: bytearray, end: int) -> None:
+        """Handles the whole frames of buffer[:end] and keeps the rest."""
+        self._taking = True
+        pos = 0
+        try:
+            while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
+                (size,) = unpack_length(buffer, pos)
+                if size < 0 or size > self.max_frame_bytes:
+                    raise PeerFault(f"a frame of {size} bytes; socket.request.max.bytes is {self.max_frame_bytes}")
+                stop = pos + 4 + size
+                if stop > end:
+                    break
+                if size <= COPIED_FRAME_BYTES:
+                    self.dispatcher.call(self, buffer[pos + 4 : stop])
+                else:
+                    self.dispatcher.call(self, memoryview(buffer)[pos + 4 : stop])
+                pos = stop
+        except PeerFault as fault:
+            self._send_done()
+            self.close_for(str(fault))
+            return
+        finally:
+            self._taking = False
+        if pos < end and not self.closed:
+            self._keep(buffer, pos, end)
+        if self.calls:
+            self._send_done()
+        if self._reading and not self._may_take():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _may_take_after_sending(self) -> bool:
+        self._send_done()
+        return self._may_take()
+
+    def _may_take(self) -> bool:
+        return (
+            self._peer_reads
+            and self._held_by is None
+            and len(self.calls) < MAX_UNANSWERED_CALLS
+            and self._unsent_bytes <= WRITE_HIGH_WATER_BYTES
+            and not self.closed
+        )
+
+    def _keep(self, buffer: bytearray, pos: int, end: int) -> None:
+        """Bytes that cannot be handled yet move to a buffer of the connection's own."""
+        filled = end - pos
+        self._needed = 4
+        if filled >= 4:
+            self._needed += unpack_length(buffer, pos)[0]
+        if filled >= self._needed:  # whole frames, but the connection takes none now
+            self._buffer = buffer[pos:end]
+        else:
+            self._buffer = bytearray(min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * filled)))
+            self._buffer[:filled] = memoryview(buffer)[pos:end]
+        self._filled = filled
+
+    def hold(self, call: Call) -> None:
+        self._held_by = call
+
+    def _resume(self) -> None:
+        """Goes on reading, first what had been received already, when nothing stands against it any more."""
+        if self._reading or self._taking or not self._may_take():
+            return
+        if self._buffer is not None and self._filled >= self._needed:
+            buffer, self._buffer = self._buffer, None
+            self._take(buffer, self._filled)
+            if not self._may_take():
+                return
+        if not self.closed:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def learn(self, raw: Any) -> str:
+        """A client id that this connection has not shown before; nearly every connection has one only."""
+        self.client_id = str(raw, "utf-8")
+        self.client_id_bytes = bytes(raw)
+        return self.client_id
+
+    # Answers out.
+
+    def answered(self, call: Call, size: int) -> None:
+        if call is self._held_by:
+            self._held_by = None
+        self._unsent_bytes += size
+        if self._taking or self.closed:
+            return
+        if call is self.calls[0]:
+            self._send_done()
+        self._resume()
+
+    def _send_done(self) -> None:
+        """Hands the done prefix of `calls` to the transport, all in one write."""
+        calls = self.calls
+        out: list[Any] = []
+        while calls and calls[0].pieces is not None:
+            out += calls.popleft().pieces  # type: ignore[arg-type]
+        if not out:
+            return
+        size = self._unsent_bytes if not calls else sum(map(len, out))
+        self._unsent_bytes -= size
+        if size <= JOINED_ANSWER_BYTES:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    # Endings.
+
+    def close_for(self, reason: str) -> None:
+        """Ends the connection: the peer's fault, in one line that names it."""
+        log.warning("closing the connection of %s on %s: %s", self.remote_address, self.listener_name, reason)
+        self.close()
+
+    def close(self) -> None:
+        """What has been answered is still sent, for as long as the peer takes it."""
+        self.closed = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        self.closed = True
+        self._transport.abort()
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether the peer is owed an answer and reads: such a silence is not idleness."""
+        return bool(self.calls) and self._peer_reads

@@ -1,0 +1,226 @@
+"""A frame becomes a `Call`; the call goes to its API's handler; the response becomes the pieces of an answer.
+
+What is served follows from two lists: `protocol/apis.py` and the files in `handlers/`. A route is made the first time that a
+key and version is asked for, so a broker's start pays for no codec.
+
+A peer that breaks the protocol (unknown key, unsupported version, bytes that are not the message) raises `PeerFault`, and
+the connection closes with its words in the log. ApiVersions alone answers a version that it does not know (KIP-511).
+"""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+import struct
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ..protocol.codec import MalformedMessage, decode, lowered_decoder, lowered_encoder
+from ..protocol.errors import ErrorCode
+from ..protocol.internal.headers import RequestHeader
+from ..protocol.schema import Message
+
+if TYPE_CHECKING:
+    from .broker import BrokerServer
+    from .connection import Connection
+
+log = logging.getLogger("odradek.dispatch")
+
+#: Key, version, correlation id and length of the client id: how every request header begins.
+_HEADER = struct.Struct(">hhih")
+_ANSWER_HEAD = struct.Struct(">ii")
+_FLEXIBLE_ANSWER_HEAD = struct.Struct(">iib")
+_FAULTS = (ValueError, struct.error, IndexError)
+
+Handler = Callable[["Call"], Message | None]
+
+
+class PeerFault(Exception):
+    """The peer broke the protocol; the words say how. The connection ends."""
+
+
+class Call:
+    """One request on its way: what the handler needs to know, and where its answer goes."""
+
+    __slots__ = (
+        "_encode",
+        "_flexible",
+        "api",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "pieces",
+        "request",
+        "version",
+    )
+
+    def __init__(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
+    ) -> None:
+        self.connection = connection
+        self.api = route.api
+        self.version = route.version
+        self.correlation_id = correlation_id
+        #: None when the client gave none.
+        self.client_id = client_id
+        #: The decoded message. Record batches in it are views of the receive buffer: they hold until the handler returns.
+        self.request = request
+        #: The answer as buffers to be sent one after the other; None until there is one, empty for none at all.
+        self.pieces: list[Any] | None = None
+        self._encode = route.encode
+        self._flexible = route.flexible_answer
+
+    @property
+    def broker(self) -> BrokerServer:
+        return self.connection.broker
+
+    @property
+    def client_host(self) -> str:
+        """As Kafka shows it: "/127.0.0.1"."""
+        return self.connection.client_host
+
+    @property
+    def connection_id(self) -> str:
+        return self.connection.connection_id
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that the request came through."""
+        return self.connection.listener_name
+
+    @property
+    def now_ms(self) -> int:
+        return self.connection.broker.now_ms()
+
+    def reply(self, response: Message) -> None:
+        """Answers, once, now or later, in any order among the calls of a connection."""
+        assert self.pieces is None, "a call is answered once"
+        pieces: list[Any] = [b""]
+        self._encode(response, pieces.append)
+        size = 4 + self._flexible + sum(map(len, pieces))
+        if self._flexible:
+            pieces[0] = _FLEXIBLE_ANSWER_HEAD.pack(size, self.correlation_id, 0)
+        else:
+            pieces[0] = _ANSWER_HEAD.pack(size, self.correlation_id)
+        self.pieces = pieces
+        self.connection.answered(self, size + 4)
+
+    def reply_nothing(self) -> None:
+        """Ends a call that the protocol gives no answer (Produce with acks=0)."""
+        assert self.pieces is None, "a call is answered once"
+        self.pieces = []
+        self.connection.answered(self, 0)
+
+    def hold_connection(self) -> None:
+        """Takes no further request of this connection before this one is answered.
+
+        For answers that may be large: without it a peer could park any number of them and have all completed at once.
+        """
+        self.connection.hold(self)
+
+
+class Route:
+    """How one version of one API is decoded, handled and encoded."""
+
+    __slots__ = ("api", "decode", "encode", "flexible", "flexible_answer", "handle", "version")
+
+    def __init__(self, api: Api, version: int, handle: Handler, answer_version: int | None = None) -> None:
+        self.api = api
+        self.version = version
+        self.handle = handle
+        self.decode = lowered_decoder(api.request, version) if version in api.versions else None
+        self.encode = lowered_encoder(api.response, version if answer_version is None else answer_version)
+        self.flexible = api.request_header_version(version) == 2
+        self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
+
+
+class Dispatcher:
+    """The APIs that one kind of listener serves ("broker" or "controller")."""
+
+    def __init__(self, listener_kind: str = "broker") -> None:
+        package = import_module(f"{__package__}.handlers")
+        present = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        #: By key: what is served here, and so advertised.
+        self.served: dict[int, Api] = {
+            key: api for key, api in APIS.items() if api.module in present and listener_kind in api.listeners
+        }
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def call(self, connection: Connection, frame: Any) -> None:
+        """Handles one frame (without its length). Raises PeerFault."""
+        try:
+            key, version, correlation_id, size = _HEADER.unpack_from(frame)
+            route = self._routes.get((key, version)) or self._route(key, version)
+            pos = 10
+            client_id = None
+            if size >= 0:
+                pos += size
+                raw = frame[10:pos]
+                client_id = connection.client_id if raw == connection.client_id_bytes else connection.learn(raw)
+            elif size != -1:
+                raise ValueError("negative length")
+            if route.flexible:
+                if frame[pos]:
+                    pos = decode(RequestHeader, 2, frame)[1]
+                else:
+                    pos += 1
+            request = None
+            if route.decode is not None:
+                request, pos = route.decode(frame, pos)
+            if pos > len(frame):
+                raise IndexError("header longer than the frame")
+        except _FAULTS as error:
+            raise self._explained(frame, error) from None
+        call = Call(connection, route, correlation_id, client_id, request)
+        connection.calls.append(call)
+        try:
+            response = route.handle(call)
+            if response is not None:
+                call.reply(response)
+        except Exception:
+            log.exception("a bug: %s v%s from %s failed", route.api.name, version, connection.client_host)
+            self._answer_bug(call)
+
+    def _route(self, key: int, version: int) -> Route:
+        api = self.served.get(key)
+        if api is None:
+            raise PeerFault(f"request with API key {key}, version {version}, which is not served on this listener")
+        handle: Handler = import_module(f"{__package__}.handlers.{api.module}").handle
+        if version in api.versions and version <= api.latest_stable_version:
+            route = Route(api, version, handle)
+        elif key == API_VERSIONS_KEY:
+            # The answer is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
+            return Route(api, version, handle, answer_version=0)
+        else:
+            raise PeerFault(f"{api.name} request of version {version}; this broker has {api.versions}")
+        self._routes[key, version] = route
+        return route
+
+    def _explained(self, frame: Any, error: Exception) -> PeerFault:
+        """What was wrong with the frame, in the words of the interpreted codec."""
+        try:
+            key, version = struct.unpack_from(">hh", frame)
+            api = APIS[key]
+            _, pos = decode(RequestHeader, api.request_header_version(version), frame)
+            decode(api.request, version, frame, pos)
+        except MalformedMessage as explained:
+            return PeerFault(f"malformed {api.name} request: {explained}")
+        except (struct.error, KeyError):
+            return PeerFault(f"a frame of {len(frame)} bytes, too short for a request header")
+        return PeerFault(f"malformed {api.name} request: {error}")
+
+    def _answer_bug(self, call: Call) -> None:
+        """UNKNOWN_SERVER_ERROR where the response has one place for an error; else the connection cannot go on."""
+        if call.pieces is not None:
+            return
+        response = call.api.response()
+        if not hasattr(response, "error_code"):
+            raise PeerFault(f"{call.api.name} failed here, and its response has no place to say so")
+        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        call.reply(response)

@@ -1,0 +1,89 @@
+"""ApiVersions (key 18), versions 0-5.
+
+What is served on this listener, computed from `protocol/apis.py` and the files beside this one, so that it cannot promise
+what is not there. Two entries differ from the list, as Apache Kafka's do: Produce is shown from version 0 (older librdkafka
+tells from it whether the broker knows its codecs), though versions 0 to 2 are refused; and unstable versions are hidden.
+
+Versions 3 and later carry the features (KIP-584): what this broker registered with, and what is finalized in the published
+image, whose offset is their epoch. Before version 4, features that begin at level 0 are left out (KAFKA-17492).
+Version 5 names the cluster and node that the client believes to speak to; another one is REBOOTSTRAP_REQUIRED (KIP-1242).
+
+A version that is not known is answered in version 0, by UNSUPPORTED_VERSION and the versions of ApiVersions itself
+(KIP-511). A client software name or version of odd characters is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..dispatch import Call
+
+PRODUCE_KEY = 0
+#: KIP-896: shown, and refused.
+LOWEST_PRODUCE_VERSION_SHOWN = 0
+
+_SOFTWARE_WORD = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(call: Call) -> ApiVersionsResponse:
+    request: ApiVersionsRequest | None = call.request
+    if request is None:  # of a version that is not known
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_shown(APIS[API_VERSIONS_KEY])])
+    error = _error(request, call.version, call.broker)
+    if error:
+        return ApiVersionsResponse(error_code=error)
+    served = call.connection.dispatcher.served
+    response = ApiVersionsResponse(api_keys=[_shown(served[key]) for key in sorted(served)])
+    _add_features(response, call.broker, call.version)
+    return response
+
+
+def _error(request: ApiVersionsRequest, version: int, broker: BrokerServer) -> int:
+    if version >= 3:
+        words = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE_WORD.fullmatch(word) for word in words):
+            return ErrorCode.INVALID_REQUEST
+    if version >= 5:
+        if (request.cluster_id is None) != (request.node_id == -1):
+            return ErrorCode.INVALID_REQUEST
+        if request.cluster_id is not None and (request.cluster_id, request.node_id) != (
+            broker.cluster_id,
+            broker.node_id,
+        ):
+            return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
+
+
+def _shown(api: Api) -> ApiVersion:
+    low = LOWEST_PRODUCE_VERSION_SHOWN if api.key == PRODUCE_KEY else api.versions.low
+    return ApiVersion(api_key=api.key, min_version=low, max_version=api.latest_stable_version)
+
+
+def _add_features(response: ApiVersionsResponse, broker: BrokerServer, version: int) -> None:
+    image = broker.image
+    registration = image.broker(broker.node_id)
+    response.finalized_features_epoch = image.offset
+    if registration is not None:
+        response.supported_features = [
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in sorted(registration.features.items())
+            if low > 0 or version >= 4
+        ]
+    response.finalized_features = [
+        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+        for name, level in sorted(image.features.finalized.items())
+        if level > 0
+    ]
