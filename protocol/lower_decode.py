@@ -127,9 +127,12 @@ class _Decoder:
 
     def nullable(self, codec: p.Nullable, target: str) -> None:
         marker = self.source.name("n")
-        self.run("b", marker)
-        self.flush()
-        with self.source.block(f"if {marker} >= 0:"):
+        if codec.tagged:
+            self.source(f"{marker}, pos = varint(buf, pos)")
+        else:
+            self.run("b", marker)
+            self.flush()
+        with self.source.block(f"if {marker} > {codec.null}:"):
             self.value(codec.element, target)
             self.flush()
         with self.source.block("else:"):

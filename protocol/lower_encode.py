@@ -135,7 +135,7 @@ class _Encoder:
         self.source(f"{held} = {value}")
         self.flush()
         with self.source.block(f"if {held} is None:"):
-            self.source(f'{self._write}(b"\\xff")')
+            self.source(f"{self._write}({bytes((codec.null & 0xFF,))!r})")
         with self.source.block("else:"):
             self.run("b", "1")
             self.structure(codec.element, held)
@@ -183,7 +183,7 @@ class _Encoder:
             return f"{value} == {text}"
         fields = type(default).SCHEMA.fields
         parts = [self._is_default(f"{value}.{field.name}", getattr(default, field.name)) for field in fields]
-        return "(" + " and ".join([*parts, f"{value}.unknown_tags is None"]) + ")"
+        return "(" + " and ".join([f"{value} is not None", *parts, f"{value}.unknown_tags is None"]) + ")"
 
 
 def lower_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:

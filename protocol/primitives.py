@@ -165,21 +165,32 @@ class Sequence(Prefixed):
 
 
 class Nullable(Construct):  # type: ignore[misc]
-    """A structure that may be None: one byte says so, -1 for None and 1 for a value (KIP-893)."""
+    """A structure that may be None: one byte says so, -1 for None and 1 for a value (KIP-893).
 
-    def __init__(self, element: Structure) -> None:
+    In a tagged field Apache's code writes an unsigned varint there instead, 0 for None and 1 for a value.
+    """
+
+    def __init__(self, element: Structure, tagged: bool) -> None:
         super().__init__()
         self.element = element
+        self.tagged = tagged
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Any:
-        present = Int8._parse(stream, context, path) >= 0
+        if self.tagged:
+            present = UVarint._parse(stream, context, path) > 0
+        else:
+            present = Int8._parse(stream, context, path) >= 0
         return self.element._parse(stream, context, path) if present else None
 
     def _build(self, obj: Any, stream: io.BytesIO, context: Any, path: str) -> Any:
-        Int8._build(-1 if obj is None else 1, stream, context, path)
+        Int8._build(self.null if obj is None else 1, stream, context, path)
         if obj is not None:
             self.element._build(obj, stream, context, path)
         return obj
+
+    @property
+    def null(self) -> int:
+        return 0 if self.tagged else -1
 
 
 class Member(NamedTuple):

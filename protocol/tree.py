@@ -50,16 +50,20 @@ def _structure(cls: type[Message], version: int, flexible: bool) -> p.Structure:
         if version not in field.versions:
             absent.append(p.Member(field.name, None, field.fresh_default()))
             continue
-        member = p.Member(field.name, _field(field, version, flexible), field.fresh_default())
-        if field.tag is not None and version in field.tagged:
-            tagged[field.tag] = member
-        else:
+        tag = field.tag if version in field.tagged else None
+        member = p.Member(field.name, _field(field, version, flexible, tag is not None), field.fresh_default())
+        if tag is None:
             members.append(member)
+        else:
+            tagged[tag] = member
     return p.Structure(cls, members, dict(sorted(tagged.items())), absent, flexible)
 
 
-def _field(field: Field, version: int, flexible: bool) -> Construct:
-    return _codec(field.type, version, flexible, version in field.nullable, flexible and field.may_be_compact)
+def _field(field: Field, version: int, flexible: bool, in_tag: bool) -> Construct:
+    nullable = version in field.nullable
+    if nullable and isinstance(field.type, type):
+        return p.Nullable(_structure(field.type, version, flexible), in_tag)
+    return _codec(field.type, version, flexible, nullable, flexible and field.may_be_compact)
 
 
 def _codec(wire_type: WireType, version: int, flexible: bool, nullable: bool, compact: bool) -> Construct:
@@ -67,8 +71,7 @@ def _codec(wire_type: WireType, version: int, flexible: bool, nullable: bool, co
         element: Any = _codec(wire_type.element, version, flexible, False, compact)
         return p.Sequence(element, compact, nullable)
     if not isinstance(wire_type, Scalar):
-        structure = _structure(wire_type, version, flexible)
-        return p.Nullable(structure) if nullable else structure
+        return _structure(wire_type, version, flexible)
     if wire_type.name == "string":
         return p.Text(compact, nullable)
     if wire_type.name in ("bytes", "records"):

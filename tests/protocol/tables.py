@@ -12,8 +12,9 @@ from typing import Any
 
 import odradek.protocol.internal
 import odradek.protocol.messages
-from compat_tests.java.fetch import SPECIFICATION, jar
 from odradek.protocol.schema import Message, Schema
+
+from compat_tests.java.fetch import SPECIFICATION, jar
 
 #: The jars that hold specifications, and the Java package of the classes that Apache generates from each.
 JAVA_PACKAGES = {
@@ -70,4 +71,5 @@ def specifications() -> dict[str, dict[str, Any]]:
 
 def snake_case(name: str) -> str:
     """Kafka's names as ours: `ThrottleTimeMs` is `throttle_time_ms`, and KRaft is one word."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name.replace("KRaft", "Kraft")).lower()
+    name = name.replace("KRaft", "Kraft").replace("kRaft", "kraft")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from odradek.protocol.apis import APIS
 from odradek.protocol.schema import NEVER, ArrayOf, Field, Message, Scalar, Versions, WireType
+
 from tests.protocol.tables import messages, snake_case, specifications
 
 pytestmark = pytest.mark.usefixtures("java_tools")
