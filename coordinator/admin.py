@@ -1,0 +1,79 @@
+"""What tools ask: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3."""
+
+from __future__ import annotations
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ..protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ..protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from .classic.group import ClassicGroup, State
+from .result import GroupRequest
+from .retention import delete_offsets_of_group
+from .state import ShardState
+
+#: The first version of DescribeGroups that tells a group that is not there from one that is dead (KIP-1043).
+GROUP_ID_NOT_FOUND_VERSION = 6
+CLASSIC_TYPE = "classic"
+
+
+def describe(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, DescribeGroupsRequest)
+    described = [_described(state.groups.get(group_id), group_id, message.version) for group_id in request.groups]
+    state.reply(message, DescribeGroupsResponse(groups=described))
+
+
+def _described(group: ClassicGroup | None, group_id: str, version: int) -> DescribedGroup:
+    if group is None:
+        absent = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
+        if version >= GROUP_ID_NOT_FOUND_VERSION:
+            absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            absent.error_message = f"Group {group_id} not found."
+        return absent
+    # Only a Stable group has a protocol that everybody's metadata is of.
+    protocol_name = group.protocol_name if group.state is State.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol_name or "",
+        members=[member.as_described(protocol_name) for member in group.members.values()],
+    )
+
+
+def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ListGroupsRequest)
+    states = {name.lower().strip() for name in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
+    response = ListGroupsResponse()
+    for group in state.groups.values() if not types or CLASSIC_TYPE in types else ():
+        if not states or group.state.value.lower() in states:
+            response.groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=CLASSIC_TYPE,
+                )
+            )
+    state.reply(message, response)
+
+
+def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, DeleteGroupsRequest)
+    results = []
+    for group_id in request.groups_names:
+        error = _refuse_deletion(state.groups.get(group_id))
+        if error is ErrorCode.NONE:
+            delete_offsets_of_group(state, group_id)
+            state.delete_group(group_id)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=error))
+    state.reply(message, DeleteGroupsResponse(results=results))
+
+
+def _refuse_deletion(group: ClassicGroup | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP

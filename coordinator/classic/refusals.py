@@ -1,0 +1,15 @@
+"""Answers that only say no, as Kafka fills them."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.join_group import JoinGroupResponse
+from ...protocol.messages.sync_group import SyncGroupResponse
+
+
+def join_refused(error: ErrorCode, member_id: str = "", protocol_name: str | None = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=protocol_name)
+
+
+def sync_refused(error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)

@@ -1,0 +1,212 @@
+"""OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0, as far as the group decides them.
+
+Whether topics exist, and their names and ids, are the handlers' business: requests come here with both (KIP-848).
+"""
+
+from __future__ import annotations
+
+from ..protocol.errors import ErrorCode
+from ..protocol.internal.classic_group_records import OffsetCommitValue
+from ..protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ..protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ..protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from ..protocol.uuids import ZERO_UUID
+from .classic.group import ClassicGroup, State
+from .classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from .offset_store import CommittedOffset, OffsetStore, Partitions
+from .refusals import commit_refused
+from .result import GroupRequest
+from .state import ShardState
+
+#: The first version of OffsetCommit whose clients know that a group may be gone.
+GROUP_ID_NOT_FOUND_VERSION = 9
+NO_RETENTION_OF_ITS_OWN = -1
+
+
+def commit(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, OffsetCommitRequest)
+    group = state.groups.get(request.group_id)
+    error = _refuse_commit(group, message.version, request)
+    if error is not ErrorCode.NONE:
+        state.reply(message, commit_refused(request, error))
+        return
+    if group is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+        group.touch(group.members[request.member_id], now)
+    retention_ms = request.retention_time_ms
+    expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else now + retention_ms
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            fits = _metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes)
+            if fits:
+                value = _committed(partition, topic.topic_id, now, expire_timestamp)
+                state.write_offset(request.group_id, topic.name, partition.partition_index, value)
+            error = ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE
+            answers.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
+        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+    state.reply(message, response)
+
+
+def _refuse_commit(group: ClassicGroup | None, version: int, request: OffsetCommitRequest) -> ErrorCode:
+    """Without a generation it is a consumer that assigns itself, or a tool: fine while nobody else is in the group."""
+    generation_id = request.generation_id_or_member_epoch
+    if group is None:
+        if generation_id < 0:
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    # A member that says nothing of itself is not one of ours, so this catches commits by strangers too.
+    error = group.refuse_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is State.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _metadata_fits(metadata: str | None, limit: int) -> bool:
+    """Kafka counts UTF-16 units, of which a character takes one or two."""
+    if not metadata or 2 * len(metadata) <= limit:
+        return True
+    units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
+    return units <= limit
+
+
+def _committed(
+    partition: OffsetCommitRequestPartition, topic_id: bytes, now: int, expire_timestamp: int
+) -> OffsetCommitValue:
+    """A record with an expiry of its own has neither epoch nor topic id, so they are not kept in memory either."""
+    expires = expire_timestamp != -1
+    epoch = partition.committed_leader_epoch
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=epoch if epoch >= 0 and not expires else -1,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=now,
+        expire_timestamp=expire_timestamp,
+        topic_id=ZERO_UUID if expires else topic_id,
+    )
+
+
+def fetch(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, OffsetFetchRequest)
+    groups = [_fetch_group(state.offsets, asked, request.require_stable) for asked in request.groups]
+    state.reply(message, OffsetFetchResponse(groups=groups))
+
+
+def _fetch_group(store: OffsetStore, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    """A group that does not exist has no offsets; that is not an error here."""
+    topics = store.of_group(asked.group_id)
+    if asked.topics is None:
+        wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=list(known)) for name, known in topics.items()]
+    else:
+        wanted = asked.topics
+    return OffsetFetchResponseGroup(
+        group_id=asked.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    _unstable(index)
+                    if require_stable and store.is_pending(asked.group_id, topic.name, index)
+                    else _fetched(index, topics.get(topic.name, {}), topic.topic_id)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in wanted
+        ],
+    )
+
+
+def _fetched(index: int, partitions: Partitions, topic_id: bytes) -> OffsetFetchResponsePartitions:
+    committed = partitions.get(index)
+    if committed is None or _is_of_another_topic(committed, topic_id):
+        return _nothing_committed(index)
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _is_of_another_topic(committed: CommittedOffset, topic_id: bytes) -> bool:
+    """Committed for a topic that had the same name, and was deleted."""
+    return ZERO_UUID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
+
+
+def _nothing_committed(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=error
+    )
+
+
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
+    return _nothing_committed(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
+def delete(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, OffsetDeleteRequest)
+    group = state.groups.get(request.group_id)
+    error = _refuse_delete(group, request.group_id)
+    if error is not ErrorCode.NONE:
+        state.reply(message, OffsetDeleteResponse(error_code=error))
+        return
+    assert group is not None
+    topics = [_delete_topic(state, group, topic) for topic in request.topics]
+    state.reply(message, OffsetDeleteResponse(topics=topics))
+
+
+def _refuse_delete(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    """Only of consumers is it known which topics they still use."""
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def _delete_topic(state: ShardState, group: ClassicGroup, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    subscribed = group.is_subscribed_to(topic.name)
+    error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+    answer = OffsetDeleteResponseTopic(name=topic.name)
+    for partition in topic.partitions:
+        index = partition.partition_index
+        answer.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+        if not subscribed and _is_known(state.offsets, group.group_id, topic.name, index):
+            state.write_offset(group.group_id, topic.name, index, None)
+    return answer
+
+
+def _is_known(store: OffsetStore, group_id: str, topic: str, index: int) -> bool:
+    return store.get(group_id, topic, index) is not None or store.is_pending(group_id, topic, index)

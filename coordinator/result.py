@@ -1,0 +1,64 @@
+"""What goes into a coordinator shard and what comes out of it.
+
+A request goes in with a token that the caller holds. Out come records, and replies by token: at once, later, or after a
+timer. Of one `Output` the records are appended first; its replies go out only AFTER the high watermark has passed the
+last record appended so far, reads included, so nothing that could still be lost is ever shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..protocol.schema import Message
+
+
+class Record(NamedTuple):
+    """One record of `__consumer_offsets`: typed key and value; a value of None is a tombstone."""
+
+    key: Message
+    value: Message | None
+    value_version: int = 0
+
+
+class Reply(NamedTuple):
+    token: object
+    response: Message
+
+
+class Output(NamedTuple):
+    records: list[Record]
+    replies: list[Reply]
+
+
+@dataclass(slots=True)
+class GroupRequest:
+    """A request to the shard that owns its group.
+
+    `token`: comes back with the reply, once. `request`: in the form of its newest version; `version`: the one that the
+    client sent. `member_uuid`: chance for a member id that may have to be made.
+    """
+
+    token: object
+    request: Message
+    version: int = 0
+    client_id: str = ""
+    client_host: str = ""
+    member_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsConfig:
+    """What the shard takes from the broker's configuration; Kafka's keys, units last."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_group_size: int = 2_147_483_647
+    #: How long a member that has never been answered may wait in JoinGroup; a constant in Kafka too.
+    new_member_join_timeout_ms: int = 300_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
+    offsets_retention_check_interval_ms: int = 600_000
+    #: A group's record that is larger could not be appended (max.message.bytes of the topic).
+    max_record_bytes: int = 1_048_588

@@ -1,0 +1,78 @@
+"""Deadlines as data, cheap to move.
+
+A heartbeat moves its member's deadline and nothing else: a timer whose deadline was moved back stays where it is queued,
+and is queued again when its old place comes up. So 10,000 members cost 10,000 queue operations per session timeout, not
+per heartbeat. `next_deadline` may therefore be too early, never too late.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+#: The deadline of a timer that is not set.
+NEVER = 1 << 62
+
+Event = tuple[str, ...]
+
+
+class Timer:
+    """`event` says what is due; `deadline_ms` when; `queued_ms` is the earliest place at which it stands in the queue."""
+
+    __slots__ = ("deadline_ms", "event", "queued_ms")
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self.deadline_ms = NEVER
+        self.queued_ms = NEVER
+
+    def cancel(self) -> None:
+        self.deadline_ms = NEVER
+
+
+class Timers:
+    def __init__(self) -> None:
+        self._queue: list[tuple[int, int, Timer]] = []
+        self._sequence = 0
+
+    def set(self, timer: Timer, deadline_ms: int) -> None:
+        timer.deadline_ms = deadline_ms
+        if deadline_ms < timer.queued_ms:
+            self._enqueue(timer)
+
+    def next_deadline(self) -> int | None:
+        queue = self._queue
+        while queue and not self._is_live(queue[0]):
+            self._drop_first()
+        return queue[0][0] if queue else None
+
+    def due(self, now: int) -> Timer | None:
+        """Takes out one timer whose deadline has come: the earliest, of equal ones the first that was set."""
+        queue = self._queue
+        while queue and queue[0][0] <= now:
+            entry = queue[0]
+            live = self._is_live(entry)
+            self._drop_first()
+            timer = entry[2]
+            if not live:
+                continue
+            if timer.deadline_ms <= now:
+                timer.deadline_ms = NEVER
+                return timer
+            self._enqueue(timer)
+        return None
+
+    @staticmethod
+    def _is_live(entry: tuple[int, int, Timer]) -> bool:
+        """False for a place that its timer left: it was cancelled, or stands further ahead as well."""
+        timer = entry[2]
+        return timer.deadline_ms != NEVER and timer.queued_ms == entry[0]
+
+    def _drop_first(self) -> None:
+        queued_ms, _, timer = heappop(self._queue)
+        if timer.queued_ms == queued_ms:
+            timer.queued_ms = NEVER
+
+    def _enqueue(self, timer: Timer) -> None:
+        self._sequence += 1
+        timer.queued_ms = timer.deadline_ms
+        heappush(self._queue, (timer.deadline_ms, self._sequence, timer))
