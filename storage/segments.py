@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
@@ -78,6 +79,15 @@ class LogSegments:
     def size(self) -> int:
         """Bytes of all segments' log files."""
         return sum(segment.size for segment in self.segments)
+
+    def move_to(self, path: str) -> None:
+        """Renames the partition's directory."""
+        try:
+            os.rename(self.path, path)
+            self._place.path = path
+            sync_directory(self._place.log_directory)
+        except OSError as error:
+            raise self._failed("moving", error) from error
 
     # ---- growing
 

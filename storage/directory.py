@@ -1,0 +1,271 @@
+"""A log directory: whose it is, that nobody else uses it, and which partitions are in it.
+
+```
+.lock                          held while the directory is in use
+meta.properties                cluster, node and directory id
+.kafka_cleanshutdown           the last shutdown was clean; removed as soon as the directory is used again
+*-offset-checkpoint            see checkpoints.py
+<topic>-<partition>            a replica
+<topic>-<partition>.<hex>-future   one that is being copied here from another log directory
+<topic>-<partition>.<hex>-delete   a deleted one, whose files go in the background
+<topic>-<partition>.<hex>-stray    one that the cluster does not know as this broker's; kept until an operator looks
+```
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, read_offsets
+from .config import LogConfig
+from .files import OPEN_FILES, LogDirectoryFailure, OpenFiles, read_if_exists, unlink_if_exists, write_atomically
+from .log import Log
+from .meta_properties import MetaProperties, read_meta_properties
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+#: The KRaft log lies in a log directory too, and is not one of its replicas.
+METADATA_LOG = ("__cluster_metadata", 0)
+_LONGEST_NAME = 255
+
+_REPLICA = re.compile(
+    r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.(?P<id>[^.]+)(?P<suffix>-future|-delete|-stray))?"
+)
+
+
+class DirectoryInUse(Exception):
+    """Another process, Apache Kafka or Odradek, has the directory locked."""
+
+
+class ReplicaDirectory(NamedTuple):
+    """One partition's directory. `suffix` is "", or one of the suffixes above."""
+
+    topic: str
+    partition: int
+    path: str
+    suffix: str
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """What a log directory's files say of its logs."""
+
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+def replica_directory_name(topic: str, partition: int, suffix: str = "") -> str:
+    """A replica's directory, with a suffix made unique; a deleted topic's name is cut where the two would be too long."""
+    if not suffix:
+        return f"{topic}-{partition}"
+    rest = f"-{partition}.{os.urandom(16).hex()}{suffix}"
+    return topic[: _LONGEST_NAME - len(rest)] + rest
+
+
+def parse_replica_directory(path: str) -> ReplicaDirectory | None:
+    """None for a name that is no partition's."""
+    match = _REPLICA.fullmatch(os.path.basename(path))
+    if match is None:
+        return None
+    return ReplicaDirectory(match["topic"], int(match["partition"]), path, match["suffix"] or "")
+
+
+class LogDirectory:
+    """In use from `open` to `close`, or until a LogDirectoryFailure makes the server take it offline (`fail`).
+
+    `had_clean_shutdown` and `previous_broker_epoch` are of the shutdown before this start.
+    """
+
+    __slots__ = (
+        "_doomed", "_in_use", "_lock", "checkpoints", "had_clean_shutdown", "is_online", "meta_properties", "path",
+        "previous_broker_epoch",
+    )  # fmt: skip
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(path)
+        self.is_online = True
+        self.meta_properties: MetaProperties | None = None
+        self.had_clean_shutdown = False
+        self.previous_broker_epoch = -1
+        self.checkpoints = Checkpoints()
+        self._lock: int | None = None
+        self._in_use = False
+        # Directories of deleted replicas, and when their files may go.
+        self._doomed: list[tuple[int, str]] = []
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
+        """Makes the directory if need be, locks it, and reads what is known of it. Formatting is the caller's.
+
+        Raises DirectoryInUse, LogDirectoryFailure, InvalidMetaProperties, CorruptCheckpoint.
+        """
+        directory = cls(path)
+        try:
+            os.makedirs(directory.path, exist_ok=True)
+            directory._acquire_lock()
+            try:
+                directory._read()
+            except BaseException:
+                directory.close()
+                raise
+        except OSError as error:
+            raise LogDirectoryFailure(directory.path, "opening it", error) from error
+        return directory
+
+    @property
+    def directory_id(self) -> bytes | None:
+        return self.meta_properties.directory_id if self.meta_properties is not None else None
+
+    def _acquire_lock(self) -> None:
+        fd = os.open(f"{self.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # Java takes POSIX locks, which do not hold between two brokers of one process; flock does.
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            raise DirectoryInUse(f"{self.path} is in use by another broker") from None
+        self._lock = fd
+
+    def _read(self) -> None:
+        self.meta_properties = read_meta_properties(self.path)
+        self.checkpoints.recovery_points = read_offsets(self.path, RECOVERY_POINTS)
+        self.checkpoints.log_start_offsets = read_offsets(self.path, LOG_START_OFFSETS)
+        content = read_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        self.had_clean_shutdown = content is not None
+        self.previous_broker_epoch = _broker_epoch_of(content)
+
+    def _begin_use(self) -> None:
+        """From here on, the end of the process is a crash unless `mark_clean_shutdown` says otherwise."""
+        self._in_use = True
+        try:
+            unlink_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, "removing the mark of a clean shutdown", error) from error
+
+    def mark_clean_shutdown(self, broker_epoch: int) -> None:
+        """Last of all: every log is closed and the checkpoints are written.
+
+        It vouches for each replica in here. So all of them are opened at the start, also those that nobody asks for.
+        """
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+        try:
+            write_atomically(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content)
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, "marking a clean shutdown", error) from error
+
+    def close(self) -> None:
+        """Lets go of the directory."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def fail(self) -> None:
+        """The disk failed: nothing in here is touched again."""
+        self.is_online = False
+        self.close()
+
+    # ---- replicas
+
+    def replicas(self) -> list[ReplicaDirectory]:
+        """The directories of partitions in here, those with a suffix too; `__cluster_metadata-0` is not one of them."""
+        try:
+            entries = [entry.path for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=True)]
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, "listing it", error) from error
+        found = [parse_replica_directory(path) for path in entries]
+        return [replica for replica in found if replica is not None and replica[:2] != METADATA_LOG]
+
+    def open_log(
+        self,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        path: str | None = None,
+        jitter: float = 0.0,
+        files: OpenFiles = OPEN_FILES,
+    ) -> Log:
+        """The log of a replica in here, made if it does not exist. `path`: its directory, where it has a suffix."""
+        key = (topic, partition)
+        current = path is None
+        if not self._in_use:
+            self._begin_use()
+        return Log.open(
+            path or f"{self.path}/{replica_directory_name(topic, partition)}",
+            topic,
+            partition,
+            config,
+            now_ms=now_ms,
+            recovery_point=self.checkpoints.recovery_points.get(key, 0) if current else 0,
+            log_start_offset=self.checkpoints.log_start_offsets.get(key, 0) if current else 0,
+            clean=self.had_clean_shutdown,
+            jitter=jitter,
+            files=files,
+        )
+
+    def future_path(self, topic: str, partition: int) -> str:
+        """A directory for a replica that is to be copied here."""
+        return f"{self.path}/{replica_directory_name(topic, partition, FUTURE_SUFFIX)}"
+
+    def rename(self, log: Log, suffix: str) -> str:
+        """Gives a log's directory another suffix, "" for none; the log goes on there. Its new path."""
+        path = f"{self.path}/{replica_directory_name(log.topic, log.partition, suffix)}"
+        log.move_to(path)
+        return path
+
+    def discard(self, log: Log, now_ms: int) -> None:
+        """Deletes a replica: closed and out of the way at once, its files in the background (`delete_doomed`)."""
+        path = self.rename(log, DELETE_SUFFIX)
+        log.close(now_ms, clean=False)
+        self.doom(path, now_ms + log.config.file_delete_delay_ms)
+
+    def doom(self, path: str, due_ms: int) -> None:
+        """Has a directory deleted from `due_ms` on: that of a deleted replica that was found at the start, too."""
+        self._doomed.append((due_ms, path))
+
+    def delete_doomed(self, now_ms: int) -> int:
+        """Removes the files of deleted replicas whose time has come; how many still wait. Any thread may call it."""
+        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
+        self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
+        for path in due:
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise LogDirectoryFailure(self.path, f"deleting {path}", error) from error
+        return len(self._doomed)
+
+
+def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:
+    """What the checkpoints have to say of these logs, all of one directory; written by `write_offsets`.
+
+    As in Kafka a log start is noted only where the first segment's name does not say it.
+    """
+    found = Checkpoints()
+    for log in logs:
+        key = (log.topic, log.partition)
+        found.recovery_points[key] = log.recovery_point
+        if log.log_start_offset > log.segments[0].base_offset:
+            found.log_start_offsets[key] = log.log_start_offset
+    return found
+
+
+def _broker_epoch_of(content: bytes | None) -> int:
+    """What `.kafka_cleanshutdown` says, or -1: older brokers leave it empty."""
+    try:
+        return int(json.loads(content or b"")["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1

@@ -1,0 +1,191 @@
+"""Log directories: locks, whose they are, checkpoints, replicas in every state."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from odradek.protocol.uuids import uuid_from_text
+from odradek.storage.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    read_offsets,
+    write_offsets,
+)
+from odradek.storage.config import LogConfig
+from odradek.storage.directory import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    DirectoryInUse,
+    LogDirectory,
+    checkpoints_of,
+    parse_replica_directory,
+    replica_directory_name,
+)
+from odradek.storage.meta_properties import (
+    InvalidMetaProperties,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from odradek.storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+
+NOW = 1_700_000_000_000
+DIRECTORY_ID = uuid_from_text("5I3mhVqkSGyYXlXPIvSLxA")
+
+
+def open_log(directory, topic="t", partition=0, **options):
+    return directory.open_log(topic, partition, LogConfig(), now_ms=NOW, **options)
+
+
+def test_a_directory_in_use_is_refused_to_others_of_the_same_process(tmp_path):
+    directory = LogDirectory.open(tmp_path / "d")
+    with pytest.raises(DirectoryInUse):
+        LogDirectory.open(tmp_path / "d")
+    directory.close()
+    LogDirectory.open(tmp_path / "d").close()
+
+
+def test_the_lock_is_one_that_java_sees(tmp_path):
+    directory = LogDirectory.open(tmp_path / "d")
+    program = f"import fcntl; fcntl.lockf(open({str(tmp_path / 'd' / '.lock')!r}, 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "BlockingIOError" in done.stderr
+    directory.close()
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def test_meta_properties_come_back_as_written(tmp_path):
+    written = MetaProperties("HnGEf-RGTLqjDKXrEw7ChQ", 7, DIRECTORY_ID)
+    write_meta_properties(str(tmp_path), written)
+    assert read_meta_properties(str(tmp_path)) == written
+    assert LogDirectory.open(tmp_path).directory_id == DIRECTORY_ID
+
+
+def test_meta_properties_that_java_wrote_are_read(tmp_path):
+    (tmp_path / "meta.properties").write_text(
+        "#\n#Thu Nov 21 11:00:00 UTC 2024\nnode.id=1\nversion=1\ncluster.id=a\\=b\ndirectory.id=5I3mhVqkSGyYXlXPIvSLxA\n"
+    )
+    assert read_meta_properties(str(tmp_path)) == MetaProperties("a=b", 1, DIRECTORY_ID)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "version=2\n", "version=1\nnode.id=x\ncluster.id=a\n", "version=1\nnode.id=1\n"]
+)
+def test_meta_properties_that_cannot_be_are_refused(tmp_path, content):
+    (tmp_path / "meta.properties").write_text(content)
+    with pytest.raises(InvalidMetaProperties, match=r"meta\.properties"):
+        read_meta_properties(str(tmp_path))
+
+
+def test_checkpoints_come_back_as_written(tmp_path):
+    offsets = {("orders", 0): 1234, ("a.b-c_d", 11): 0}
+    write_offsets(str(tmp_path), RECOVERY_POINTS, offsets)
+    assert read_offsets(str(tmp_path), RECOVERY_POINTS) == offsets
+    assert (tmp_path / RECOVERY_POINTS).read_text() == "0\n2\norders 0 1234\na.b-c_d 11 0\n"
+    assert read_offsets(str(tmp_path), LOG_START_OFFSETS) == {}
+
+
+@pytest.mark.parametrize("content", ["1\n0\n", "0\n2\na 0 0\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n", "x\n0\n"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, content):
+    (tmp_path / RECOVERY_POINTS).write_text(content)
+    with pytest.raises(CorruptCheckpoint):
+        read_offsets(str(tmp_path), RECOVERY_POINTS)
+
+
+def test_a_topic_id_comes_back_as_written(tmp_path):
+    assert read_topic_id(str(tmp_path)) is None
+    write_topic_id(str(tmp_path), DIRECTORY_ID)
+    assert read_topic_id(str(tmp_path)) == DIRECTORY_ID
+    assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: 5I3mhVqkSGyYXlXPIvSLxA"
+    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: short")
+    with pytest.raises(CorruptPartitionMetadata):
+        read_topic_id(str(tmp_path))
+
+
+def test_the_names_of_replicas_directories_are_kafkas():
+    assert parse_replica_directory("/d/my-topic.x-12")[:2] == ("my-topic.x", 12)
+    assert parse_replica_directory("/d/t-0.0123456789abcdef-delete") == (
+        "t",
+        0,
+        "/d/t-0.0123456789abcdef-delete",
+        "-delete",
+    )
+    for name in ("lost+found", "t", "t-", "t-x", "t-0.x", "t-0-delete"):
+        assert parse_replica_directory(f"/d/{name}") is None
+    name = replica_directory_name("x" * 249, 0, DELETE_SUFFIX)
+    assert len(name) == 255
+    assert parse_replica_directory(name).suffix == DELETE_SUFFIX
+
+
+def test_replicas_are_listed_and_the_metadata_log_is_not_one(tmp_path):
+    directory = LogDirectory.open(tmp_path)
+    for partition in range(3):
+        open_log(directory, partition=partition)
+    open_log(directory, "t", 7, path=directory.future_path("t", 7))
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / "notes").mkdir()
+    found = sorted((replica.topic, replica.partition, replica.suffix) for replica in directory.replicas())
+    assert found == [("t", 0, ""), ("t", 1, ""), ("t", 2, ""), ("t", 7, "-future")]
+
+
+def test_a_future_replica_takes_its_place_by_a_rename(tmp_path, logbook):
+    directory = LogDirectory.open(tmp_path)
+    log = open_log(directory, path=directory.future_path("t", 0))
+    written = logbook.append(log, b"a")
+    directory.rename(log, "")
+    assert (tmp_path / "t-0").is_dir()
+    assert logbook.read_all(log) == written
+    written += logbook.append(log, b"b")
+    log.roll(NOW)
+    written += logbook.append(log, b"c")
+    assert logbook.read_all(log) == written
+    assert {path.suffix for path in (tmp_path / "t-0").iterdir()} >= {".log", ".index", ".timeindex", ".snapshot"}
+
+
+def test_a_deleted_replica_is_out_of_the_way_at_once_and_gone_later(tmp_path, logbook):
+    directory = LogDirectory.open(tmp_path)
+    log = open_log(directory)
+    written = logbook.append(log, b"a")
+    piece = log.read(0, 1000)
+    directory.discard(log, NOW)
+    assert not (tmp_path / "t-0").exists()
+    assert [replica.suffix for replica in directory.replicas()] == [DELETE_SUFFIX]
+    open_log(directory)
+    assert directory.delete_doomed(NOW + 59_999) == 1
+    assert directory.delete_doomed(NOW + 60_000) == 0
+    assert [replica.suffix for replica in directory.replicas()] == [""]
+    assert piece.bytes() == written
+
+
+def test_checkpoints_and_the_mark_of_a_clean_shutdown_are_for_the_next_start(tmp_path, logbook):
+    directory = LogDirectory.open(tmp_path)
+    assert not directory.had_clean_shutdown
+    log = open_log(directory)
+    for _ in range(3):
+        logbook.append(log, b"a")
+    log.advance_log_start_offset(2)
+    log.close(NOW)
+    checkpoints = checkpoints_of([log])
+    write_offsets(directory.path, RECOVERY_POINTS, checkpoints.recovery_points)
+    write_offsets(directory.path, LOG_START_OFFSETS, checkpoints.log_start_offsets)
+    directory.mark_clean_shutdown(17)
+    directory.close()
+    assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":17}'
+
+    directory = LogDirectory.open(tmp_path)
+    assert directory.had_clean_shutdown
+    assert directory.previous_broker_epoch == 17
+    log = open_log(directory)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (2, 3, 3)
+    directory.close()
+    assert not LogDirectory.open(tmp_path).had_clean_shutdown
+
+
+def test_future_directories_are_new_each_time(tmp_path):
+    directory = LogDirectory.open(tmp_path)
+    one, other = directory.future_path("t", 0), directory.future_path("t", 0)
+    assert one != other
+    assert one.endswith(FUTURE_SUFFIX)
