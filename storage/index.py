@@ -212,7 +212,8 @@ class TimeIndex(_SparseIndex):
         if len(self):
             self.last_timestamp, relative = self._entry(len(self) - 1)
             self.last_offset = self.base_offset + relative
-            if relative < 0 or self.last_timestamp < self._entry(0)[0]:
+            padded = len(self) > 1 and relative == 0
+            if relative < 0 or padded or self.last_timestamp < self._entry(0)[0]:
                 raise CorruptIndex(f"{self.path} ends with an entry for timestamp {self.last_timestamp}")
 
     def append(self, timestamp: int, offset: int) -> None:

@@ -1,0 +1,276 @@
+"""What a log is after a crash, and that nothing is scanned after a clean shutdown."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.control import encode_end_transaction
+from odradek.storage import loading
+from odradek.storage import segment as segment_module
+from odradek.storage.config import LogConfig
+
+SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
+
+
+def fill(logbook, log, count, seed=0, **kind):
+    chance = random.Random(seed)
+    return b"".join(
+        logbook.append(log, *(chance.randbytes(chance.randrange(200)) for _ in range(chance.randrange(1, 4))), **kind)
+        for _ in range(count)
+    )
+
+
+def files_of(log):
+    return {path.name: path.read_bytes() for path in log_path(log).iterdir()}
+
+
+def log_path(log):
+    return Path(log.path)
+
+
+def test_a_log_cut_at_any_byte_of_its_last_batches_keeps_the_whole_ones(logbook, make_logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 40)
+    log.flush(logbook.now_ms)
+    active = log.active
+    first = len(written) - active.size
+    ends = [position + header.size for position, header in iter_headers(written)]
+    image = files_of(log)
+    # All bytes of the last three batches, and one before them.
+    for size in range(ends[-4] - first - 1, active.size + 1):
+        cut = make_logbook(f"cut-{size}")
+        shutil.copytree(log.path, cut.path)
+        os.truncate(cut.path / active_name(active), size)
+        reopened = cut.open(SMALL, recovery_point=active.base_offset)
+        kept = max(end for end in ends if end <= first + size)
+        assert cut.read_all(reopened) == written[:kept]
+        assert reopened.recovered_bytes == first + size - kept
+        assert reopened.active.size == kept - first
+        again = cut.append(reopened, b"goes on")
+        assert cut.read_all(reopened) == written[:kept] + again
+        shutil.rmtree(cut.path)
+    assert files_of(log) == image
+
+
+def active_name(active):
+    return f"{active.base_offset:020d}.log"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flipped_bit_behind_the_recovery_point_ends_the_log_before_its_batch(logbook, seed):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 60, seed)
+    log.close(logbook.now_ms)
+    chance = random.Random(seed)
+    headers = list(iter_headers(written))
+    number = chance.randrange(10, 60)
+    position, header = headers[number]
+    segment = next(s for s in reversed(log.segments) if s.base_offset <= header.base_offset)
+    start = next(p for p, h in headers if h.base_offset == segment.base_offset)
+    # Base offset and leader epoch are not under the CRC; what stands after the magic byte is.
+    at = position - start + chance.randrange(17, header.size)
+    with (logbook.path / f"{segment.base_offset:020d}.log").open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ (1 << chance.randrange(8))]))
+    reopened = logbook.open(SMALL)
+    assert logbook.read_all(reopened) == written[:position]
+    assert reopened.log_end_offset == header.base_offset
+    assert reopened.segments[-1].base_offset == segment.base_offset, "later segments are gone"
+
+
+def test_zeros_at_the_end_as_a_preallocating_broker_leaves_them_are_cut(logbook):
+    log = logbook.open(LogConfig(preallocate=True, segment_bytes=100_000))
+    written = fill(logbook, log, 5)
+    assert (logbook.path / "00000000000000000000.log").stat().st_size == 100_000
+    reopened = logbook.open(SMALL)
+    assert logbook.read_all(reopened) == written
+    assert (logbook.path / "00000000000000000000.log").stat().st_size == len(written)
+
+
+def test_a_preallocated_segment_is_cut_when_it_closes(logbook):
+    config = LogConfig(preallocate=True, segment_bytes=100_000)
+    log = logbook.open(config)
+    first = fill(logbook, log, 5)
+    log.roll(logbook.now_ms)
+    second = fill(logbook, log, 5)
+    assert (logbook.path / "00000000000000000000.log").stat().st_size == len(first)
+    log.close(logbook.now_ms)
+    assert log.segments[1].size == len(second)
+    reopened = logbook.open(config, clean=True)
+    assert logbook.read_all(reopened) == first + second
+
+
+def test_recovery_makes_the_indexes_that_appending_makes(logbook):
+    log = logbook.open(LogConfig(index_interval_bytes=300))
+    fill(logbook, log, 200)
+    log.close(logbook.now_ms)
+    before = files_of(log)
+    assert len(before["00000000000000000000.index"]) > 100
+    for name in ("00000000000000000000.index", "00000000000000000000.timeindex"):
+        (logbook.path / name).write_bytes(b"\0" * 4096)
+    logbook.open(LogConfig(index_interval_bytes=300), recovery_point=log.log_end_offset)
+    assert files_of(log) == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "odd", "zeros", "beyond"])
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_an_index_that_cannot_be_right_is_built_again_when_needed(logbook, damage, kind):
+    log = logbook.open(LogConfig(segment_bytes=30_000, index_interval_bytes=300))
+    written = fill(logbook, log, 300)
+    log.close(logbook.now_ms)
+    path = logbook.path / f"00000000000000000000.{kind}"
+    if damage == "missing":
+        path.unlink()
+    else:
+        whole = path.read_bytes()
+        beyond = whole[:-4] + b"\x7f\xff\xff\xff"
+        path.write_bytes({"odd": whole[:-1], "zeros": bytes(4800), "beyond": beyond}[damage])
+    reopened = logbook.open(LogConfig(segment_bytes=30_000), clean=True)
+    headers = [header for _, header in iter_headers(written)]
+    for header in headers[::7]:
+        assert reopened.read(header.base_offset, 1).size == header.size
+    found = reopened.offset_for_timestamp(headers[40].max_timestamp)
+    assert found is not None
+    assert found.offset == headers[40].last_offset
+
+
+def test_a_clean_restart_reads_no_more_than_the_end_of_each_log(logbook, monkeypatch):
+    log = logbook.open(LogConfig(segment_bytes=1 << 20))
+    fill(logbook, log, 3000)
+    end = log.log_end_offset
+    assert log.size > 300_000
+    log.close(logbook.now_ms)
+    reads = []
+    pread = os.pread
+
+    def counted(fd, size, position):
+        found = pread(fd, size, position)
+        reads.append(len(found))
+        return found
+
+    monkeypatch.setattr(os, "pread", counted)
+    monkeypatch.setattr(segment_module.Segment.spans, "__defaults__", (counted,))
+    reopened = logbook.open(clean=True)
+    assert (reopened.log_end_offset, reopened.recovery_point) == (end, end)
+    assert reads, "the end is read, not believed"
+    assert sum(reads) <= 4096 + 8192 + 100
+    assert len(reads) <= 5
+
+
+def test_an_unclean_restart_scans_from_the_recovery_point_only(logbook, monkeypatch):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 100)
+    number = len(log.segments) // 2
+    recovery_point = log.segments[number].base_offset + 1
+    scanned = []
+    recover = loading.recover_segment
+    monkeypatch.setattr(loading, "recover_segment", lambda *a: scanned.append(a[1]) or recover(*a))
+    logbook.open(SMALL, recovery_point=recovery_point)
+    assert scanned == [segment.base_offset for segment in log.segments[number:]]
+
+
+def test_epochs_and_producers_are_the_same_after_recovery(logbook):
+    log = logbook.open(SMALL)
+    for number in range(30):
+        kind = {"producer_id": number % 3, "producer_epoch": 0, "base_sequence": number // 3 * 2}
+        logbook.append(log, b"a" * 100, b"b" * 100, leader_epoch=number // 8, **kind)
+    assert len(log.segments) > 1
+    state, epochs = log.producers.to_snapshot(), log.epochs.entries()
+    for recovery_point in (0, log.active.base_offset, log.log_end_offset):
+        again = logbook.open(SMALL, recovery_point=recovery_point)
+        assert sorted(again.producers.to_snapshot(), key=repr) == sorted(state, key=repr)
+        assert again.epochs.entries() == epochs
+        assert again.producers.end_offset == again.log_end_offset
+
+
+def test_a_clean_restart_knows_the_producers_from_the_snapshot_alone(logbook):
+    log = logbook.open()
+    for number in range(4):
+        logbook.append(log, b"a", producer_id=7, producer_epoch=2, base_sequence=number)
+    log.close(logbook.now_ms)
+    assert sorted(path.suffix for path in logbook.path.glob("*4.*")) == [".snapshot"]
+    again = logbook.open(clean=True)
+    assert again.producers.by_id[7].last_sequence == 3
+    assert again.producers.by_id[7].epoch == 2
+
+
+def test_a_damaged_producer_snapshot_is_dropped_for_the_log_itself(logbook):
+    log = logbook.open(SMALL)
+    for number in range(40):
+        logbook.append(log, b"a" * 300, producer_id=7, producer_epoch=2, base_sequence=number)
+    log.close(logbook.now_ms)
+    newest = max(logbook.path.glob("*.snapshot"))
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\x7f")
+    again = logbook.open(SMALL, clean=True)
+    assert again.producers.by_id[7].last_sequence == 39
+    assert not newest.exists()
+
+
+def test_aborted_transactions_are_known_again_after_recovery(logbook):
+    log = logbook.open(SMALL)
+    for number in range(10):
+        kind = {"producer_id": 5, "producer_epoch": 0, "base_sequence": number * 2, "transactional": True}
+        logbook.append(log, b"x" * 400, b"y" * 400, **kind)
+        marker = encode_end_transaction(
+            number % 2 == 0, base_offset=log.log_end_offset, timestamp=logbook.now_ms, producer_id=5,
+            producer_epoch=0, coordinator_epoch=1, leader_epoch=0,
+        )  # fmt: skip
+        log.append(marker, None, logbook.now_ms)
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert [entry.first_offset for entry in aborted] == [3, 9, 15, 21, 27]
+    again = logbook.open(SMALL)
+    assert again.aborted_transactions(0, log.log_end_offset) == aborted
+    assert again.last_stable_offset(log.log_end_offset) == log.log_end_offset
+
+
+def test_segments_left_below_the_log_start_by_a_crash_do_not_bring_records_back(logbook):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 60)
+    start = log.segments[2].base_offset + 1
+    again = logbook.open(SMALL, log_start_offset=start)
+    assert again.log_start_offset == start
+    assert logbook.values(again)[0][0] <= start, "the batch that contains it is given whole"
+
+
+def test_a_log_that_ends_before_its_start_begins_anew_there(logbook):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 5)
+    again = logbook.open(SMALL, log_start_offset=1000)
+    assert (again.log_start_offset, again.log_end_offset, again.size) == (1000, 1000, 0)
+
+
+def test_what_a_crash_left_half_done_is_finished(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 60)
+    log.close(logbook.now_ms)
+    one, two = log.segments[1], log.segments[2]
+    content = (logbook.path / active_name(one)).read_bytes() + (logbook.path / active_name(two)).read_bytes()
+    # A compaction that had put two segments into one, and was swapping it in.
+    (logbook.path / (active_name(one) + ".swap")).write_bytes(content)
+    (logbook.path / f"{one.base_offset:020d}.index").unlink()
+    # One that was not finished; a segment deleted by retention; a checkpoint not yet in its place.
+    (logbook.path / f"{log.active.base_offset:020d}.log.cleaned").write_bytes(b"half")
+    (logbook.path / "00000000000000000000.log.deleted").write_bytes(b"old")
+    (logbook.path / "leader-epoch-checkpoint.tmp").write_bytes(b"0")
+    again = logbook.open(SMALL, clean=True)
+    assert logbook.read_all(again) == written
+    assert [s.base_offset for s in again.segments] == [s.base_offset for s in log.segments if s is not two]
+    left = {path.name for path in logbook.path.iterdir()}
+    assert not [name for name in left if name.endswith((".swap", ".cleaned", ".deleted", ".tmp"))]
+
+
+def test_an_index_without_its_log_is_removed(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 5)
+    log.close(logbook.now_ms)
+    (logbook.path / "00000000000000009999.index").write_bytes(b"")
+    again = logbook.open(SMALL, clean=True)
+    assert logbook.read_all(again) == written
+    assert not (logbook.path / "00000000000000009999.index").exists()
