@@ -57,3 +57,12 @@ _NAMES = {
 def level_name(level: int) -> str:
     """4.3-IV0 for 30; the number itself for a level that we do not know."""
     return _NAMES.get(level, str(level))
+
+
+#: Levels that brought records, or fields of records, that older ones do not have.
+_CHANGED_RECORDS = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
+
+
+def changes_records(older: int, newer: int) -> bool:
+    """Whether the records of `newer` may hold what `older` cannot."""
+    return any(older < level <= newer for level in _CHANGED_RECORDS)

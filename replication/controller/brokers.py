@@ -1,0 +1,247 @@
+"""Brokers come, live and go: BrokerRegistration, BrokerHeartbeat, UnregisterBroker, AssignReplicasToDirs.
+
+A broker is, seen from here, in one of these states:
+
+    registered, fenced ------- heartbeat, caught up with the log --------> unfenced
+    unfenced ----------------- wants to shut down, leads something ------> in controlled shutdown
+    unfenced, nothing led ---- wants to shut down -----------------------> fenced, may stop
+    in controlled shutdown --- leads nothing any more -------------------> fenced, may stop
+
+A fenced broker leads nothing and is in no ISR. A new incarnation of a broker (it was restarted) begins fenced and with
+a new epoch, the offset at which its registration is decided; whatever bears an older epoch is refused (KIP-631). The end
+of a session whose heartbeats stop needs a clock and other brokers to miss them, and comes with the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...metadata.image import METADATA_VERSION, NO_LEADER, BrokerImage, PartitionImage
+from ...metadata.metadata_version import DIRECTORY_ASSIGNMENT, MINIMUM
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ...protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ...protocol.schema import Message
+from .elections import Move, leadership_records
+from .result import ControllerResult, RefusedRequest
+from .state import ControllerState
+
+#: Ids of directories below this number are words of the protocol: unassigned, lost, ...
+_RESERVED_DIRECTORIES = 100
+
+_FENCE, _UNFENCE = 1, -1
+_SHUTS_DOWN = 1
+
+
+def register_broker(state: ControllerState, request: BrokerRegistrationRequest, version: int) -> ControllerResult:
+    """A new incarnation, or another word of the same one. What the broker led and had goes with its last incarnation."""
+    _check_cluster(state, request.cluster_id)
+    _check_directories(state, request)
+    _check_features(state, request)
+    before = state.image.broker(request.broker_id)
+    record = _registration(request)
+    records: list[Message] = []
+    if before is not None and before.incarnation_id == request.incarnation_id:
+        record.broker_epoch = before.epoch
+        record.fenced = before.fenced
+        record.in_controlled_shutdown = before.in_controlled_shutdown
+    else:
+        record.broker_epoch = state.next_offset
+        records += _incarnation_ends(state, before, request)
+    records.append(record)
+    return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch))
+
+
+def _check_cluster(state: ControllerState, cluster_id: str) -> None:
+    if cluster_id != state.cluster_id:
+        raise RefusedRequest(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {state.cluster_id}, but got cluster ID {cluster_id}",
+        )
+
+
+def _check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    if state.image.features.metadata_version < DIRECTORY_ASSIGNMENT:
+        return
+    code, directories = ErrorCode.INVALID_REGISTRATION, request.log_dirs
+    if not directories:
+        raise RefusedRequest(code, "No directories specified in request")
+    if any(int.from_bytes(directory, "big") < _RESERVED_DIRECTORIES for directory in directories):
+        raise RefusedRequest(code, "Reserved directory ID in request")
+    if len(set(directories)) != len(directories):
+        raise RefusedRequest(code, "Duplicate directory ID in request")
+    for broker in state.image.cluster.brokers.values():
+        if broker.id != request.broker_id and set(broker.directories) & set(directories):
+            raise RefusedRequest(code, f"Broker {broker.id} is already registered with one of the directories")
+
+
+def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    """The broker must support the level of every feature that is finalized."""
+    supported = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
+    for name, level in sorted(state.image.features.finalized.items()):
+        low, high = supported.get(name, (MINIMUM, MINIMUM) if name == METADATA_VERSION else (0, 0))
+        if not low <= level <= high:
+            raise RefusedRequest(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}. The "
+                f"broker wants a version between {low} and {high}, inclusive.",
+            )
+
+
+def _registration(request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        is_migrating_zk_broker=request.is_migrating_zk_broker,
+        incarnation_id=request.incarnation_id,
+        end_points=[
+            BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ],
+        rack=request.rack,
+        log_dirs=request.log_dirs,
+    )
+
+
+def _incarnation_ends(
+    state: ControllerState, before: BrokerImage | None, request: BrokerRegistrationRequest
+) -> Iterable[Message]:
+    """A broker that does not know the epoch it had, did not stop cleanly: it is no eligible leader any more (KIP-966)."""
+    broker_id = request.broker_id
+    clean = before is None or before.epoch == request.previous_broker_epoch
+    if state.elr_enabled and not clean:
+        move = Move(lost_power=broker_id)
+        return leadership_records(state, move, lambda p: broker_id in p.isr or broker_id in p.elr)
+    return leadership_records(state, Move(leaves=broker_id), lambda p: broker_id in p.isr)
+
+
+def register_controller(
+    state: ControllerState, request: ControllerRegistrationRequest, version: int
+) -> ControllerResult:
+    """What every controller of the quorum supports, and where it listens (KIP-919)."""
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+            for e in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=f.name,
+                min_supported_version=f.min_supported_version,
+                max_supported_version=f.max_supported_version,
+            )
+            for f in request.features
+        ],
+    )
+    return ControllerResult([record], ControllerRegistrationResponse(error_message=None))
+
+
+def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, version: int) -> ControllerResult:
+    broker = check_epoch(state, request.broker_id, request.broker_epoch)
+    caught_up = request.current_metadata_offset >= broker.epoch
+    records: list[Message] = []
+    fenced, may_stop = broker.fenced, False
+    if request.want_shut_down and (broker.fenced or request.want_fence or not _leads(state, broker)):
+        fenced, may_stop = True, True
+    elif request.want_shut_down or broker.in_controlled_shutdown:
+        records += _shutdown_begins(state, broker)
+    elif request.want_fence or (broker.fenced and not caught_up):
+        fenced = True
+    else:
+        fenced = False
+    if fenced != broker.fenced:
+        records += _fenced(state, broker) if fenced else _unfenced(state, broker)
+    records += _directories_changed(state, broker, request)
+    response = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=may_stop)
+    return ControllerResult(records, response, atomic=False)
+
+
+def check_epoch(state: ControllerState, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """Who asks must be the incarnation that is registered."""
+    broker = state.image.broker(broker_id)
+    if broker is None:
+        raise RefusedRequest(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker registration found for broker id {broker_id}"
+        )
+    if broker.epoch != broker_epoch:
+        raise RefusedRequest(
+            ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
+        )
+    return broker
+
+
+def _leads(state: ControllerState, broker: BrokerImage) -> bool:
+    topics = state.image.topics.by_id.values()
+    return any(partition.leader == broker.id for topic in topics for partition in topic.partitions.values())
+
+
+def _fenced(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
+    yield from leadership_records(state, Move(leaves=broker.id), lambda p: broker.id in p.isr)
+    yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE)
+
+
+def _unfenced(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
+    yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCE)
+    yield from leadership_records(state, Move(comes=broker.id), _leaderless)
+
+
+def _leaderless(partition: PartitionImage) -> bool:
+    return partition.leader == NO_LEADER
+
+
+def _shutdown_begins(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
+    if not broker.in_controlled_shutdown:
+        yield BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=_SHUTS_DOWN
+        )
+    yield from leadership_records(state, Move(leaves=broker.id), lambda p: broker.id in p.isr)
+
+
+def _directories_changed(
+    state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> Iterable[Message]:
+    """Directories that the broker has lost (KIP-858), and those it wants no new replicas in (KIP-1066)."""
+    lost = set(request.offline_log_dirs) & set(broker.directories)
+    if lost:
+        yield from leadership_records(
+            state, Move(leaves=broker.id), lambda p: broker.id in p.replicas and p.directory(broker.id) in lost
+        )
+        online = [directory for directory in broker.directories if directory not in lost]
+        yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)
+    cordoned = request.cordoned_log_dirs
+    if cordoned is not None and tuple(sorted(cordoned)) != broker.cordoned_directories:
+        yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned)
+
+
+def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, version: int) -> ControllerResult:
+    broker_id = request.broker_id
+    broker = state.image.broker(broker_id)
+    if broker is None:
+        raise RefusedRequest(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    records: list[Message] = [
+        *leadership_records(state, Move(leaves=broker_id), lambda p: broker_id in p.isr or broker_id in p.elr),
+        UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch),
+    ]
+    return ControllerResult(records, UnregisterBrokerResponse(error_message=None))

@@ -1,0 +1,299 @@
+"""ConfigRecords: what AlterConfigs and IncrementalAlterConfigs change, and what a new topic is given and shown.
+
+A resource is changed whole or not at all; the resources of a request stand each for itself. The values are checked as they
+would be together after the change. Broker loggers are not configuration that is kept: they are the broker's affair.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ...metadata.configs import (
+    InvalidConfig,
+    ResourceType,
+    default_text,
+    definition,
+    is_list,
+    synonyms,
+    to_text,
+    topic_default,
+    topic_defaults,
+    validate,
+    validate_client_metrics_configs,
+    validate_group_configs,
+    validate_topic_configs,
+)
+from ...metadata.image import ConfigResource
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import ClearElrRecord, ConfigRecord
+from ...protocol.messages import alter_configs as legacy
+from ...protocol.messages import incremental_alter_configs as incremental
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfigs
+from ...protocol.schema import Message
+from .result import ApiError, ControllerResult
+from .state import ControllerState
+from .topic_names import check_name
+
+MIN_ISR = "min.insync.replicas"
+
+# IncrementalAlterConfigs' numbers for what is to be done with a value.
+_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
+_OPERATION_NAMES = {_SET: "SET", _DELETE: "DELETE", _APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
+
+# DescribeConfigs' numbers for where a value comes from.
+_FROM_TOPIC, _FROM_BROKER, _FROM_BROKER_DEFAULT, _FROM_STATIC, _FROM_DEFAULT = 1, 2, 3, 4, 5
+
+#: What is set (None: taken away), in the order of the request.
+Changes = Mapping[str, str | None]
+
+
+def incremental_alter_configs(
+    state: ControllerState, request: incremental.IncrementalAlterConfigsRequest, version: int
+) -> ControllerResult:
+    response = incremental.IncrementalAlterConfigsResponse()
+    records: list[Message] = []
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    for resource in request.resources:
+        key = resource.resource_type, resource.resource_name
+        changes = _check_resource(key, counts) or _computed(state, resource)
+        made = changes if isinstance(changes, ApiError) else _altered(state, key, changes, ())
+        code, message, more = _outcome(made)
+        records += more
+        response.responses.append(
+            incremental.AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return ControllerResult([] if request.validate_only else records, response)
+
+
+def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, version: int) -> ControllerResult:
+    """The older form: what a request does not name is taken away."""
+    response = legacy.AlterConfigsResponse()
+    records: list[Message] = []
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    for resource in request.resources:
+        key = resource.resource_type, resource.resource_name
+        error = _check_resource(key, counts)
+        said = {config.name: config.value for config in resource.configs}
+        gone = [name for name in state.image.config(*key) if name not in said]
+        code, message, more = _outcome(error or _altered(state, key, said, gone))
+        records += more
+        response.responses.append(
+            legacy.AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return ControllerResult([] if request.validate_only else records, response)
+
+
+def _outcome(made: list[Message] | ApiError) -> tuple[ErrorCode, str | None, list[Message]]:
+    if isinstance(made, ApiError):
+        return made.code, made.message, []
+    return ErrorCode.NONE, None, made
+
+
+def _check_resource(resource: ConfigResource, counts: Counter[ConfigResource]) -> ApiError | None:
+    if counts[resource] > 1:
+        return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+    if resource[0] not in (t.value for t in ResourceType) or resource[0] == ResourceType.UNKNOWN:
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}.")
+    return None
+
+
+def _computed(state: ControllerState, resource: incremental.AlterConfigsResource) -> Changes | ApiError:
+    """What the operations of a request come to, given what is set now."""
+    current = state.image.config(resource.resource_type, resource.resource_name)
+    changes: dict[str, str | None] = {}
+    for config in resource.configs:
+        name, operation = config.name, config.config_operation
+        if operation not in _OPERATION_NAMES:
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+        if operation in (_APPEND, _SUBTRACT):
+            if not is_list(resource.resource_type, name):
+                message = f"Can't {_OPERATION_NAMES[operation]} to key {name} because its type is not LIST."
+                return ApiError(ErrorCode.INVALID_CONFIG, message)
+            base = current.get(name) or default_text(resource.resource_type, name)
+            changes[name] = _list_changed(base or "", operation, config.value or "")
+        else:
+            changes[name] = config.value if operation == _SET else None
+    return changes
+
+
+def _list_changed(text: str, operation: int, operand: str) -> str:
+    elements = [element for element in text.split(",") if element]
+    for element in operand.split(","):
+        if operation == _APPEND and element not in elements:
+            elements.append(element)
+        elif operation == _SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
+
+
+def _altered(
+    state: ControllerState, resource: ConfigResource, changes: Changes, gone: Iterable[str]
+) -> list[Message] | ApiError:
+    """The records that make the changes and take away what is gone."""
+    current = state.image.config(*resource)
+    # A broker is told what it is told again: it may have failed to take it over the last time (KAFKA-14136).
+    told_again = resource[0] == ResourceType.BROKER
+    changed = {name: value for name, value in changes.items() if told_again or current.get(name) != value}
+    after = dict(current)
+    for name, value in [*changed.items(), *((name, None) for name in gone)]:
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = value
+    error = (
+        _check_values(state, resource, after)
+        or _check_exists(state, resource)
+        or _check_min_isr(state, resource, [*changed, *gone], after)
+    )
+    if error is not None:
+        return error
+    made: list[Message] = [_record(resource, name, value) for name, value in changed.items()]
+    made += [_record(resource, name, None) for name in gone]
+    return made + elr_clearing(state, resource, [*changed, *gone])
+
+
+def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
+
+
+def elr_clearing(state: ControllerState, resource: ConfigResource, names: Iterable[str]) -> list[Message]:
+    """Eligible leaders are chosen by the old minimum of in-sync replicas, so they go with it (KIP-966)."""
+    if not state.elr_enabled or MIN_ISR not in names:
+        return []
+    return [ClearElrRecord(topic_name=resource[1] if resource[0] == ResourceType.TOPIC else "")]
+
+
+def _check_values(state: ControllerState, resource: ConfigResource, after: dict[str, str]) -> ApiError | None:
+    resource_type, name = resource
+    try:
+        if resource_type == ResourceType.TOPIC:
+            return _check_topic_name(name) or _validate_topic(state, name, after)
+        if resource_type == ResourceType.BROKER:
+            return _check_broker_name(name)
+        if resource_type == ResourceType.GROUP:
+            if not name:
+                return ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            validate_group_configs(after, state.values)
+        elif resource_type == ResourceType.CLIENT_METRICS:
+            validate_client_metrics_configs(name, after)
+        else:
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {ResourceType(resource_type).name}")
+    except InvalidConfig as refused:
+        return ApiError(refused.error, str(refused))
+    return None
+
+
+def _check_topic_name(name: str) -> ApiError | None:
+    if not name:
+        return ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    return check_name(name)
+
+
+def _check_broker_name(name: str) -> ApiError | None:
+    if not name:
+        return None
+    try:
+        broker_id = int(name)
+    except ValueError:
+        return ApiError(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
+    return ApiError(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.") if broker_id < 0 else None
+
+
+def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str]) -> ApiError | None:
+    tiered = state.values.get("remote.log.storage.system.enable") is True
+    current = state.image.config(ResourceType.TOPIC, name)
+    try:
+        validate_topic_configs(after, topic_defaults(state.values), current, tiered)
+    except InvalidConfig as refused:
+        return ApiError(refused.error, str(refused))
+    return None
+
+
+def _check_exists(state: ControllerState, resource: ConfigResource) -> ApiError | None:
+    """Topics must exist; brokers too, by their id. Groups and subscriptions come to be by being configured."""
+    resource_type, name = resource
+    if resource_type == ResourceType.TOPIC and state.image.topic(name) is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if resource_type == ResourceType.BROKER and name and not _node_exists(state, int(name)):
+        return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
+    return None
+
+
+def _node_exists(state: ControllerState, node_id: int) -> bool:
+    cluster = state.image.cluster
+    return node_id in cluster.brokers or node_id in cluster.controllers or node_id == state.node_id
+
+
+def _check_min_isr(
+    state: ControllerState, resource: ConfigResource, names: Iterable[str], after: Mapping[str, str]
+) -> ApiError | None:
+    """With eligible leader replicas every broker must know one and the same minimum (KIP-966)."""
+    if not state.elr_enabled or resource[0] != ResourceType.BROKER or MIN_ISR not in names:
+        return None
+    if resource[1]:
+        message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+        return ApiError(ErrorCode.INVALID_CONFIG, message)
+    if MIN_ISR not in after:
+        message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+        return ApiError(ErrorCode.INVALID_CONFIG, message)
+    try:
+        validate(ResourceType.BROKER, MIN_ISR, after[MIN_ISR])
+    except InvalidConfig as refused:
+        return ApiError(refused.error, str(refused))
+    return None
+
+
+def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[ConfigRecord] | ApiError:
+    """The records of what a new topic sets."""
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        message = f"Null value not supported for topic configs: {','.join(nulls)}"
+        return ApiError(ErrorCode.INVALID_CONFIG, message)
+    said = _said(topic)
+    resource = (ResourceType.TOPIC, topic.name)
+    error = _validate_topic(state, topic.name, said) if said else None
+    return error or [_record(resource, name, value) for name, value in said.items()]
+
+
+def _said(topic: CreatableTopic) -> dict[str, str]:
+    return {config.name: config.value for config in topic.configs if config.value is not None}
+
+
+def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+    """Every key of a new topic with its value and where that comes from, by name."""
+    said = _said(topic)
+    return [_shown(state, name, said) for name in sorted(definition(ResourceType.TOPIC))]
+
+
+def _shown(state: ControllerState, name: str, said: Mapping[str, str]) -> CreatableTopicConfigs:
+    shown = CreatableTopicConfigs(name=name, value=said.get(name), config_source=_FROM_TOPIC)
+    if name not in said:
+        shown.value, shown.config_source = _inherited(state, name)
+    return shown
+
+
+def _inherited(state: ControllerState, name: str) -> tuple[str | None, int]:
+    broker_key = definition(ResourceType.TOPIC)[name].broker
+    layers = (
+        (state.values.dynamic_broker, _FROM_BROKER),
+        (state.values.dynamic_default, _FROM_BROKER_DEFAULT),
+        (state.values.static, _FROM_STATIC),
+    )
+    for layer, source in layers if broker_key is not None else ():
+        for synonym in synonyms(broker_key or ""):
+            if synonym in layer:
+                # A synonym may be in another unit.
+                same_unit = synonym == broker_key
+                return (layer[synonym] if same_unit else to_text(topic_default(name, state.values))), source
+    return default_text(ResourceType.TOPIC, name), _FROM_DEFAULT

@@ -1,0 +1,162 @@
+"""UpdateFeatures: raising and lowering finalized levels (KIP-584). All updates of a request are made, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...metadata.features import ELIGIBLE_LEADER_REPLICAS, FEATURES, KRAFT_VERSION, supported_features
+from ...metadata.image import BROKER_RESOURCE, METADATA_VERSION
+from ...metadata.metadata_version import changes_records, level_name
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import ConfigRecord, FeatureLevelRecord
+from ...protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ...protocol.schema import Message
+from .configs import MIN_ISR
+from .result import ControllerResult
+from .state import ControllerState
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+#: From this version on there is one result for all.
+_ONE_RESULT = 2
+
+_Check = Callable[[ControllerState, FeatureUpdateKey], str | None]
+
+
+def update_features(state: ControllerState, request: UpdateFeaturesRequest, version: int) -> ControllerResult:
+    response = UpdateFeaturesResponse(error_message=None)
+    for update in request.feature_updates:
+        message = _refusal(state, update)
+        if message is not None:
+            response.error_code = ErrorCode.INVALID_UPDATE_VERSION
+            response.error_message = (
+                f"The update failed for all features since the following feature had an error: {message}"
+            )
+            return ControllerResult([], response)
+    if version < _ONE_RESULT:
+        response.results = [
+            UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates
+        ]
+    records = [record for update in request.feature_updates for record in _records(state, update)]
+    return ControllerResult([] if request.validate_only else records, response)
+
+
+def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
+    if update.feature == KRAFT_VERSION:
+        return []  # it is at its highest level: nothing can be another
+    made: list[Message] = [FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)]
+    if update.feature == ELIGIBLE_LEADER_REPLICAS and update.max_version_level > 0 and not state.elr_enabled:
+        made += min_isr_records(state)
+    return made
+
+
+def min_isr_records(state: ControllerState) -> list[Message]:
+    """With eligible leader replicas the minimum of in-sync replicas is the cluster's and no broker's own (KIP-966)."""
+    made: list[Message] = []
+    for (resource_type, name), configs in state.image.configs.items():
+        if resource_type == BROKER_RESOURCE and name and MIN_ISR in configs:
+            made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
+    if MIN_ISR not in state.image.config(BROKER_RESOURCE, ""):
+        value = str(state.values.get(MIN_ISR))
+        made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
+    return made
+
+
+def _refusal(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    for check in _CHECKS:
+        fault = check(state, update)
+        if fault is not None:
+            return f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
+    return _metadata_version_refusal(state, update) if update.feature == METADATA_VERSION else None
+
+
+def _check_upgrade_type(_state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    if update.upgrade_type in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return None
+    return "The controller does not support the given upgrade type."
+
+
+def _check_not_negative(_state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    return "A feature version cannot be less than 0." if update.max_version_level < 0 else None
+
+
+def _check_supported(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    name, level = update.feature, update.max_version_level
+    local = supported_features(state.image.features).get(name, (0, 0))
+    reason = _reason(f"Local controller {state.node_id}", local, level)
+    for broker_id, broker in sorted(state.image.cluster.brokers.items()):
+        reason = reason or _reason(f"Broker {broker_id}", broker.features.get(name, (0, 0)), level)
+    for controller_id, controller in sorted(state.image.cluster.controllers.items()):
+        if controller_id != state.node_id:
+            reason = reason or _reason(f"Controller {controller_id}", controller.features.get(name, (0, 0)), level)
+    return reason
+
+
+def _reason(who: str, supported: tuple[int, int], level: int) -> str | None:
+    low, high = supported
+    if low <= level <= high:
+        return None
+    if high == 0:
+        return f"{who} does not support this feature."
+    return f"{who} only supports versions {low}-{high}" if low != high else f"{who} only supports versions {low}"
+
+
+def _check_direction(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    current = _current(state, update.feature)
+    if update.max_version_level < current and update.upgrade_type == _UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if update.max_version_level > current and update.upgrade_type != _UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _current(state: ControllerState, name: str) -> int:
+    return state.kraft_version if name == KRAFT_VERSION else state.image.features.level(name)
+
+
+def _check_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    """It says what the log of the quorum may hold, so it never falls; and here it only rises by formatting."""
+    if update.feature != KRAFT_VERSION or update.max_version_level == state.kraft_version:
+        return None
+    if update.max_version_level < state.kraft_version:
+        return "Can't downgrade the version of this feature."
+    return "Upgrading from a static quorum is not built: format with --standalone."
+
+
+def _check_dependencies(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    needed = FEATURES[update.feature].needs_metadata_version
+    current = state.image.features.metadata_version
+    if update.max_version_level == 0 or current >= needed:
+        return None
+    return (
+        f"{update.feature} could not be set to {update.max_version_level} because it depends on "
+        f"{METADATA_VERSION} level {needed}"
+    )
+
+
+_CHECKS: tuple[_Check, ...] = (
+    _check_upgrade_type,
+    _check_not_negative,
+    _check_supported,
+    _check_direction,
+    _check_kraft_version,
+    _check_dependencies,
+)
+
+
+def _metadata_version_refusal(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    current, new = state.image.features.metadata_version, update.max_version_level
+    if new >= current or not changes_records(new, current):
+        return None
+    if update.upgrade_type == _UNSAFE_DOWNGRADE:
+        why = "Unsafe metadata downgrade is not supported in this version."
+    else:
+        why = "Refusing to perform the requested downgrade because it might delete metadata information."
+    return f"Invalid metadata.version {new}. {why} (from {level_name(current)} to {level_name(new)})"

@@ -1,0 +1,31 @@
+"""AllocateProducerIds (KIP-730): brokers get producer ids in blocks, each id once in the life of a cluster."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import ProducerIdsRecord
+from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from .brokers import check_epoch
+from .result import ControllerResult, RefusedRequest
+from .state import ControllerState
+
+PRODUCER_IDS_PER_BLOCK = 1000
+_LAST_PRODUCER_ID = (1 << 63) - 1
+
+
+def allocate_producer_ids(
+    state: ControllerState, request: AllocateProducerIdsRequest, version: int
+) -> ControllerResult:
+    check_epoch(state, request.broker_id, request.broker_epoch)
+    first = state.image.next_producer_id
+    if first > _LAST_PRODUCER_ID - PRODUCER_IDS_PER_BLOCK:
+        raise RefusedRequest(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"Exhausted all producerIds as the next block starts at {first}"
+        )
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
+        next_producer_id=first + PRODUCER_IDS_PER_BLOCK,
+    )
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_IDS_PER_BLOCK)
+    return ControllerResult([record], response)

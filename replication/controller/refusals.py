@@ -1,0 +1,132 @@
+"""Where each response has its place to say that the whole request is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.apis import APIS
+from ...protocol.messages import alter_configs as legacy
+from ...protocol.messages import incremental_alter_configs as incremental
+from ...protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ...protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from ...protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ...protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ...protocol.schema import Message
+from .result import RefusedRequest
+
+
+def refuse(request: Message, refused: RefusedRequest) -> Message:
+    """The response that says so: in its own error code where it has one, else in that of each thing it was asked for."""
+    special = _SPECIAL.get(type(request))
+    if special is not None:
+        return special(request, refused)
+    key = type(request).SCHEMA.key
+    assert key is not None
+    response: Any = APIS[key].response()
+    response.error_code = refused.code
+    if hasattr(response, "error_message"):
+        response.error_message = refused.message
+    return _as_message(response)
+
+
+def _as_message(response: Any) -> Message:
+    assert isinstance(response, Message)
+    return response
+
+
+def _create_topics(request: CreateTopicsRequest, refused: RefusedRequest) -> Message:
+    topics = [
+        CreatableTopicResult(name=topic.name, error_code=refused.code, error_message=refused.message, configs=[])
+        for topic in request.topics
+    ]
+    return CreateTopicsResponse(topics=topics)
+
+
+def _delete_topics(request: DeleteTopicsRequest, refused: RefusedRequest) -> Message:
+    named = [DeletableTopicResult(name=name, error_code=refused.code) for name in request.topic_names]
+    described = [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=refused.code)
+        for topic in request.topics
+    ]
+    return DeleteTopicsResponse(responses=named + described)
+
+
+def _create_partitions(request: CreatePartitionsRequest, refused: RefusedRequest) -> Message:
+    results = [
+        CreatePartitionsTopicResult(name=topic.name, error_code=refused.code, error_message=refused.message)
+        for topic in request.topics
+    ]
+    return CreatePartitionsResponse(results=results)
+
+
+def _elect_leaders(request: ElectLeadersRequest, refused: RefusedRequest) -> Message:
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=refused.code, error_message=refused.message)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=refused.code, replica_election_results=results)
+
+
+def _alter_reassignments(request: AlterPartitionReassignmentsRequest, refused: RefusedRequest) -> Message:
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=refused.code,
+        error_message=refused.message,
+    )
+
+
+def _alter_configs(request: legacy.AlterConfigsRequest, refused: RefusedRequest) -> Message:
+    responses = [
+        legacy.AlterConfigsResourceResponse(
+            error_code=refused.code,
+            error_message=refused.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in request.resources
+    ]
+    return legacy.AlterConfigsResponse(responses=responses)
+
+
+def _incremental_alter_configs(request: incremental.IncrementalAlterConfigsRequest, refused: RefusedRequest) -> Message:
+    responses = [
+        incremental.AlterConfigsResourceResponse(
+            error_code=refused.code,
+            error_message=refused.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in request.resources
+    ]
+    return incremental.IncrementalAlterConfigsResponse(responses=responses)
+
+
+_SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
+    AlterPartitionReassignmentsRequest: _alter_reassignments,
+    CreatePartitionsRequest: _create_partitions,
+    CreateTopicsRequest: _create_topics,
+    DeleteTopicsRequest: _delete_topics,
+    ElectLeadersRequest: _elect_leaders,
+    incremental.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    legacy.AlterConfigsRequest: _alter_configs,
+}

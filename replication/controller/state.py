@@ -1,0 +1,95 @@
+"""What the controller's decisions see: the image with everything that was decided before, committed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...metadata.configs import BrokerValues, Value, definition, topic_default
+from ...metadata.delta import MetadataDelta
+from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
+from ...metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, TOPIC_RESOURCE, MetadataImage, TopicImage
+from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
+from ...protocol.schema import Message
+from .chance import Chance
+from .topic_names import has_collision_chars, unified
+
+
+class ControllerState:
+    """Only `replay` changes it, but for `static` and `chance`."""
+
+    def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: Chance) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        #: The texts of this controller's own properties: what topics and brokers get that say nothing themselves.
+        self.static = static
+        self.chance = chance
+        self.image: MetadataImage = EMPTY_IMAGE
+        #: Where the first record of the next decision will be; a broker's epoch is this (KIP-500).
+        self.next_offset = 0
+        #: What the log itself may hold (KIP-853); it is not in the image.
+        self.kraft_version = 0
+        #: Topics with "." or "_" in their names, by the name that both make.
+        self.colliding_names: dict[str, set[str]] = {}
+        self._values: tuple[object, object, BrokerValues] | None = None
+
+    def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
+        """Begins with an image that others have made."""
+        self.image = image
+        self.next_offset = next_offset
+        self.kraft_version = kraft_version
+        self.colliding_names = {}
+        for name in image.topics.by_name:
+            self._count_name(name)
+
+    def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:
+        """The records of one decision, which stand at `next_offset` and after it."""
+        delta = MetadataDelta(self.image)
+        for record in records:
+            if isinstance(record, TopicRecord):
+                self._count_name(record.name)
+            elif isinstance(record, RemoveTopicRecord):
+                self._discount_name(self.image.topics.by_id[record.topic_id].name)
+            delta.replay(record)
+        self.next_offset += len(records)
+        self.image = delta.apply(self.next_offset - 1, epoch, append_timestamp_ms)
+
+    @property
+    def values(self) -> BrokerValues:
+        """This controller's configuration with the dynamic layers of the image."""
+        default = self.image.config(BROKER_RESOURCE, "")
+        own = self.image.config(BROKER_RESOURCE, str(self.node_id))
+        if self._values is None or self._values[0] is not default or self._values[1] is not own:
+            self._values = (default, own, BrokerValues(self.static, default, own))
+        return self._values[2]
+
+    def topic_value(self, topic: str, key: str) -> Value:
+        """The effective typed value of a topic's key."""
+        text = self.image.config(TOPIC_RESOURCE, topic).get(key)
+        return topic_default(key, self.values) if text is None else definition(TOPIC_RESOURCE)[key].parse(text)
+
+    @property
+    def elr_enabled(self) -> bool:
+        return self.image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0
+
+    def min_isr(self, topic: TopicImage) -> int:
+        """min.insync.replicas, and never more than there are replicas."""
+        configured = self.topic_value(topic.name, "min.insync.replicas")
+        assert isinstance(configured, int)
+        return min(configured, len(topic.partitions[0].replicas))
+
+    def unclean_elections(self, topic: str) -> bool:
+        return self.topic_value(topic, "unclean.leader.election.enable") is True
+
+    def is_active(self, broker_id: int) -> bool:
+        broker = self.image.broker(broker_id)
+        return broker is not None and broker.is_active
+
+    def _count_name(self, name: str) -> None:
+        if has_collision_chars(name):
+            self.colliding_names.setdefault(unified(name), set()).add(name)
+
+    def _discount_name(self, name: str) -> None:
+        names = self.colliding_names.get(unified(name), set())
+        names.discard(name)
+        if not names:
+            self.colliding_names.pop(unified(name), None)

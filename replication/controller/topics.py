@@ -1,0 +1,275 @@
+"""CreateTopics and DeleteTopics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.cluster_metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
+from ...protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ...protocol.schema import Message
+from ...protocol.uuids import ZERO_UUID
+from .chance import random_uuid
+from .configs import new_topic_configs, shown_topic_configs
+from .partitions import (
+    all_fenced_in_assignment,
+    all_fenced_in_placement,
+    check_assignment,
+    new_partition,
+    usable_brokers,
+)
+from .placement import place
+from .result import ApiError, ControllerResult, RefusedRequest, in_own_words
+from .state import ControllerState
+from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
+
+#: From this version on the answer shows the configuration of what was created.
+_SHOWS_CONFIGS = 5
+#: From this version on a broker may say that it deletes no topics; before, the request counts as invalid.
+_KNOWS_DELETION_DISABLED = 3
+
+
+class _NewTopic(NamedTuple):
+    """What a topic that may be created will be."""
+
+    result: CreatableTopicResult
+    records: list[Message]
+
+
+def create_topics(state: ControllerState, request: CreateTopicsRequest, version: int) -> ControllerResult:
+    """Every topic stands for itself: some may be created and some refused."""
+    counts = Counter(topic.name for topic in request.topics)
+    response = CreateTopicsResponse()
+    records: list[Message] = []
+    for topic in request.topics:
+        if counts[topic.name] > 1 or topic.name == CLUSTER_METADATA_TOPIC:
+            continue
+        made = _created(state, topic, version)
+        if isinstance(made, ApiError):
+            response.topics.append(_refused(topic.name, made))
+        else:
+            response.topics.append(made.result)
+            records += made.records
+    response.topics += [_refused(name, error) for name, error in _refused_by_name(counts)]
+    return ControllerResult([] if request.validate_only else records, response)
+
+
+def _refused_by_name(counts: Counter[str]) -> Iterable[tuple[str, ApiError]]:
+    """Names that were asked for twice, or that nobody may ask for; Kafka answers them last."""
+    for name, count in counts.items():
+        if count > 1:
+            yield name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    if counts[CLUSTER_METADATA_TOPIC] == 1:
+        message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+        yield CLUSTER_METADATA_TOPIC, ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _refused(name: str, error: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=[])
+
+
+def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _NewTopic | ApiError:
+    for check in (_check_absent, _check_name, _check_collision):
+        error = check(state, topic)
+        if error is not None:
+            return error
+    topic_id = random_uuid(state.chance)
+    configs = new_topic_configs(state, topic)
+    if isinstance(configs, ApiError):
+        return configs
+    partitions = _assigned(state, topic_id, topic) if topic.assignments else _placed(state, topic_id, topic)
+    if isinstance(partitions, ApiError):
+        return partitions
+    result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
+    if version >= _SHOWS_CONFIGS:
+        result.num_partitions = len(partitions)
+        result.replication_factor = len(partitions[0].replicas)
+        result.configs = shown_topic_configs(state, topic)
+    return _NewTopic(result, [TopicRecord(name=topic.name, topic_id=topic_id), *configs, *partitions])
+
+
+def _check_absent(state: ControllerState, topic: CreatableTopic) -> ApiError | None:
+    if state.image.topic(topic.name) is None:
+        return None
+    return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+
+
+def _check_name(_state: ControllerState, topic: CreatableTopic) -> ApiError | None:
+    return check_name(topic.name)
+
+
+def _check_collision(state: ControllerState, topic: CreatableTopic) -> ApiError | None:
+    return check_collision(topic.name, state.colliding_names)
+
+
+def _assigned(state: ControllerState, topic_id: bytes, topic: CreatableTopic) -> list[PartitionRecord] | ApiError:
+    """The partitions of a topic whose replicas the request names."""
+    error = _check_nothing_else_said(topic)
+    made: dict[int, PartitionRecord] = {}
+    replication_factor = None
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        error = (
+            error
+            or _check_named_once(index, made)
+            or check_assignment(state, assignment.broker_ids, replication_factor)
+        )
+        if error is not None:
+            return error
+        replication_factor = len(assignment.broker_ids)
+        record = new_partition(state, topic_id, index, assignment.broker_ids)
+        if record is None:
+            return all_fenced_in_assignment(index)
+        made[index] = record
+    return _check_consecutive(made) or [made[index] for index in sorted(made)]
+
+
+def _check_nothing_else_said(topic: CreatableTopic) -> ApiError | None:
+    said = "A manual partition assignment was specified, but "
+    if topic.replication_factor != -1:
+        return ApiError(ErrorCode.INVALID_REQUEST, said + "replication factor was not set to -1.")
+    if topic.num_partitions != -1:
+        return ApiError(ErrorCode.INVALID_REQUEST, said + "numPartitions was not set to -1.")
+    return None
+
+
+def _check_named_once(index: int, made: dict[int, PartitionRecord]) -> ApiError | None:
+    if index not in made:
+        return None
+    message = f"Found multiple manual partition assignments for partition {index}"
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _check_consecutive(made: dict[int, PartitionRecord]) -> ApiError | None:
+    if sorted(made) == list(range(len(made))):
+        return None
+    message = "partitions should be a consecutive 0-based integer sequence"
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _placed(state: ControllerState, topic_id: bytes, topic: CreatableTopic) -> list[PartitionRecord] | ApiError:
+    """The partitions of a topic whose replicas we choose; -1 stands for the broker's default."""
+    error = _check_replication_factor(topic) or _check_partitions(topic)
+    if error is not None:
+        return error
+    partitions = _or_default(state, topic.num_partitions, "num.partitions")
+    replication_factor = _or_default(state, topic.replication_factor, "default.replication.factor")
+    placed = place(partitions, replication_factor, usable_brokers(state), state.chance)
+    if isinstance(placed, ApiError):
+        return ApiError(
+            placed.code, f"Unable to replicate the partition {replication_factor} time(s): {placed.message}"
+        )
+    made: list[PartitionRecord] = []
+    for index, replicas in enumerate(placed):
+        record = new_partition(state, topic_id, index, replicas)
+        if record is None:
+            return all_fenced_in_placement(replication_factor)
+        made.append(record)
+    return made
+
+
+def _check_replication_factor(topic: CreatableTopic) -> ApiError | None:
+    if topic.replication_factor > 0 or topic.replication_factor == -1:
+        return None
+    message = "Replication factor must be larger than 0, or -1 to use the default value."
+    return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+
+
+def _check_partitions(topic: CreatableTopic) -> ApiError | None:
+    if topic.num_partitions > 0 or topic.num_partitions == -1:
+        return None
+    return ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+
+
+def _or_default(state: ControllerState, said: int, key: str) -> int:
+    value = state.values.get(key) if said == -1 else said
+    assert isinstance(value, int)
+    return value
+
+
+def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version: int) -> ControllerResult:
+    """By name or, from version 6, by id. What is named twice, by whatever means, is not deleted."""
+    if state.values.get("delete.topic.enable") is not True:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if version >= _KNOWS_DELETION_DISABLED else ErrorCode.INVALID_REQUEST
+        raise RefusedRequest(code, "Topic deletion is disabled.")
+    response = DeleteTopicsResponse()
+    by_id = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id != ZERO_UUID)
+    by_name = Counter([*request.topic_names, *_named(request)])
+    response.responses += _contradictions(request)
+    response.responses += _duplicates(by_name, by_id)
+    ids = _existing_ids(state, by_id, response)
+    for name in (name for name, count in by_name.items() if count == 1):
+        _add_named(state, name, by_id, ids, response)
+    records: list[Message] = []
+    for topic_id, name in ids.items():
+        records.append(RemoveTopicRecord(topic_id=topic_id))
+        response.responses.append(_deletion(name, topic_id, None))
+    return ControllerResult(records, response)
+
+
+def _named(request: DeleteTopicsRequest) -> list[str]:
+    return [topic.name for topic in request.topics if topic.name is not None and topic.topic_id == ZERO_UUID]
+
+
+def _contradictions(request: DeleteTopicsRequest) -> Iterable[DeletableTopicResult]:
+    for topic in request.topics:
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            message = "Neither topic name nor id were specified."
+        elif topic.name is not None and topic.topic_id != ZERO_UUID:
+            message = "You may not specify both topic name and topic id."
+        else:
+            continue
+        yield _deletion(topic.name, topic.topic_id, ApiError(ErrorCode.INVALID_REQUEST, message))
+
+
+def _duplicates(by_name: Counter[str], by_id: Counter[bytes]) -> Iterable[DeletableTopicResult]:
+    for name, count in by_name.items():
+        if count > 1:
+            yield _deletion(name, ZERO_UUID, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+    for topic_id, count in by_id.items():
+        if count > 1:
+            yield _deletion(None, topic_id, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
+
+
+def _existing_ids(state: ControllerState, by_id: Counter[bytes], response: DeleteTopicsResponse) -> dict[bytes, str]:
+    """The ids that were given once and are a topic's, with its name; the others are answered."""
+    found: dict[bytes, str] = {}
+    for topic_id in (topic_id for topic_id, count in by_id.items() if count == 1):
+        topic = state.image.topic_by_id(topic_id)
+        if topic is None:
+            response.responses.append(_deletion(None, topic_id, in_own_words(ErrorCode.UNKNOWN_TOPIC_ID)))
+        else:
+            found[topic_id] = topic.name
+    return found
+
+
+def _add_named(
+    state: ControllerState,
+    name: str,
+    by_id: Counter[bytes],
+    ids: dict[bytes, str],
+    response: DeleteTopicsResponse,
+) -> None:
+    topic = state.image.topic(name)
+    if topic is None:
+        error = in_own_words(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        response.responses.append(_deletion(name, ZERO_UUID, error))
+    elif topic.id in by_id:
+        ids.pop(topic.id, None)
+        message = "The provided topic name maps to an ID that was already supplied."
+        response.responses.append(_deletion(name, topic.id, ApiError(ErrorCode.INVALID_REQUEST, message)))
+    else:
+        ids[topic.id] = name
+
+
+def _deletion(name: str | None, topic_id: bytes, error: ApiError | None) -> DeletableTopicResult:
+    code, message = error or (ErrorCode.NONE, None)
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
