@@ -1,0 +1,54 @@
+"""Counts the whole topic again from its first record: a new table, and, on demand, corrections to the revenue topic.
+
+    python spark_examples/backfill.py --table revenue-again.parquet
+    python spark_examples/backfill.py --output-topic revenue
+
+What to run after a bug in the stream was found, or for a table that is new. It is a batch job: nothing is too late for
+it, duplicates are found however far apart they are, and every minute is complete, the last ones included. Run again, it
+replaces its table; the topic gets the same values under the same keys, so the last value of a key is right after any
+number of runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from positions import between_offsets
+from pyspark.sql import DataFrame, SparkSession
+from schema import as_records, parse_orders, revenue_per_minute, with_date
+from session import spark_session
+
+
+def replay(spark: SparkSession, bootstrap: str, topic: str, min_partitions: int) -> DataFrame:
+    """Every record that the topic holds now, the partitions cut into about so many pieces of equal size."""
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    return source.options(**between_offsets(topic)).option("minPartitions", min_partitions).load()
+
+
+def main(
+    bootstrap: Annotated[str, typer.Option(help="Where the brokers are.")] = "127.0.0.1:9092",
+    topic: Annotated[str, typer.Option(help="The orders.")] = "order-events",
+    table: Annotated[Path | None, typer.Option(help="A directory of Parquet files, replaced.")] = None,
+    output_topic: Annotated[str | None, typer.Option(help="Where to write revenue per key.")] = None,
+    min_partitions: Annotated[int, typer.Option(help="In about how many pieces to read.", min=1)] = 6,
+) -> None:
+    """Count revenue per minute and region of everything that is in the topic."""
+    if table is None and output_topic is None:
+        raise typer.BadParameter("say where to: --table, --output-topic, or both")
+    spark = spark_session("backfill")
+    orders = parse_orders(replay(spark, bootstrap, topic, min_partitions)).dropDuplicates(["order_id"])
+    revenue = revenue_per_minute(orders).persist()
+    if table is not None:
+        with_date(revenue).write.mode("overwrite").partitionBy("date").parquet(str(table))
+    if output_topic is not None:
+        sink = as_records(revenue).write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        sink.option("topic", output_topic).save()
+    minutes, cents = revenue.count(), revenue.agg({"revenue_cents": "sum"}).first()[0]
+    print(f"{topic}: {minutes:,} rows of minute and region, revenue {cents / 100:,.2f}")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    typer.run(main)

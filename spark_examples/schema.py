@@ -1,0 +1,49 @@
+"""What an order looks like to Spark, and what is counted of it. The stream, the report and the backfill share it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col, concat_ws, count, from_json, struct, sum, to_date, to_json, window
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+
+#: Money is whole cents: sums of whole numbers do not depend on the order in which tasks end.
+ORDER = (
+    StructType()
+    .add("order_id", StringType())
+    .add("customer_id", StringType())
+    .add("region", StringType())
+    .add("product", StringType())
+    .add("quantity", IntegerType())
+    .add("amount_cents", LongType())
+    .add("event_time", TimestampType())
+)
+
+
+def parse_orders(records: DataFrame) -> DataFrame:
+    """Kafka's records as orders; a value that is no order is left out."""
+    parsed = records.select(from_json(col("value").cast("string"), ORDER).alias("order"))
+    return parsed.select("order.*").where("order_id is not null and event_time is not null")
+
+
+def revenue_by(orders: DataFrame, *groups: Column) -> DataFrame:
+    """How many orders, and what they earn, per group."""
+    return orders.groupBy(*groups).agg(count("*").alias("orders"), sum("amount_cents").alias("revenue_cents"))
+
+
+def revenue_per_minute(orders: DataFrame) -> DataFrame:
+    """Columns: window_start, region, orders, revenue_cents. Rows: one per minute and region that had an order."""
+    revenue = revenue_by(orders, window("event_time", "1 minute"), col("region"))
+    return revenue.select(col("window.start").alias("window_start"), "region", "orders", "revenue_cents")
+
+
+def as_records(revenue: DataFrame) -> DataFrame:
+    """Revenue as Kafka's records. The key is minute and region, so the last record of a key is what holds."""
+    minute = col("window_start").cast("string")
+    key = concat_ws("|", minute, "region")
+    value = to_json(struct(minute.alias("window_start"), "region", "orders", "revenue_cents"))
+    return revenue.select(key.alias("key"), value.alias("value"))
+
+
+def with_date(revenue: DataFrame) -> DataFrame:
+    """With the column that the Parquet files are laid out by."""
+    return revenue.withColumn("date", to_date("window_start"))

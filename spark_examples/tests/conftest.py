@@ -1,0 +1,51 @@
+"""Fixtures of the Spark tests: the broker under test, a topic of orders in it, and one Spark session for all.
+
+The programs are scripts that import each other by bare names; the tests find them the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from compat_tests.fixtures import (  # noqa: F401  (fixtures are found by being here)
+    apache_kafka,
+    bootstrap,
+    broker,
+    java_tools,
+    new_broker,
+    odradek,
+    target,
+    unique,
+)
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from session import spark_session
+
+from spark_examples.tests.programs import ORDERS, run_program
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """For tests of what needs no process of its own."""
+    session = spark_session("spark-examples-tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def orders_topic(bootstrap: str) -> str:  # noqa: F811
+    """A topic that holds the first ORDERS events of the seed; no test adds to it."""
+    run_program("generate_orders.py", "--bootstrap", bootstrap, "--events", str(ORDERS))
+    return "order-events"

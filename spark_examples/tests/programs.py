@@ -1,0 +1,83 @@
+"""The programs as a person runs them: processes with a command line, watched by what they leave on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[1]
+#: How many events the topic has that most tests share: about an hour and a half of orders.
+ORDERS = 60_000
+_DEADLINE_S = 240
+_LOOK_EVERY_S = 0.1
+
+
+def command(program: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(EXAMPLES / program), *arguments]
+
+
+def run_program(program: str, *arguments: str) -> str:
+    """Runs it to its end, which must be a good one. Returns what it printed."""
+    done = subprocess.run(command(program, *arguments), capture_output=True, text=True, timeout=_DEADLINE_S)
+    assert done.returncode == 0, f"{program} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}"
+    return done.stdout
+
+
+class Program:
+    """A program that runs until it is stopped or killed, with all the processes that it started."""
+
+    def __init__(self, log: Path, program: str, *arguments: str) -> None:
+        self.log = log
+        self.name = program
+        with log.open("a") as out:
+            self._process = subprocess.Popen(
+                command(program, *arguments), stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """kill -9 of the driver and its JVM at once."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM to the program, and its exit status."""
+        self._process.terminate()
+        return self.wait()
+
+    def wait(self) -> int:
+        return self._process.wait(_DEADLINE_S)
+
+    def wait_until(self, holds: Callable[[], bool], what: str, deadline_s: float = _DEADLINE_S) -> None:
+        """Looks until it holds. Fails when the program ends first, or the time is over."""
+        give_up = time.monotonic() + deadline_s
+        while not holds():
+            assert self._process.poll() is None, f"{self.name} ended before {what}\n{self.last_words()}"
+            assert time.monotonic() < give_up, f"not in {deadline_s} s: {what}\n{self.last_words()}"
+            time.sleep(_LOOK_EVERY_S)
+
+    def last_words(self) -> str:
+        return self.log.read_text()[-8000:]
+
+
+def committed_batch(checkpoint: Path) -> tuple[dict[str, int], int]:
+    """The offsets up to which a query's last finished batch has read, and its watermark in milliseconds since 1970."""
+    names = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    if not names:
+        return {}, 0
+    _, metadata, offsets, *_ = (checkpoint / "offsets" / str(max(names))).read_text().splitlines()
+    by_topic = json.loads(offsets)
+    return {f"{topic}-{p}": end for topic, ends in by_topic.items() for p, end in ends.items()}, json.loads(metadata)[
+        "batchWatermarkMs"
+    ]
+
+
+def rows_committed(checkpoint: Path) -> int:
+    """How many records a query has finished with, of topics that begin at offset 0."""
+    return sum(committed_batch(checkpoint)[0].values())

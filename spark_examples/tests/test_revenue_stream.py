@@ -1,0 +1,57 @@
+"""revenue_stream.py, and the plot of what it wrote: the same sums as counted without Kafka and Spark."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from revenue_stream import WATERMARK_MINUTES
+from topics import read_topic
+
+from spark_examples.tests.counting import (
+    closed,
+    events,
+    revenue_in_table,
+    revenue_in_topic,
+    revenue_of,
+    watermark_ms,
+)
+from spark_examples.tests.programs import run_program
+
+FIRST_RUN, SECOND_RUN = 50_000, 80_000
+#: Less than a run's events: the runs take several batches each.
+BATCH = 20_000
+
+
+def test_two_runs_of_what_is_available_count_each_order_once(
+    spark: SparkSession, bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
+) -> None:
+    orders, revenue = unique("orders"), unique("revenue")
+    table = tmp_path / "table"
+    where = ["--bootstrap", bootstrap, "--topic", orders, "--output-topic", revenue]
+    disk = ["--table", str(table), "--checkpoint", str(tmp_path / "checkpoint")]
+
+    for skip, count in ((0, FIRST_RUN), (FIRST_RUN, SECOND_RUN)):
+        fill = ["--topic", orders, "--skip", str(skip), "--events", str(count)]
+        run_program("generate_orders.py", "--bootstrap", bootstrap, *fill)
+        printed = run_program("revenue_stream.py", *where, *disk, "--available-now", "--batch", str(BATCH))
+        assert set(re.findall(r"too late: (\d+)", printed)) == {"0"}
+
+        arrived = events(count)
+        expected = revenue_of(arrived)
+        assert revenue_in_topic(bootstrap, revenue) == expected
+        assert revenue_in_table(spark, table) == closed(expected, watermark_ms(arrived, WATERMARK_MINUTES))
+
+    assert sum(1 for _ in read_topic(bootstrap, revenue)) > len(expected), "no minute was updated: one batch took all"
+    _holds_a_picture(bootstrap, revenue, tmp_path / "revenue.png")
+
+
+def _holds_a_picture(bootstrap: str, revenue: str, picture: Path) -> None:
+    run_program("plot_revenue.py", "--bootstrap", bootstrap, "--topic", revenue, "--output", str(picture))
+    head = picture.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", head[16:])
+    assert width >= 1_000 and height >= 500
