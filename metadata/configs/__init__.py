@@ -7,6 +7,7 @@ All of it is pure: texts and typed values in, typed values or InvalidConfig out.
 
 from __future__ import annotations
 
+from .broker_changes import validate_broker_change
 from .broker_rules import validate_broker_configs
 from .broker_values import BrokerValues, broker_key, synonyms, topic_default, topic_defaults
 from .client_metrics_rules import validate_client_metrics_configs
@@ -37,6 +38,7 @@ __all__ = [
     "topic_defaults",
     "usable_dynamic_configs",
     "validate",
+    "validate_broker_change",
     "validate_broker_configs",
     "validate_client_metrics_configs",
     "validate_dynamic_names",

@@ -13,14 +13,15 @@ Rule = Callable[[BrokerValues], str | None]
 _MIB = 1 << 20
 
 
-def validate_broker_configs(values: BrokerValues) -> None:
-    """Raises InvalidConfig for the first rule that these values break."""
+def validate_broker_configs(values: BrokerValues, *, before: str = "") -> None:
+    """Raises InvalidConfig for the first rule that these values break; `before` comes before the words of most rules."""
     for rule in _RULES:
         broken = rule(values)
         if broken:
+            raise InvalidConfig(before + broken)
+    for broken in (*(rule(values) for rule in _UNPREFIXED_RULES), *_group_bounds(values)):
+        if broken:
             raise InvalidConfig(broken)
-    for broken in _group_bounds(values):
-        raise InvalidConfig(broken)
 
 
 def _number(value: Value) -> float:
@@ -125,7 +126,6 @@ def _compaction_lags(values: BrokerValues) -> str | None:
 
 
 _RULES: tuple[Rule, ...] = (
-    _one_id,
     _rolls,
     _jitter,
     _retention,
@@ -134,10 +134,8 @@ _RULES: tuple[Rule, ...] = (
     _queued_bytes,
     _some_may_connect,
     _authentication_delay,
-    _classic_groups,
 )
-# Of a running broker, when what its logs obey is changed.
-LOG_RULES: tuple[Rule, ...] = (_compaction_lags,)
+_UNPREFIXED_RULES: tuple[Rule, ...] = (_one_id, _classic_groups, _compaction_lags)
 
 # (smaller, larger, strictly): the bounds of groups, and the value of groups within them.
 _ORDERED = tuple(

@@ -77,7 +77,11 @@ class BrokerValues:
     """The typed value of each key that is set and known."""
 
     def __post_init__(self) -> None:
-        """Raises InvalidConfig for a text that its key refuses."""
+        """Raises InvalidConfig for a static text that its key refuses. A dynamic one does not count then: the broker that
+        stored it may have been of another release, and this one must start.
+        """
+        object.__setattr__(self, "dynamic_default", _valid(self.dynamic_default))
+        object.__setattr__(self, "dynamic_broker", _valid(self.dynamic_broker))
         texts = overlay(overlay(self.static, self.dynamic_default), self.dynamic_broker)
         known = {name: key for name in texts if (key := broker_key(name))}
         object.__setattr__(self, "texts", texts)
@@ -95,6 +99,19 @@ class BrokerValues:
     def items(self) -> Iterator[tuple[str, Value]]:
         """Every key of Kafka's with its value."""
         return ((name, self.get(name)) for name in BROKER)
+
+
+def _valid(layer: Texts) -> Texts:
+    def is_valid(name: str, text: str) -> bool:
+        key = broker_key(name)
+        try:
+            if key is not None:
+                key.parse(text)
+        except InvalidConfig:
+            return False
+        return True
+
+    return {name: text for name, text in layer.items() if is_valid(name, text)}
 
 
 def _parse(name: str, key: ConfigKey, text: str) -> Value:

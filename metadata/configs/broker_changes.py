@@ -1,0 +1,81 @@
+"""Whether a running broker may take over another set of dynamic values (KIP-226)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .broker_rules import validate_broker_configs
+from .broker_values import BrokerValues
+from .dynamic import validate_dynamic_names
+from .values import InvalidConfig
+
+# Threads are counted down to half and up to double at a time, as in Kafka, though here they are not what does the work.
+_THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+)
+
+
+def validate_broker_change(current: BrokerValues, configs: Mapping[str, str], *, per_broker: bool) -> BrokerValues:
+    """The values that come of `configs` as this broker's own dynamic values (`per_broker`), or as the default of all, in
+    place of those that it has. Raises InvalidConfig.
+    """
+    validate_dynamic_names(configs, per_broker=per_broker)
+    if per_broker:
+        after = BrokerValues(current.static, current.dynamic_default, configs)
+    else:
+        after = BrokerValues(current.static, configs, current.dynamic_broker)
+    validate_broker_configs(after, before="requirement failed: ")
+    for broken in (*_thread_counts(current, after), _cleaner_threads(current, after), _cordoned(after)):
+        if broken:
+            why = f"org.apache.kafka.common.config.ConfigException: {broken}"
+            raise InvalidConfig(f"Invalid value {why} for configuration Invalid dynamic configuration")
+    return after
+
+
+def _thread_counts(current: BrokerValues, after: BrokerValues) -> list[str]:
+    broken = []
+    for name in _THREADS:
+        old, new = current.get(name), after.get(name)
+        assert isinstance(old, int)
+        assert isinstance(new, int)
+        failed = f"Dynamic thread count update validation failed for {name}={new}"
+        if new != old and new < old // 2:
+            broken.append(f"{failed}, value should be at least half the current value {old}")
+        elif new != old and new > old * 2:
+            broken.append(f"{failed}, value should not be greater than double the current value {old}")
+    return broken
+
+
+def _cleaner_threads(current: BrokerValues, after: BrokerValues) -> str | None:
+    old, new = current.get("log.cleaner.threads"), after.get("log.cleaner.threads")
+    assert isinstance(old, int)
+    assert isinstance(new, int)
+    if new < 1:
+        return "Log cleaner threads should be at least 1"
+    if new < old // 2:
+        return f"Log cleaner threads cannot be reduced to less than half the current value {old}"
+    if new > old * 2:
+        return f"Log cleaner threads cannot be increased to more than double the current value {old}"
+    return None
+
+
+def _cordoned(after: BrokerValues) -> str | None:
+    cordoned = after.get("cordoned.log.dirs") or ()
+    directories = after.get("log.dirs") or after.get("log.dir")
+    assert isinstance(cordoned, tuple)
+    assert isinstance(directories, tuple)
+    for directory in cordoned:
+        if directory not in directories and directory != "*":
+            return (
+                f"Invalid value [{', '.join(cordoned)}] for configuration cordoned.log.dirs: Invalid entry in "
+                f"cordoned.log.dirs: {directory}. All cordoned log dirs must be entries of log.dirs or log.dir."
+            )
+    return None

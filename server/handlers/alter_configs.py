@@ -1,0 +1,25 @@
+"""AlterConfigs (KIP-133), versions 0-2: the older form, replaced by IncrementalAlterConfigs.
+
+The values given are all that the resource has afterwards: what is not named is taken away. Broker loggers cannot be changed
+so.
+"""
+
+from __future__ import annotations
+
+from ...protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
+from ...protocol.schema import Message
+from ..config_changes import change_configs, check_broker_values, check_is_this_broker, is_for_controller, refuse_nulls
+from ..dispatch import Call
+
+
+def handle(call: Call) -> Message | None:
+    return change_configs(call, _check, AlterConfigsResourceResponse)
+
+
+def _check(call: Call, resource: AlterConfigsResource) -> bool:
+    refuse_nulls(config.name for config in resource.configs if config.value is None)
+    if not is_for_controller(resource.resource_type):
+        check_is_this_broker(call, resource.resource_name)
+        configs = {config.name: config.value for config in resource.configs if config.value is not None}
+        check_broker_values(call, resource.resource_name, configs)
+    return False

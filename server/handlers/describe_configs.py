@@ -1,0 +1,121 @@
+"""DescribeConfigs (KIP-133, KIP-226, KIP-569), versions 1-4.
+
+Every key of a topic, broker, group or client metrics subscription: its value, where that comes from and, when asked, from
+where else it could come and what the key means. A topic must exist; groups and subscriptions need not. A broker answers for
+itself, and for "", the dynamic default of all brokers. Its loggers are shown with their levels.
+
+One resource of an unknown type fails all of them, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...metadata.configs import ResourceType
+from ...metadata.configs import describe as entries_of
+from ...metadata.configs.documentation import documentation
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from ...replication.controller.topic_names import check_name
+from .. import loggers
+from ..config_changes import Refused, broker_id_of
+from ..dispatch import Call
+
+Entries = list[DescribeConfigsResourceResult]
+
+
+def handle(call: Call) -> DescribeConfigsResponse:
+    request: DescribeConfigsRequest = call.request
+    for resource in request.resources:
+        if resource.resource_type not in _DESCRIBED:
+            words = f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
+            refused = Refused(ErrorCode.INVALID_REQUEST, words)
+            return DescribeConfigsResponse(results=[_refusal(each, refused) for each in request.resources])
+    return DescribeConfigsResponse(results=[_described(call, resource) for resource in request.resources])
+
+
+def _described(call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    try:
+        entries = _DESCRIBED[ResourceType(resource.resource_type)](call, resource.resource_name)
+    except Refused as refused:
+        return _refusal(resource, refused)
+    if resource.configuration_keys:
+        entries = [entry for entry in entries if entry.name in resource.configuration_keys]
+    for entry in entries:
+        if not call.request.include_synonyms:
+            entry.synonyms = []
+        if call.request.include_documentation:
+            entry.documentation = documentation(resource.resource_type, entry.name)
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, configs=entries
+    )
+
+
+def _refusal(resource: DescribeConfigsResource, refused: Refused) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=refused.error,
+        error_message=refused.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _topic(call: Call, name: str) -> Entries:
+    fault = check_name(name)
+    if fault is not None:
+        raise Refused(fault.code, fault.message)
+    if name not in call.broker.image.topics.by_name:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    return entries_of.describe_topic(call.broker.image.config(ResourceType.TOPIC, name), call.broker.config.values)
+
+
+def _broker(call: Call, name: str) -> Entries:
+    if not name:
+        return entries_of.describe_broker_defaults(call.broker.config.values)
+    _check_id(call, name, "or empty string, but received")
+    return entries_of.describe_broker(call.broker.config.values)
+
+
+def _broker_loggers(call: Call, name: str) -> Entries:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    _check_id(call, name, "but received")
+    source = entries_of.ConfigSource.BROKER_LOGGER
+    return [
+        DescribeConfigsResourceResult(name=logger, value=level, config_source=source)
+        for logger, level in sorted(loggers.levels().items())
+    ]
+
+
+def _check_id(call: Call, name: str, words: str) -> None:
+    broker_id = broker_id_of(name, "Broker")
+    if broker_id != call.broker.node_id:
+        message = f"Unexpected broker id, expected {call.broker.node_id} {words} {name}"
+        raise Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+def _client_metrics(call: Call, name: str) -> Entries:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return entries_of.describe_client_metrics(call.broker.image.config(ResourceType.CLIENT_METRICS, name))
+
+
+def _group(call: Call, name: str) -> Entries:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return entries_of.describe_group(call.broker.image.config(ResourceType.GROUP, name), call.broker.config.values)
+
+
+_DESCRIBED: dict[int, Callable[[Call, str], Entries]] = {
+    ResourceType.TOPIC: _topic,
+    ResourceType.BROKER: _broker,
+    ResourceType.BROKER_LOGGER: _broker_loggers,
+    ResourceType.CLIENT_METRICS: _client_metrics,
+    ResourceType.GROUP: _group,
+}

@@ -1,0 +1,116 @@
+"""IncrementalAlterConfigs (KIP-339, KIP-412), versions 0-1.
+
+Each change of a key is SET, DELETE (back to what it would be without), or, for a list, APPEND and SUBTRACT elements. A
+resource is changed whole or not at all. A broker checks its own values and changes its own loggers; the controller does the
+rest and keeps it.
+"""
+
+from __future__ import annotations
+
+from ...metadata.configs import ResourceType, default_text, definition, is_list
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+)
+from ...protocol.schema import Message
+from .. import loggers
+from ..config_changes import (
+    Refused,
+    broker_id_of,
+    change_configs,
+    check_broker_values,
+    check_is_this_broker,
+    is_for_controller,
+    refuse_nulls,
+    stored_dynamic,
+)
+from ..dispatch import Call
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_WORDS = {_APPEND: "append", _SUBTRACT: "subtract"}
+
+
+def handle(call: Call) -> Message | None:
+    return change_configs(call, _check, AlterConfigsResourceResponse)
+
+
+def _check(call: Call, resource: AlterConfigsResource) -> bool:
+    refuse_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        _change_loggers(call, resource)
+        return True
+    if not is_for_controller(resource.resource_type):
+        check_is_this_broker(call, resource.resource_name)
+        configs = stored_dynamic(call, resource.resource_name)
+        for config in resource.configs:
+            _apply(configs, config)
+        check_broker_values(call, resource.resource_name, configs)
+    return False
+
+
+def _apply(configs: dict[str, str], config: AlterableConfig) -> None:
+    """Makes one change among the dynamic values of a broker."""
+    name, operation = config.name, config.config_operation
+    if operation == _SET:
+        configs[name] = config.value or ""
+    elif operation == _DELETE:
+        configs.pop(name, None)
+    elif operation in _WORDS:
+        _check_is_list(name, operation)
+        configs[name] = _list_changed(configs, config)
+    else:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+
+
+def _check_is_list(name: str, operation: int) -> None:
+    key = definition(ResourceType.BROKER).get(name)
+    if key is None or key.dynamic_only:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if not is_list(ResourceType.BROKER, name):
+        words = f"Config value {_WORDS[operation]} is not allowed for config key: {name}"
+        raise Refused(ErrorCode.INVALID_CONFIG, words)
+
+
+def _list_changed(configs: dict[str, str], config: AlterableConfig) -> str:
+    old = configs.get(config.name, default_text(ResourceType.BROKER, config.name)) or ""
+    elements = old.split(",") if old else []
+    for element in (config.value or "").split(","):
+        if config.config_operation == _APPEND and element not in elements:
+            elements.append(element)
+        elif config.config_operation == _SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
+
+
+def _change_loggers(call: Call, resource: AlterConfigsResource) -> None:
+    node_id = broker_id_of(resource.resource_name)
+    if node_id != call.broker.node_id:
+        words = f"Unexpected node id. Expected {call.broker.node_id}, but received {node_id}"
+        raise Refused(ErrorCode.INVALID_REQUEST, words)
+    for config in resource.configs:
+        _check_logger(config)
+    for config in () if call.request.validate_only else resource.configs:
+        if config.config_operation == _SET:
+            loggers.set_level(config.name, config.value or "")
+        else:
+            loggers.unset_level(config.name)
+
+
+def _check_logger(config: AlterableConfig) -> None:
+    name, operation = config.name, config.config_operation
+    if operation not in (_SET, _DELETE):
+        words = {_APPEND: "APPEND operation", _SUBTRACT: "SUBTRACT operation"}
+        what = words.get(operation, f"Unknown operation type {operation}")
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{what} is not allowed for the BROKER_LOGGER resource")
+    if not loggers.exists(name):
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == _SET and config.value not in loggers.LEVEL_NAMES:
+        raise Refused(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(loggers.LEVEL_NAMES)}",
+        )
+    if operation == _DELETE and name == loggers.ROOT:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
