@@ -65,7 +65,7 @@ class LogLoader:
 
     def load(self, log_start_offset: int, recovery_point: int, *, clean: bool) -> LoadedLog:
         bases, self.snapshots = take_inventory(self.place.path)
-        self.segments = [self._segment(base) for base in bases]
+        self.segments = [Segment.existing(self.place, self.files, base, self.now_ms) for base in bases]
         self.epochs = LeaderEpochs.load(self.place)
         if self.segments and not clean:
             self._recover(recovery_point)
@@ -87,12 +87,6 @@ class LogLoader:
             self.segments, log_start_offset, end, min(recovery_point, end), self.epochs, self.producers, self.snapshots,
             self.truncated_bytes,
         )  # fmt: skip
-
-    def _segment(self, base_offset: int) -> Segment:
-        segment = Segment(self.place, self.files, base_offset, self.now_ms)
-        segment.size = os.stat(segment.path).st_size
-        segment.next_offset = base_offset
-        return segment
 
     def _start_anew(self, offset: int) -> int:
         """No segment holds anything of the log that is said to start at `offset`."""

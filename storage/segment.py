@@ -73,6 +73,13 @@ class Segment:
         segment._first_timestamp = NO_TIMESTAMP
         return segment
 
+    @classmethod
+    def existing(cls, place: Place, files: OpenFiles, base_offset: int, now_ms: int, suffix: str = "") -> Segment:
+        """One that is on the disk; its end is found or told later."""
+        segment = cls(place, files, base_offset, now_ms, suffix)
+        segment.size = os.stat(segment.path).st_size
+        return segment
+
     def __repr__(self) -> str:
         return f"Segment({self.path}, {self.size} bytes, offsets {self.base_offset}-{self.next_offset})"
 

@@ -33,9 +33,9 @@ class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
-        "_bases", "_doomed", "_files", "_jitter", "_place", "_snapshots", "config", "epochs", "last_flush_ms",
-        "log_end_offset", "log_start_offset", "partition", "producers", "recovered_bytes", "recovery_point", "segments",
-        "topic",
+        "_bases", "_doomed", "_files", "_jitter", "_place", "_snapshots", "config", "epochs", "generation",
+        "last_flush_ms", "log_end_offset", "log_start_offset", "partition", "producers", "recovered_bytes",
+        "recovery_point", "segments", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +60,8 @@ class LogSegments:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.last_flush_ms = 0
+        #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
+        self.generation = 0
 
     @property
     def path(self) -> str:
@@ -140,6 +142,7 @@ class LogSegments:
         try:
             while self.active.base_offset > offset:
                 self._remove_last().delete()
+            self.generation += 1
             self.active.truncate_to(offset)
             truncate_aborted(self._place, self.active.base_offset, offset)
             self._ends_at(offset)
@@ -165,6 +168,7 @@ class LogSegments:
             raise self._failed("truncating", error) from error
 
     def _remove_last(self) -> Segment:
+        self.generation += 1
         self._bases.pop()
         return self.segments.pop()
 
@@ -210,33 +214,39 @@ class LogSegments:
             raise self._failed("removing segments", error) from error
         self.advance_log_start_offset(self._bases[0])
 
-    def replace(self, cleaned: Segment, sources: Sequence[Segment], now_ms: int) -> bool:
-        """Puts a compacted segment in the place of those it was made of; False when they are no longer the log's.
+    def replace(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> bool:
+        """Puts the compacted segment at `base_offset` in the place of those it was made of; False when they are no
+        longer the log's.
 
         The files change names in an order from which a crash at any point is put right: `.cleaned` is dropped, `.swap`
         takes the place of what it overlaps (loading.py).
         """
-        at = bisect_right(self._bases, sources[0].base_offset) - 1
-        if at < 0 or list(self.segments[at : at + len(sources)]) != list(sources):
+        at = bisect_right(self._bases, base_offset) - 1
+        if (
+            at < 0
+            or list(self.segments[at : at + len(sources)]) != list(sources)
+            or sources[0].base_offset != base_offset
+        ):
             return False
-        assert cleaned.suffix == CLEANED_SUFFIX and cleaned.base_offset == sources[0].base_offset
         try:
+            cleaned = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             cleaned.change_suffix(SWAP_SUFFIX)
             sync_directory(self.path)
-            self._doom(sources, now_ms, keep_snapshot=cleaned.base_offset)
+            self._doom(sources, now_ms, keep_snapshot=base_offset)
             cleaned.change_suffix("")
             sync_directory(self.path)
         except OSError as error:
             raise self._failed("swapping segments", error) from error
         cleaned.next_offset = sources[-1].next_offset
         self.segments[at : at + len(sources)] = [cleaned]
-        self._bases[at : at + len(sources)] = [cleaned.base_offset]
+        self._bases[at : at + len(sources)] = [base_offset]
         return True
 
     def _doom(self, segments: Sequence[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in segments:
             segment.change_suffix(DELETED_SUFFIX)
+            segment.close()
             self._doomed.append((due_ms, segment))
         gone = {segment.base_offset for segment in segments} - {keep_snapshot}
         self._drop_snapshots(gone.__contains__)

@@ -1,0 +1,114 @@
+"""Which segments go by time, size, and below the log's start."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+from odradek.storage.config import LogConfig
+from odradek.storage.retention import delete_old_segments
+
+KEEP = LogConfig(retention_ms=-1, segment_bytes=150, file_delete_delay_ms=1000)
+
+
+@pytest.fixture
+def log(logbook):
+    """Five segments of one record each, a second apart, the last one active."""
+    log = logbook.open(KEEP)
+    for number in range(5):
+        logbook.append(log, b"x" * 50, at=logbook.now_ms + number * 1000)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2, 3, 4]
+    return log
+
+
+def bases(log):
+    return [segment.base_offset for segment in log.segments]
+
+
+def set_config(log, **changes):
+    log.config = dataclasses.replace(log.config, **changes)
+
+
+def test_segments_older_than_retention_ms_go(log, logbook):
+    set_config(log, retention_ms=10_000)
+    assert delete_old_segments(log, logbook.now_ms + 11_000, 5) == 1
+    assert bases(log) == [1, 2, 3, 4]
+    assert log.log_start_offset == 1
+    assert delete_old_segments(log, logbook.now_ms + 13_001, 5) == 3
+
+
+def test_the_active_segment_goes_too_when_its_time_has_come(log, logbook):
+    set_config(log, retention_ms=10_000)
+    assert delete_old_segments(log, logbook.now_ms + 100_000, 5) == 5
+    assert (bases(log), log.size, log.log_start_offset, log.log_end_offset) == ([5], 0, 5, 5)
+    assert delete_old_segments(log, logbook.now_ms + 1_000_000, 5) == 0
+    logbook.append(log, b"again")
+    assert logbook.values(log) == [(5, b"again")]
+
+
+def test_nothing_at_or_past_the_high_watermark_goes(log, logbook):
+    set_config(log, retention_ms=10_000)
+    assert delete_old_segments(log, logbook.now_ms + 100_000, 3) == 3
+    assert bases(log) == [3, 4]
+    assert delete_old_segments(log, logbook.now_ms + 100_000, 3) == 0
+
+
+def test_segments_in_excess_of_retention_bytes_go(log, logbook):
+    size = log.segments[0].size
+    set_config(log, retention_bytes=size * 3)
+    assert delete_old_segments(log, logbook.now_ms, 5) == 2
+    assert log.size == size * 3
+    set_config(log, retention_bytes=size * 3 - 1)
+    assert delete_old_segments(log, logbook.now_ms, 5) == 0, "a whole segment is not in excess"
+    set_config(log, retention_bytes=0)
+    assert delete_old_segments(log, logbook.now_ms, 5) == 3
+
+
+def test_segments_below_the_log_start_go_also_from_a_compacted_log(log, logbook):
+    set_config(log, compact=True, delete=False, retention_ms=0, retention_bytes=0)
+    assert delete_old_segments(log, logbook.now_ms + 100_000, 5) == 0
+    log.advance_log_start_offset(3)
+    assert delete_old_segments(log, logbook.now_ms, 5) == 3
+    assert bases(log) == [3, 4]
+    log.advance_log_start_offset(5)
+    assert delete_old_segments(log, logbook.now_ms, 5) == 1
+    assert bases(log) == [4], "the active segment does not go by this"
+
+
+def test_records_without_time_are_as_old_as_their_file(logbook):
+    log = logbook.open(dataclasses.replace(KEEP, retention_ms=10_000))
+    for offset in range(2):
+        log.append(logbook.batch(offset, [b"x" * 80], at=-1), None, logbook.now_ms)
+    os.utime(log.segments[0].path, (logbook.now_ms / 1000, logbook.now_ms / 1000))
+    os.utime(log.segments[1].path, (logbook.now_ms / 1000 + 60, logbook.now_ms / 1000 + 60))
+    assert delete_old_segments(log, logbook.now_ms + 10_000, 2) == 0
+    assert delete_old_segments(log, logbook.now_ms + 10_001, 2) == 1
+
+
+def test_files_of_removed_segments_wait_before_they_go(log, logbook):
+    set_config(log, retention_ms=10_000)
+    snapshots = sorted(path.name for path in logbook.path.glob("*.snapshot"))
+    delete_old_segments(log, logbook.now_ms + 12_000, 5)
+    renamed = sorted(path.name for path in logbook.path.glob("*.log.deleted"))
+    assert renamed == ["00000000000000000000.log.deleted", "00000000000000000001.log.deleted"]
+    assert sorted(path.name for path in logbook.path.glob("*.snapshot")) == snapshots[1:], "that of offset 1 went"
+    assert log.delete_doomed(logbook.now_ms + 12_999) == 2
+    assert log.delete_doomed(logbook.now_ms + 13_000) == 0
+    assert not list(logbook.path.glob("*.deleted"))
+
+
+def test_who_reads_a_removed_segment_may_finish(log, logbook):
+    piece = log.read(0, 1000)
+    whole = piece.bytes()
+    set_config(log, retention_ms=10_000)
+    delete_old_segments(log, logbook.now_ms + 100_000, 5)
+    log.delete_doomed(logbook.now_ms + 1_000_000)
+    assert piece.bytes() == whole
+
+
+def test_what_retention_removed_is_not_back_after_a_crash(log, logbook):
+    set_config(log, retention_ms=10_000)
+    delete_old_segments(log, logbook.now_ms + 12_000, 5)
+    again = logbook.open(KEEP)
+    assert (bases(again), again.log_start_offset) == ([2, 3, 4], 2)
