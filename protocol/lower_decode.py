@@ -2,7 +2,7 @@
 
 The function made is `decode(buf, pos) -> (message, position after it)`. Runs of fixed-size fields, with the count or
 length that follows them, become one `unpack_from`; positions are local variables; nested structures and arrays are in
-line. Whatever does not fit raises (Fault, struct.error, IndexError, UnicodeDecodeError) and `codec.py` asks the
+line. Whatever does not fit raises (Fault, struct.error, IndexError) and `codec.py` asks the
 interpreted codec for the reason.
 """
 
@@ -77,7 +77,7 @@ class _Decoder:
         return name
 
     def text(self, codec: p.Text, target: str) -> None:
-        self._counted(codec, target, p.MAX_STRING_BYTES, 'str(buf[pos:stop], "utf-8")')
+        self._counted(codec, target, p.MAX_STRING_BYTES, 'str(buf[pos:stop], "utf-8", "replace")')
 
     def blob(self, codec: p.Blob, target: str) -> None:
         self._counted(codec, target, None, "memoryview(buf)[pos:stop]" if codec.view else "bytes(buf[pos:stop])")
@@ -104,9 +104,7 @@ class _Decoder:
     def sequence(self, codec: p.Sequence, target: str) -> None:
         count, source = self.count(codec), self.source
         with source.block(f"if {count} >= 0:"):
-            with source.block(
-                f"if {count} > {p.MAX_ARRAY_ELEMENTS} or {count} * {p.smallest_size(codec.element)} > end - pos:"
-            ):
+            with source.block(f"if {count} > {p.MAX_ARRAY_ELEMENTS} or {count} * {codec.element_size} > end - pos:"):
                 source("raise Fault")
             self._elements(codec.element, count, target)
         self._otherwise_null(codec, count, target)

@@ -103,6 +103,8 @@ def _read_counted(stream: io.BytesIO, count: int, path: str) -> bytes:
 
 
 class Text(Prefixed):
+    """UTF-8. What is not UTF-8 reads as U+FFFD, as in Apache's broker: a client with odd names is served, not cut off."""
+
     classic = Int16
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> str | None:
@@ -111,10 +113,7 @@ class Text(Prefixed):
             return None
         if count > MAX_STRING_BYTES:
             raise StreamError(f"string of {count} bytes, over {MAX_STRING_BYTES}", path=path)
-        try:
-            return _read_counted(stream, count, path).decode()
-        except UnicodeDecodeError as error:
-            raise construct.StringError(str(error), path=path) from None
+        return _read_counted(stream, count, path).decode(errors="replace")
 
     def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
         data = None if obj is None else obj.encode()
@@ -146,6 +145,9 @@ class Sequence(Prefixed):
     def __init__(self, element: Construct, compact: bool, nullable: bool) -> None:
         super().__init__(compact, nullable)
         self.element = element
+        self.element_size = smallest_size(element)
+        # Else a count could ask for elements without end. No message of Kafka's has such an array.
+        assert self.element_size > 0, "an array of what takes no bytes"
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> list[Any] | None:
         count = self.read_count(stream, path)
@@ -153,7 +155,7 @@ class Sequence(Prefixed):
             return None
         if count > MAX_ARRAY_ELEMENTS:
             raise StreamError(f"array of {count} elements, over {MAX_ARRAY_ELEMENTS}", path=path)
-        if count * smallest_size(self.element) > _remaining(stream):
+        if count * self.element_size > _remaining(stream):
             raise StreamError(f"array of {count} elements but {_remaining(stream)} bytes remain", path=path)
         return [self.element._parse(stream, context, f"{path} -> {index}") for index in range(count)]
 
@@ -236,7 +238,8 @@ class Structure(Construct):  # type: ignore[misc]
             data = _read_counted(stream, UVarint._parse(stream, None, path), path)
             member = self.tagged.get(tag)
             if member is None:
-                made.unknown_tags = {**(made.unknown_tags or {}), tag: data}
+                made.unknown_tags = made.unknown_tags or {}
+                made.unknown_tags[tag] = data
                 continue
             inner = io.BytesIO(data)
             setattr(made, member.name, member.codec._parse(inner, None, f"{path} -> {member.name}"))

@@ -25,6 +25,11 @@ from tests.protocol.random_messages import random_bytes, random_message
 
 BATCHES = 40
 CODECS = list(Compression)
+SHOWN = (
+    *("base_offset", "last_offset", "next_offset", "size", "leader_epoch", "magic", "crc", "compression"),
+    *("timestamp_type", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "last_sequence"),
+    *("is_transactional", "is_control", "record_count"),
+)
 
 
 def random_records(rng: random.Random, count: int, base_offset: int = 0) -> list[Record]:
@@ -39,28 +44,7 @@ def random_records(rng: random.Random, count: int, base_offset: int = 0) -> list
 
 def as_json(header: BatchHeader, records: list[Record]) -> dict[str, Any]:
     """A batch as CodecOracle.java shows it."""
-    shown: dict[str, Any] = {
-        name: getattr(header, name)
-        for name in [
-            "base_offset",
-            "last_offset",
-            "next_offset",
-            "size",
-            "leader_epoch",
-            "magic",
-            "crc",
-            "compression",
-            "timestamp_type",
-            "max_timestamp",
-            "producer_id",
-            "producer_epoch",
-            "base_sequence",
-            "last_sequence",
-            "is_transactional",
-            "is_control",
-            "record_count",
-        ]
-    }
+    shown: dict[str, Any] = {name: getattr(header, name) for name in SHOWN}
     shown["delete_horizon"] = header.base_timestamp if header.has_delete_horizon else None
     shown["records"] = [
         {

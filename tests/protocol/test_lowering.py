@@ -1,0 +1,105 @@
+"""The lowered code and the interpreted construct codecs are one: the same bytes out, the same messages in."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from odradek.protocol import primitives as p
+from odradek.protocol.codec import decode, encode, encode_pieces, interpreted_decode, interpreted_encode
+from odradek.protocol.messages.fetch import FetchResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.schema import Message
+from odradek.protocol.tree import UnsupportedVersionOfMessage, construct_tree
+
+from tests.protocol.random_messages import random_message
+from tests.protocol.tables import every_version, messages, versions
+
+NAMES = sorted(messages())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(rng=st.randoms(use_true_random=False))
+def test_lowered_is_interpreted(name: str, rng: random.Random) -> None:
+    made = messages()[name]
+    for version in versions(made):
+        message = random_message(rng, made, version)
+        data = encode(message, version)
+        assert data == interpreted_encode(message, version)
+        assert decode(made, version, data) == interpreted_decode(made, version, data) == (message, len(data))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_message_of_defaults_goes_through_in_every_version(name: str) -> None:
+    made = messages()[name]
+    for version in versions(made):
+        data = encode(made(), version)
+        assert data == interpreted_encode(made(), version)
+        assert decode(made, version, data) == (made(), len(data))
+
+
+def test_messages_are_read_where_they_stand_and_from_any_buffer() -> None:
+    message = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    data = b"before" + encode(message, 12) + b"after"
+    for buffer in (data, bytearray(data), memoryview(data), memoryview(bytearray(data))):
+        assert decode(MetadataRequest, 12, buffer, 6) == (message, len(data) - 5)
+
+
+def test_records_come_as_views_and_go_uncopied() -> None:
+    data = bytearray(encode(random_message(random.Random(3), ProduceRequest, 9), 9))
+    request, _ = decode(ProduceRequest, 9, data)
+    found = [partition.records for topic in request.topic_data for partition in topic.partition_data]
+    views = [records for records in found if records is not None]
+    assert views and all(isinstance(view, memoryview) and view.obj is data for view in views)
+    pieces = encode_pieces(request, 9)
+    assert all(any(piece is view for piece in pieces) for view in views if len(view))
+
+
+def test_what_a_read_message_holds_is_its_own() -> None:
+    """A default is not shared: to change one message changes no other."""
+    data = encode(FetchResponse(), 17)
+    first, second = decode(FetchResponse, 17, data)[0], decode(FetchResponse, 17, data)[0]
+    first.node_endpoints.append(None)  # type: ignore[arg-type]
+    assert second.node_endpoints == [] and FetchResponse().node_endpoints == []
+    assert decode(FetchResponse, 17, data)[0].node_endpoints == []
+
+
+def test_a_version_that_does_not_exist_is_the_callers_error() -> None:
+    with pytest.raises(UnsupportedVersionOfMessage):
+        encode(MetadataResponse(), 14)
+    with pytest.raises(UnsupportedVersionOfMessage):
+        decode(MetadataResponse, -1, b"")
+
+
+@pytest.mark.parametrize(
+    "field", ["None where a value is needed", "a number that is too large", "a text that is too long"]
+)
+def test_what_cannot_be_written_is_the_callers_error_in_both(field: str) -> None:
+    message: Message = {
+        "None where a value is needed": MetadataRequest(topics=[MetadataRequestTopic(name=None)]),
+        "a number that is too large": MetadataResponse(throttle_time_ms=1 << 31),
+        "a text that is too long": MetadataResponse(cluster_id="x" * 32768),
+    }[field]
+    for way in (encode, interpreted_encode):
+        with pytest.raises(Exception):  # noqa: B017  (any: it never happens on purpose)
+            way(message, 9)
+
+
+def test_no_array_has_elements_that_take_no_bytes() -> None:
+    """Else a count could ask for elements without end."""
+    for made, version in every_version():
+        for codec in sequences(construct_tree(made, version)):
+            assert p.smallest_size(codec.element) > 0
+
+
+def sequences(codec: object) -> list[p.Sequence]:
+    if isinstance(codec, p.Structure):
+        members = [*codec.members, *codec.tagged.values()]
+        return [found for member in members for found in sequences(member.codec)]
+    if isinstance(codec, p.Sequence):
+        return [codec, *sequences(codec.element)]
+    return sequences(codec.element) if isinstance(codec, p.Nullable) else []
