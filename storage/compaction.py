@@ -9,11 +9,13 @@ nothing of the active segment, is touched.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..protocol.records.errors import CorruptBatch
+from ..protocol.records.batch import BatchHeader
+from ..protocol.records.errors import BatchError, CorruptBatch
 from ..protocol.records.record import decode_batch
 from .aborted import AbortedTransaction, append_aborted
 from .cleaning import CleanedTransactions, Cleaner, LastOfProducer, marker_type
@@ -130,9 +132,10 @@ class CleaningJob:
 
     def run(self, is_aborted: Callable[[], bool] = lambda: False) -> CleaningResult:
         """Writes the `.cleaned` segments beside the log's own. Raises CleaningAborted, LogDirectoryFailure,
-        and CorruptBatch: then the log is not to be cleaned again before it has been recovered.
+        and BatchError: then the log is not to be cleaned again before it has been recovered.
         """
         place = Place(self.path)
+        groups: list[list[SourceSegment]] = []
         try:
             newest = self._map_newest(place, is_aborted)
             end = newest.latest_offset + 1
@@ -150,7 +153,11 @@ class CleaningJob:
                 written += self._clean_group(place, group, cleaner, is_aborted)
                 read += sum(segment.size for segment in group)
         except OSError as error:
+            _remove_cleaned(place, groups)
             raise LogDirectoryFailure(place.log_directory, f"compacting {self.path}", error) from error
+        except (CleaningAborted, BatchError):
+            _remove_cleaned(place, groups)
+            raise
         return CleaningResult(tuple((group[0].base_offset, len(group)) for group in groups), end, read, written)
 
     def _map_newest(self, place: Place, is_aborted: Callable[[], bool]) -> OffsetMap:
@@ -175,8 +182,7 @@ class CleaningJob:
     ) -> bool:
         """False when the map is full."""
         first = self.first_dirty_offset
-        for _, header, batch in batches_of(place.file(segment.base_offset, LOG_SUFFIX), segment.size, verify=False):
-            _stop_if(is_aborted)
+        for header, batch in _good_batches(place, segment, is_aborted):
             if header.is_control:
                 transactions.meet_marker(header, marker_type(header, batch))
             elif not transactions.meet_data(header) and header.last_offset >= first:
@@ -194,19 +200,14 @@ class CleaningJob:
         path = place.file(base, LOG_SUFFIX + CLEANED_SUFFIX)
         for kind in SEGMENT_SUFFIXES:
             unlink_if_exists(place.file(base, kind + CLEANED_SUFFIX))
-        try:
-            size = self._copy(place, group, cleaner, path, is_aborted)
-            found = scan(path, base, size, self.config.index_interval_bytes, verify=False)
-            assert found.size == size, f"{path} is not whole batches in order"
-            write_indexes(place, base, found, CLEANED_SUFFIX)
-            for entry in cleaner.transactions.take_retained():
-                append_aborted(place, base, entry, CLEANED_SUFFIX)
-            for kind in SEGMENT_SUFFIXES:
-                _settle(place.file(base, kind + CLEANED_SUFFIX), group[-1].modified_ns)
-        except (CleaningAborted, CorruptBatch, OSError):
-            for kind in SEGMENT_SUFFIXES:
-                unlink_if_exists(place.file(base, kind + CLEANED_SUFFIX))
-            raise
+        size = self._copy(place, group, cleaner, path, is_aborted)
+        found = scan(path, base, size, self.config.index_interval_bytes, verify=False)
+        assert found.size == size, f"{path} is not whole batches in order"
+        write_indexes(place, base, found, CLEANED_SUFFIX)
+        for entry in cleaner.transactions.take_retained():
+            append_aborted(place, base, entry, CLEANED_SUFFIX)
+        for kind in SEGMENT_SUFFIXES:
+            _settle(place.file(base, kind + CLEANED_SUFFIX), group[-1].modified_ns)
         return size
 
     @staticmethod
@@ -216,11 +217,7 @@ class CleaningJob:
         out = OpenFile(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         waiting, written = bytearray(), 0
         for segment in group:
-            source = place.file(segment.base_offset, LOG_SUFFIX)
-            end = 0
-            for position, header, batch in batches_of(source, segment.size):
-                _stop_if(is_aborted)
-                end = position + header.size
+            for header, batch in _good_batches(place, segment, is_aborted):
                 kept = cleaner.clean(header, batch)
                 if kept is not None:
                     waiting += kept
@@ -228,15 +225,29 @@ class CleaningJob:
                     write_fully(out.fd, waiting, written)
                     written += len(waiting)
                     waiting.clear()
-            if end != segment.size:
-                raise CorruptBatch(f"{source} has no good batch at {end}")
         write_fully(out.fd, waiting, written)
         return written + len(waiting)
 
 
-def _stop_if(is_aborted: Callable[[], bool]) -> None:
-    if is_aborted():
-        raise CleaningAborted
+def _good_batches(
+    place: Place, segment: SourceSegment, is_aborted: Callable[[], bool]
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch of the segment. Damage must not be copied: it would get a good CRC, or end the log there."""
+    path, end = place.file(segment.base_offset, LOG_SUFFIX), 0
+    for position, header, batch in batches_of(path, segment.size):
+        if is_aborted():
+            raise CleaningAborted
+        yield header, batch
+        end = position + header.size
+    if end != segment.size:
+        raise CorruptBatch(f"{path} has no good batch at {end}")
+
+
+def _remove_cleaned(place: Place, groups: Sequence[Sequence[SourceSegment]]) -> None:
+    with suppress(OSError):
+        for group in groups:
+            for kind in SEGMENT_SUFFIXES:
+                unlink_if_exists(place.file(group[0].base_offset, kind + CLEANED_SUFFIX))
 
 
 def _settle(path: str, modified_ns: int) -> None:
