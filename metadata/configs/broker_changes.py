@@ -33,7 +33,7 @@ def validate_broker_change(current: BrokerValues, configs: Mapping[str, str], *,
     else:
         after = BrokerValues(current.static, configs, current.dynamic_broker)
     validate_broker_configs(after, before="requirement failed: ")
-    for broken in (*_thread_counts(current, after), _cleaner_threads(current, after), _cordoned(after)):
+    for broken in (*_thread_counts(current, after), _cleaner_threads(current, after)):
         if broken:
             why = f"org.apache.kafka.common.config.ConfigException: {broken}"
             raise InvalidConfig(f"Invalid value {why} for configuration Invalid dynamic configuration")
@@ -64,18 +64,4 @@ def _cleaner_threads(current: BrokerValues, after: BrokerValues) -> str | None:
         return f"Log cleaner threads cannot be reduced to less than half the current value {old}"
     if new > old * 2:
         return f"Log cleaner threads cannot be increased to more than double the current value {old}"
-    return None
-
-
-def _cordoned(after: BrokerValues) -> str | None:
-    cordoned = after.get("cordoned.log.dirs") or ()
-    directories = after.get("log.dirs") or after.get("log.dir")
-    assert isinstance(cordoned, tuple)
-    assert isinstance(directories, tuple)
-    for directory in cordoned:
-        if directory not in directories and directory != "*":
-            return (
-                f"Invalid value [{', '.join(cordoned)}] for configuration cordoned.log.dirs: Invalid entry in "
-                f"cordoned.log.dirs: {directory}. All cordoned log dirs must be entries of log.dirs or log.dir."
-            )
     return None

@@ -117,6 +117,19 @@ def _classic_groups(values: BrokerValues) -> str | None:
     return None if "classic" in protocols else "Disabling the 'classic' protocol is not supported."
 
 
+def _cordoned(values: BrokerValues) -> str | None:
+    cordoned = values.get("cordoned.log.dirs") or ()
+    directories = values.get("log.dirs") or values.get("log.dir")
+    assert isinstance(cordoned, tuple)
+    assert isinstance(directories, tuple)
+    if "*" in cordoned:
+        return None if len(cordoned) == 1 else "When cordoned.log.dirs is set to *, it must not contain other values"
+    missing = ", ".join(directory for directory in cordoned if directory not in directories)
+    if not missing:
+        return None
+    return f"All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : {missing}"
+
+
 def _compaction_lags(values: BrokerValues) -> str | None:
     low = _number(values.get("log.cleaner.min.compaction.lag.ms"))
     high = _number(values.get("log.cleaner.max.compaction.lag.ms"))
@@ -134,6 +147,7 @@ _RULES: tuple[Rule, ...] = (
     _queued_bytes,
     _some_may_connect,
     _authentication_delay,
+    _cordoned,
 )
 _UNPREFIXED_RULES: tuple[Rule, ...] = (_one_id, _classic_groups, _compaction_lags)
 

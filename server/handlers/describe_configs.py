@@ -29,14 +29,18 @@ from ..dispatch import Call
 
 Entries = list[DescribeConfigsResourceResult]
 
+# Kafka's general words for INVALID_REQUEST.
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+
 
 def handle(call: Call) -> DescribeConfigsResponse:
     request: DescribeConfigsRequest = call.request
-    for resource in request.resources:
-        if resource.resource_type not in _DESCRIBED:
-            words = f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
-            refused = Refused(ErrorCode.INVALID_REQUEST, words)
-            return DescribeConfigsResponse(results=[_refusal(each, refused) for each in request.resources])
+    if any(resource.resource_type not in _DESCRIBED for resource in request.resources):
+        refused = Refused(ErrorCode.INVALID_REQUEST, _MALFORMED)
+        return DescribeConfigsResponse(results=[_refusal(each, refused) for each in request.resources])
     return DescribeConfigsResponse(results=[_described(call, resource) for resource in request.resources])
 
 
@@ -71,7 +75,7 @@ def _topic(call: Call, name: str) -> Entries:
     if fault is not None:
         raise Refused(fault.code, fault.message)
     if name not in call.broker.image.topics.by_name:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return entries_of.describe_topic(call.broker.image.config(ResourceType.TOPIC, name), call.broker.config.values)
 
 
