@@ -1,24 +1,43 @@
-"""The first records of a cluster: what it was formatted with, as one transaction (KIP-868) that a crash cannot halve."""
+"""What a controller writes first when it becomes the active one.
+
+A cluster that is quite new gets the features that it was formatted with, as one transaction (KIP-868) that a crash cannot
+halve. A transaction that the last controller left open is undone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
-from ...protocol.internal.cluster_metadata import BeginTransactionRecord, EndTransactionRecord, FeatureLevelRecord
+from ...metadata.image import METADATA_VERSION
+from ...protocol.internal.cluster_metadata import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
 from ...protocol.schema import Message
 from .features import min_isr_records
 from .state import ControllerState
 
 
-def bootstrap_records(state: ControllerState, bootstrap: Sequence[Message]) -> Sequence[Message]:
-    records = [BeginTransactionRecord(name="Bootstrap records"), *bootstrap]
-    if any(_enables_elr(record) for record in bootstrap):
-        records += min_isr_records(state)
-    return [*records, EndTransactionRecord()]
+def activation_records(
+    state: ControllerState, bootstrap: Sequence[Message], transaction_open: bool
+) -> Sequence[Message]:
+    """`bootstrap`: what the directory was formatted with. `transaction_open`: the log ends inside a transaction."""
+    records: list[Message] = [AbortTransactionRecord(reason="Controller failover")] if transaction_open else []
+    if METADATA_VERSION not in state.image.features.finalized:
+        elr = min_isr_records(state) if any(map(_enables_elr, bootstrap)) else []
+        return [
+            *records,
+            BeginTransactionRecord(name="Bootstrap records"),
+            *bootstrap,
+            *elr,
+            EndTransactionRecord(),
+        ]
+    return records + (min_isr_records(state) if state.elr_enabled else [])
 
 
 def _enables_elr(record: Message) -> bool:
-    return (
-        isinstance(record, FeatureLevelRecord) and record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0
-    )
+    is_elr = isinstance(record, FeatureLevelRecord) and record.name == ELIGIBLE_LEADER_REPLICAS
+    return is_elr and record.feature_level > 0

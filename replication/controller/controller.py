@@ -28,7 +28,7 @@ from ...protocol.messages.list_partition_reassignments import ListPartitionReass
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ...protocol.messages.update_features import UpdateFeaturesRequest
 from ...protocol.schema import Message
-from .bootstrap import bootstrap_records
+from .bootstrap import activation_records
 from .brokers import heartbeat, register_broker, register_controller, unregister_broker
 from .chance import Chance
 from .configs import alter_configs, incremental_alter_configs
@@ -84,9 +84,9 @@ class Controller:
         """Takes over: begins with an image of everything in the log before `next_offset`."""
         self._state.load(image, next_offset, kraft_version)
 
-    def bootstrap(self, bootstrap: Sequence[Message]) -> Sequence[Message]:
-        """What the log of a cluster that is quite new begins with: `bootstrap` is what it was formatted with."""
-        return bootstrap_records(self._state, bootstrap)
+    def activate(self, bootstrap: Sequence[Message], *, transaction_open: bool) -> Sequence[Message]:
+        """The records with which it begins, see `activation_records`; they are to be committed whole."""
+        return activation_records(self._state, bootstrap, transaction_open)
 
     def handle(self, request: Message, version: int) -> ControllerResult:
         """Decides on one request of `DECISIONS`. Every refusal is in the response; exceptions are bugs."""

@@ -1,0 +1,34 @@
+"""Transactions of metadata records (KIP-868): records between Begin and End count together, or not at all after Abort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..protocol.internal.cluster_metadata import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from ..protocol.schema import Message
+
+
+class MetadataTransactions:
+    """Between the log and a delta: holds back the records of a transaction until it ends."""
+
+    def __init__(self) -> None:
+        self._held: list[Message] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._held is not None
+
+    def take(self, record: Message) -> Sequence[Message]:
+        """What is to be replayed, now that the log has gone on by one record."""
+        if isinstance(record, BeginTransactionRecord):
+            assert self._held is None, "a transaction of metadata begins inside another"
+            self._held = []
+            return ()
+        if isinstance(record, EndTransactionRecord | AbortTransactionRecord):
+            held, self._held = self._held, None
+            assert held is not None, "a transaction of metadata ends that has not begun"
+            return held if isinstance(record, EndTransactionRecord) else ()
+        if self._held is None:
+            return (record,)
+        self._held.append(record)
+        return ()

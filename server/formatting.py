@@ -1,0 +1,127 @@
+"""Formatting: what Apache Kafka's `StorageTool format --standalone` writes into log directories (KIP-853).
+
+```
+meta.properties                                      in every log directory: cluster, node and directory id
+bootstrap.checkpoint                                 in that of the metadata log: the features of the new cluster
+__cluster_metadata-0/00000000000000000000-0000000000.checkpoint   this node is the only voter
+```
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..metadata.features import FEATURES, KRAFT_VERSION
+from ..metadata.image import METADATA_VERSION
+from ..metadata.metadata_version import DEFAULT
+from ..protocol.internal.cluster_metadata import FeatureLevelRecord
+from ..protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersVoter
+from ..protocol.schema import Message
+from ..protocol.uuids import uuid_to_text
+from ..replication.controller.chance import random_uuid
+from ..storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from .metadata_batches import QuorumVoters
+from .quorum_log import DIRECTORY_NAME
+from .quorum_snapshots import SnapshotId, encode_snapshot, write_snapshot_file
+
+if TYPE_CHECKING:
+    from .config import BrokerConfig
+
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+#: What Kafka's own configuration has for a controller; of a node that has no listener for one.
+_DEFAULT_CONTROLLER = ("localhost", 9093)
+_MOST_ID_LENGTH = 249
+
+
+class AlreadyFormatted(Exception):
+    """A log directory belongs to a cluster already."""
+
+
+def format_directories(config: BrokerConfig, cluster_id: str | None = None, *, ignore_formatted: bool = False) -> str:
+    """Formats every log directory of the broker; the cluster id, a new one unless given.
+
+    Directories that are formatted are left alone with `ignore_formatted`, and otherwise raise AlreadyFormatted before
+    anything is written. Raises ValueError for a cluster id that cannot be, OSError, InvalidMetaProperties.
+    """
+    directories = _all_directories(config)
+    known = {directory: read_meta_properties(directory) for directory in directories}
+    formatted = [directory for directory, properties in known.items() if properties is not None]
+    if formatted and not ignore_formatted:
+        raise AlreadyFormatted(f"{', '.join(formatted)}: already formatted (--ignore-formatted leaves it as it is)")
+    ids = {properties.cluster_id for properties in known.values() if properties is not None}
+    if cluster_id is None:
+        cluster_id = ids.pop() if len(ids) == 1 else uuid_to_text(random_uuid(random.SystemRandom()))
+    _check_cluster_id(cluster_id, ids)
+    for directory in directories:
+        if known[directory] is None:
+            _format(config, directory, cluster_id, is_new_cluster=not formatted)
+    return cluster_id
+
+
+def ensure_formatted(config: BrokerConfig) -> str:
+    """The cluster id of the broker's directories; those that are not formatted are, so that a broker starts on an empty
+    disk, and on one more disk. Raises what `format_directories` does.
+    """
+    return format_directories(config, ignore_formatted=True)
+
+
+def _check_cluster_id(cluster_id: str, known: set[str]) -> None:
+    if not cluster_id or len(cluster_id) > _MOST_ID_LENGTH or not cluster_id.isprintable() or " " in cluster_id:
+        raise ValueError(f"{cluster_id!r} cannot be a cluster id")
+    if known - {cluster_id}:
+        raise ValueError(f"the directories belong to cluster {', '.join(sorted(known))}, not to {cluster_id}")
+
+
+def _all_directories(config: BrokerConfig) -> list[str]:
+    return list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
+
+
+def _format(config: BrokerConfig, directory: str, cluster_id: str, *, is_new_cluster: bool) -> None:
+    """meta.properties goes last: a directory that has it is formatted."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    directory_id = random_uuid(random.SystemRandom())
+    if is_new_cluster and directory == config.metadata_log_dir:
+        now_ms = int(time.time() * 1000)
+        _write_bootstrap(directory, now_ms)
+        _write_voters(config, directory, directory_id, now_ms)
+    write_meta_properties(directory, MetaProperties(cluster_id, config.node_id, directory_id))
+
+
+def _write_bootstrap(directory: str, now_ms: int) -> None:
+    batches = encode_snapshot(bootstrap_features(), DEFAULT, 0, QuorumVoters(last_contained_timestamp_ms=0), now_ms)
+    write_snapshot_file(Path(directory, BOOTSTRAP_FILE), batches)
+
+
+def bootstrap_features() -> Sequence[Message]:
+    """metadata.version first, since it may decide how the rest is read; kraft.version is the log's own affair."""
+    others = sorted(FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSION})
+    names = [METADATA_VERSION, *(name for name in others if FEATURES[name].formatted)]
+    return [FeatureLevelRecord(name=name, feature_level=FEATURES[name].formatted) for name in names]
+
+
+def _write_voters(config: BrokerConfig, directory: str, directory_id: bytes, now_ms: int) -> None:
+    voter = VotersVoter(
+        voter_id=config.node_id,
+        voter_directory_id=directory_id,
+        endpoints=[_controller_endpoint(config)],
+        kraft_version_feature=KRaftVersionFeature(
+            min_supported_version=FEATURES[KRAFT_VERSION].minimum, max_supported_version=FEATURES[KRAFT_VERSION].built
+        ),
+    )
+    quorum = QuorumVoters(FEATURES[KRAFT_VERSION].formatted, [voter], now_ms)
+    metadata_directory = Path(directory, DIRECTORY_NAME)
+    metadata_directory.mkdir(exist_ok=True)
+    path = metadata_directory / SnapshotId(0, 0).file_name
+    write_snapshot_file(path, encode_snapshot((), DEFAULT, 0, quorum, now_ms))
+
+
+def _controller_endpoint(config: BrokerConfig) -> Endpoint:
+    """Where other voters would reach this one."""
+    for listener in config.listeners.controllers:
+        return Endpoint(name=listener.name, host=listener.host or _DEFAULT_CONTROLLER[0], port=listener.port)
+    host, port = _DEFAULT_CONTROLLER
+    return Endpoint(name=config.get("controller.listener.names")[0].upper(), host=host, port=port)

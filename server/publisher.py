@@ -1,0 +1,35 @@
+"""Brings the broker to a new image, in a fixed order: what is to be served must be there before anybody is told of it.
+
+1. the broker's dynamic configuration, since logs and roles are made by it;
+2. logs and the roles of partitions;
+3. the coordinator's shards, which live in some of them;
+4. the image that Metadata and the other handlers answer from.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..metadata.delta import MetadataDelta
+    from ..metadata.image import MetadataImage
+    from .broker import BrokerServer
+
+log = logging.getLogger("odradek.publisher")
+
+
+class Publisher:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """`delta` is what changed since the image that is published now, and `image` what it leads to."""
+        broker = self._broker
+        assert image.offset >= broker.image.offset, f"offset {image.offset} published after {broker.image.offset}"
+        broker.config.apply(delta, image)
+        if broker.partitions is not None:
+            broker.partitions.apply(delta, image)
+        if broker.groups is not None:
+            broker.groups.apply(delta, image)
+        broker.image = image

@@ -1,0 +1,178 @@
+"""`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
+
+What is appended is in the page cache only; it counts when a flush has brought it to the disk, see quorum_driver.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..metadata.delta import MetadataDelta
+from ..metadata.transactions import MetadataTransactions
+from ..protocol.records.control import ControlRecord, encode_control_batch
+from ..protocol.schema import Message
+from ..storage.config import UNLIMITED, LogConfig
+from ..storage.files import sync_directory
+from ..storage.flushing import PendingFlush
+from ..storage.log import Log
+from ..storage.partition_metadata import read_topic_id, write_topic_id
+from .metadata_batches import MAX_BATCH_BYTES, QuorumVoters, decode_batches, encode_records, in_parts
+from .quorum_snapshots import (
+    SnapshotId,
+    delete_partial_snapshots,
+    last_contained_timestamp_ms,
+    list_snapshots,
+    read_snapshot,
+)
+
+if TYPE_CHECKING:
+    from .config import BrokerConfig
+
+log = logging.getLogger("odradek.quorum")
+
+TOPIC = "__cluster_metadata"
+#: The one topic id that all clusters share (KIP-516).
+TOPIC_ID = bytes(15) + b"\x01"
+DIRECTORY_NAME = f"{TOPIC}-0"
+_READ_BYTES = 1 << 20
+
+
+class MetadataLost(Exception):
+    """The log and its snapshots do not make up the whole of the metadata; starting would be to forget the cluster."""
+
+
+class Loaded(NamedTuple):
+    """Everything that the disk has. `delta` is from nothing to what it comes to."""
+
+    delta: MetadataDelta
+    transactions: MetadataTransactions
+    last_epoch: int
+    last_append_timestamp_ms: int
+
+
+class QuorumLog:
+    """`quorum` says who votes, as far as the log knows; `snapshots` are those on the disk, oldest first."""
+
+    def __init__(self, directory: Path, config: BrokerConfig, now_ms: int) -> None:
+        """Raises LogDirectoryFailure."""
+        self.directory = directory
+        self._config = config
+        self.log = Log.open(directory, TOPIC, 0, _log_config(config), now_ms=now_ms)
+        if read_topic_id(str(directory)) is None:
+            write_topic_id(str(directory), TOPIC_ID)
+        delete_partial_snapshots(directory)
+        self.snapshots = list_snapshots(directory)
+        self.quorum = QuorumVoters()
+        #: Bytes of records since the last snapshot.
+        self.bytes_since_snapshot = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def load(self, now_ms: int) -> Loaded:
+        """Raises MetadataLost, OSError, and what damaged batches and records raise."""
+        newest = self.snapshots[-1] if self.snapshots else SnapshotId(0, 0)
+        delta, epoch, timestamp_ms = MetadataDelta(), newest.epoch, -1
+        if self.snapshots:
+            delta, self.quorum = read_snapshot(self.directory / newest.file_name)
+            timestamp_ms = self.quorum.last_contained_timestamp_ms
+        if newest.end_offset > self.end_offset:
+            self.log.truncate_fully_and_start_at(newest.end_offset, now_ms)
+        if newest.end_offset < self.log.log_start_offset:
+            raise MetadataLost(
+                f"{self.directory}: the log starts at offset {self.log.log_start_offset}, and the last snapshot ends at "
+                f"{newest.end_offset}"
+            )
+        loaded = Loaded(delta, MetadataTransactions(), epoch, timestamp_ms)
+        return self._load_log(newest.end_offset, loaded)
+
+    def _load_log(self, offset: int, loaded: Loaded) -> Loaded:
+        start = offset
+        while offset < self.end_offset:
+            found = self.log.read(offset, _READ_BYTES)
+            for header, records in decode_batches(found.bytes(), self.quorum):
+                for record in records[max(0, start - header.base_offset) :]:
+                    for effective in loaded.transactions.take(record):
+                        loaded.delta.replay(effective)
+                loaded = loaded._replace(last_epoch=header.leader_epoch, last_append_timestamp_ms=header.max_timestamp)
+                self.bytes_since_snapshot += header.size
+            offset = found.next_offset
+        return loaded
+
+    # ---- growing
+
+    def append(self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool) -> None:
+        """The records of one decision. Raises LogDirectoryFailure."""
+        offset, batches = self.end_offset, []
+        for part in in_parts(records, atomic):
+            batches.append(encode_records(part, offset, epoch, now_ms, metadata_version))
+            offset += len(part)
+        self._append(b"".join(batches), now_ms)
+
+    def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
+        batch = encode_control_batch(records, base_offset=self.end_offset, timestamp=now_ms, leader_epoch=epoch)
+        self._append(batch, now_ms)
+
+    def _append(self, batches: bytes, now_ms: int) -> None:
+        self.log.append(batches, None, now_ms)
+        self.bytes_since_snapshot += len(batches)
+
+    def prepare_flush(self) -> PendingFlush | None:
+        """See Log.prepare_flush."""
+        return self.log.prepare_flush()
+
+    def flushed(self, flush: PendingFlush, now_ms: int) -> None:
+        self.log.flushed(flush, now_ms)
+
+    def flush(self, now_ms: int) -> None:
+        self.log.flush(now_ms)
+
+    def close(self, now_ms: int) -> None:
+        self.log.close(now_ms)
+
+    # ---- snapshots
+
+    def add_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """One has been written. Those that retention no longer keeps go, and the log below the oldest that stays."""
+        self.snapshots.append(snapshot)
+        self._clean(now_ms)
+
+    def _clean(self, now_ms: int) -> None:
+        """By metadata.max.retention.bytes and .ms, as Kafka: the newest snapshot always stays."""
+        before = self.log.log_start_offset
+        while len(self.snapshots) > 1 and (self._too_large() or self._too_old(self.snapshots[0], now_ms)):
+            (self.directory / self.snapshots.pop(0).file_name).unlink(missing_ok=True)
+            self.log.advance_log_start_offset(self.snapshots[0].end_offset)
+        if self.log.log_start_offset == before:
+            return
+        obsolete = sum(segment.next_offset <= self.log.log_start_offset for segment in self.log.segments[:-1])
+        self.log.remove_first(obsolete, now_ms)
+        self.log.delete_doomed(now_ms + self.log.config.file_delete_delay_ms)
+        sync_directory(str(self.directory))
+        log.info("metadata log: starts at offset %d now, %d snapshots", self.log.log_start_offset, len(self.snapshots))
+
+    def _too_large(self) -> bool:
+        limit: int = self._config.get("metadata.max.retention.bytes")
+        return limit >= 0 and self.log.size + sum(map(self._size, self.snapshots)) > limit
+
+    def _size(self, snapshot: SnapshotId) -> int:
+        return (self.directory / snapshot.file_name).stat().st_size
+
+    def _too_old(self, snapshot: SnapshotId, now_ms: int) -> bool:
+        limit: int = self._config.get("metadata.max.retention.ms")
+        return limit >= 0 and now_ms - last_contained_timestamp_ms(self.directory / snapshot.file_name) > limit
+
+
+def _log_config(config: BrokerConfig) -> LogConfig:
+    """Segments go by snapshots only, never by retention."""
+    return LogConfig(
+        segment_bytes=config.get("internal.metadata.log.segment.bytes") or config.get("metadata.log.segment.bytes"),
+        segment_ms=config.get("metadata.log.segment.ms"),
+        retention_ms=UNLIMITED,
+        retention_bytes=UNLIMITED,
+        max_message_bytes=MAX_BATCH_BYTES,
+    )

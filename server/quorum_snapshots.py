@@ -1,0 +1,144 @@
+"""Snapshots of the metadata log, as files in its directory: `<end offset>-<epoch>.checkpoint` (KIP-630).
+
+A snapshot stands for all records below its end offset, the last of which was of its epoch. It begins with a control batch
+(header, version of KRaft, voters), ends with another (footer), and in between has the records of an image. A file is
+written as `.part` and renamed when it is whole, and never changes again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..metadata.delta import MetadataDelta
+from ..metadata.image import MetadataImage
+from ..metadata.snapshot import image_records
+from ..protocol.internal.control_records import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
+from ..protocol.records.batch import HEADER_BYTES, read_header
+from ..protocol.records.control import ControlRecord, ControlType, encode_control_batch
+from ..protocol.schema import Message
+from ..storage.files import sync_directory, write_fully
+from .metadata_batches import QuorumVoters, decode_batches, encode_records, in_parts
+
+SUFFIX = ".checkpoint"
+_PART_SUFFIX = ".checkpoint.part"
+_DELETED_SUFFIX = ".checkpoint.deleted"
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+#: Snapshots are never written again, and say so.
+_READ_ONLY = 0o400
+
+
+class SnapshotId(NamedTuple):
+    end_offset: int
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.end_offset:020d}-{self.epoch:010d}{SUFFIX}"
+
+
+class LoadedSnapshot(NamedTuple):
+    """`delta` is from nothing to what the snapshot holds."""
+
+    delta: MetadataDelta
+    quorum: QuorumVoters
+
+
+def list_snapshots(directory: Path) -> list[SnapshotId]:
+    """Oldest first."""
+    found = (_NAME.fullmatch(path.name) for path in directory.iterdir())
+    return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
+
+
+def delete_partial_snapshots(directory: Path) -> None:
+    """What a crash has left of snapshots that were being written, or removed."""
+    for path in directory.iterdir():
+        if path.name.endswith((_PART_SUFFIX, _DELETED_SUFFIX)):
+            path.unlink()
+
+
+def read_snapshot(path: Path) -> LoadedSnapshot:
+    """Raises OSError, and CorruptBatch, InvalidBatch or MalformedMessage for a damaged file."""
+    loaded = LoadedSnapshot(MetadataDelta(), QuorumVoters())
+    for batch in decode_batches(path.read_bytes(), loaded.quorum):
+        for record in batch.records:
+            loaded.delta.replay(record)
+    return loaded
+
+
+def last_contained_timestamp_ms(path: Path) -> int:
+    """When the last record that a snapshot contains was written; reads its head only."""
+    with path.open("rb") as file:
+        head = file.read(HEADER_BYTES)
+        head += file.read(read_header(head).size - len(head))
+    quorum = QuorumVoters()
+    for _ in decode_batches(head, quorum):
+        pass
+    return quorum.last_contained_timestamp_ms
+
+
+def read_records(path: Path) -> list[Message]:
+    """The metadata records of a snapshot's file as they stand there: `bootstrap.checkpoint`."""
+    return [record for batch in decode_batches(path.read_bytes(), QuorumVoters()) for record in batch.records]
+
+
+def encode_snapshot(
+    records: Iterable[Message], metadata_version: int, epoch: int, quorum: QuorumVoters, now_ms: int
+) -> Iterator[bytes]:
+    """The batches of a snapshot. `quorum.last_contained_timestamp_ms` goes into its header."""
+    head = _head(quorum)
+    yield encode_control_batch(head, base_offset=0, timestamp=now_ms, leader_epoch=epoch)
+    offset = len(head)
+    for part in in_parts(list(records), atomic=False):
+        yield encode_records(part, offset, epoch, now_ms, metadata_version)
+        offset += len(part)
+    foot = [ControlRecord(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))]
+    yield encode_control_batch(foot, base_offset=offset, timestamp=now_ms, leader_epoch=epoch)
+
+
+def _head(quorum: QuorumVoters) -> list[ControlRecord]:
+    header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=quorum.last_contained_timestamp_ms)
+    return [ControlRecord(ControlType.SNAPSHOT_HEADER, header), *quorum_records(quorum)]
+
+
+def quorum_records(quorum: QuorumVoters) -> Sequence[ControlRecord]:
+    """None while KRaft is in its version 0, whose voters are configuration."""
+    if quorum.kraft_version == 0:
+        return ()
+    version = KRaftVersionRecord(version=0, kraft_version=quorum.kraft_version)
+    voters = VotersRecord(version=0, voters=quorum.voters)
+    return (ControlRecord(ControlType.KRAFT_VERSION, version), ControlRecord(ControlType.KRAFT_VOTERS, voters))
+
+
+def write_image_snapshot(directory: Path, image: MetadataImage, quorum: QuorumVoters, now_ms: int) -> SnapshotId:
+    """The snapshot of everything up to the image's offset; waits for the disk, any thread may call it. Raises OSError."""
+    snapshot = SnapshotId(image.offset + 1, image.epoch)
+    said = QuorumVoters(quorum.kraft_version, quorum.voters, image.last_append_timestamp_ms)
+    batches = encode_snapshot(image_records(image), image.features.metadata_version, image.epoch, said, now_ms)
+    write_snapshot_file(directory / snapshot.file_name, batches)
+    return snapshot
+
+
+def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
+    partial = path.with_name(path.name.removesuffix(SUFFIX) + _PART_SUFFIX)
+    partial.unlink(missing_ok=True)
+    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        position = 0
+        for batch in batches:
+            write_fully(fd, batch, position)
+            position += len(batch)
+        os.fchmod(fd, _READ_ONLY)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    partial.replace(path)
+    sync_directory(str(path.parent))

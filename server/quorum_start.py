@@ -1,0 +1,215 @@
+"""How a voter that is alone takes the lead: read the log, begin an epoch, write what new leaders write, register the broker.
+
+All of it is appended before the first flush, so a start waits for the disk once and the broker is published once, led by
+itself already.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..metadata.delta import MetadataDelta
+from ..metadata.features import supported_features, unknown_feature
+from ..protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter
+from ..protocol.messages import broker_registration as brokers
+from ..protocol.messages import controller_registration as controllers
+from ..protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ..protocol.records.control import ControlRecord, ControlType
+from ..protocol.schema import Message
+from ..replication.controller.chance import random_uuid
+from ..replication.controller.controller import Controller
+from .endpoints import SECURITY_PROTOCOLS
+from .formatting import BOOTSTRAP_FILE
+from .listener import Endpoint
+from .quorum_log import DIRECTORY_NAME, Loaded, QuorumLog
+from .quorum_snapshots import quorum_records, read_records
+from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
+
+if TYPE_CHECKING:
+    from ..storage.directory import LogDirectory
+    from .broker import BrokerServer
+
+_ANY_HOST = ("", "0.0.0.0", "::")
+
+
+class InvalidQuorum(Exception):
+    """This node cannot lead the quorum that its directory, or its configuration, names."""
+
+
+class Taken(NamedTuple):
+    """A controller that leads, with this broker registered and unfenced; nothing of it is flushed yet."""
+
+    log: QuorumLog
+    controller: Controller
+    epoch: int
+    broker_epoch: int
+    #: From nothing to the controller's image.
+    delta: MetadataDelta
+
+
+def take_over(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Taken:
+    """See QuorumDriver.start."""
+    now_ms = broker.now_ms()
+    directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
+    quorum_log = QuorumLog(directory, broker.config, now_ms)
+    loaded = quorum_log.load(now_ms)
+    voters = _check_voters(broker, quorum_log, directories)
+    controller = Controller(broker.node_id, broker.cluster_id, broker.config.values.static, random.SystemRandom())
+    image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+    unknown = unknown_feature(image.features)
+    if unknown is not None:
+        raise InvalidQuorum(f"{directory}: {unknown}")
+    epoch = _begin_epoch(broker, quorum_log, loaded, voters)
+    controller.load(image, quorum_log.end_offset, quorum_log.quorum.kraft_version)
+    start = _Start(broker, quorum_log, controller, epoch, loaded.delta)
+    start.append(_activation(broker, controller, loaded), atomic=True)
+    start.register_controller()
+    broker_epoch = start.register_broker(directories)
+    return Taken(quorum_log, controller, epoch, broker_epoch, loaded.delta)
+
+
+def _check_voters(broker: BrokerServer, quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> list[int]:
+    """That this node is the only voter: of the log's, or with kraft.version 0 of the configured."""
+    quorum = quorum_log.quorum
+    configured = broker.config.get("controller.quorum.voters") if quorum.kraft_version == 0 else ()
+    voters = sorted({voter.voter_id for voter in quorum.voters} | {int(text.partition("@")[0]) for text in configured})
+    if voters and voters != [broker.node_id]:
+        raise InvalidQuorum(
+            f"the voters of the metadata quorum are {voters}; a quorum of more than this node ({broker.node_id}) is not "
+            "built yet"
+        )
+    ids = {directory.directory_id for directory in directories}
+    for voter in quorum.voters:
+        if (
+            any(str(quorum_log.directory.parent.absolute()) == d.path for d in directories)
+            and voter.voter_directory_id not in ids
+        ):
+            raise InvalidQuorum(
+                f"{quorum_log.directory}: its voter has another directory; was it copied from elsewhere?"
+            )
+    return [broker.node_id]
+
+
+def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, voters: Sequence[int]) -> int:
+    """Remembers the epoch before anything is written in it, and writes the record with which a leader begins."""
+    last = read_quorum_state(quorum_log.directory) or QuorumState()
+    epoch = max(last.leader_epoch, loaded.last_epoch) + 1
+    quorum = quorum_log.quorum
+    is_new = quorum_log.end_offset == 0
+    write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, voters)
+    voter = LeaderChangeVoter(voter_id=broker.node_id)
+    change = LeaderChangeMessage(version=0, leader_id=broker.node_id, voters=[voter], granting_voters=[voter])
+    # The first leader of all copies what the directory was formatted with into the log, where followers find it.
+    formatted = quorum_records(quorum) if is_new else ()
+    quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *formatted], epoch, broker.now_ms())
+    return epoch
+
+
+def _activation(broker: BrokerServer, controller: Controller, loaded: Loaded) -> Sequence[Message]:
+    path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
+    bootstrap = read_records(path) if path.exists() else ()
+    return controller.activate(bootstrap, transaction_open=loaded.transactions.is_open)
+
+
+class _Start:
+    """Appends what is decided while the broker starts, and keeps `delta` up with it."""
+
+    def __init__(
+        self, broker: BrokerServer, quorum_log: QuorumLog, controller: Controller, epoch: int, delta: MetadataDelta
+    ) -> None:
+        self._broker = broker
+        self._log = quorum_log
+        self._controller = controller
+        self._epoch = epoch
+        self._delta = delta
+
+    def append(self, records: Sequence[Message], *, atomic: bool) -> None:
+        if not records:
+            return
+        now_ms = self._broker.now_ms()
+        metadata_version = self._controller.image.features.metadata_version
+        self._log.append(records, self._epoch, now_ms, metadata_version, atomic)
+        self._controller.replay(records, self._epoch, now_ms)
+        for record in records:
+            self._delta.replay(record)
+
+    def decide(self, request: Message, version: int) -> Message:
+        """Raises InvalidQuorum when the controller refuses this very node."""
+        result = self._controller.handle(request, version)
+        if getattr(result.response, "error_code", 0):
+            raise InvalidQuorum(f"this broker cannot be registered: {result.response}")
+        self.append(result.records, atomic=result.atomic)
+        return result.response
+
+    def register_controller(self) -> None:
+        self.decide(controller_registration(self._broker, self._controller), 0)
+
+    def register_broker(self, directories: Sequence[LogDirectory]) -> int:
+        registered = self.decide(broker_registration(self._broker, self._controller, directories), 4)
+        assert isinstance(registered, brokers.BrokerRegistrationResponse)
+        broker_epoch = registered.broker_epoch
+        self.decide(broker_heartbeat(self._broker, broker_epoch, self._controller), 1)
+        return broker_epoch
+
+
+def controller_registration(broker: BrokerServer, controller: Controller) -> controllers.ControllerRegistrationRequest:
+    return controllers.ControllerRegistrationRequest(
+        controller_id=broker.node_id,
+        incarnation_id=random_uuid(random.SystemRandom()),
+        listeners=[
+            controllers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
+            for e in _controller_endpoints(broker)
+        ],
+        features=[
+            controllers.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in supported_features(controller.image.features).items()
+        ],
+    )
+
+
+def _controller_endpoints(broker: BrokerServer) -> list[Endpoint]:
+    """Where the quorum's listeners are bound; a wildcard host stands for this machine."""
+    bound = [listener.endpoint for listener in broker.listeners if listener.dispatcher is not broker.dispatcher]
+    return [replace(endpoint, host="localhost") if endpoint.host in _ANY_HOST else endpoint for endpoint in bound]
+
+
+def broker_registration(
+    broker: BrokerServer, controller: Controller, directories: Sequence[LogDirectory]
+) -> brokers.BrokerRegistrationRequest:
+    """`previous_broker_epoch` tells that the last stop was clean: then every directory remembers the same epoch."""
+    epochs = {directory.previous_broker_epoch for directory in directories}
+    return brokers.BrokerRegistrationRequest(
+        broker_id=broker.node_id,
+        cluster_id=broker.cluster_id,
+        incarnation_id=random_uuid(random.SystemRandom()),
+        listeners=[
+            brokers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
+            for e in broker.advertised_endpoints()
+        ],
+        features=[
+            brokers.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in supported_features(controller.image.features).items()
+        ],
+        rack=broker.config.get("broker.rack"),
+        log_dirs=[directory.directory_id for directory in directories if directory.directory_id is not None],
+        previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+    )
+
+
+def broker_heartbeat(
+    broker: BrokerServer, broker_epoch: int, controller: Controller, *, want_shut_down: bool = False
+) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(
+        broker_id=broker.node_id,
+        broker_epoch=broker_epoch,
+        current_metadata_offset=controller.next_offset - 1,
+        want_shut_down=want_shut_down,
+    )
+
+
+def _protocol(broker: BrokerServer, listener: str) -> int:
+    return SECURITY_PROTOCOLS[broker.config.listeners.protocols[listener]]

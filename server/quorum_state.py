@@ -1,0 +1,71 @@
+"""`quorum-state`: what a voter has promised, as JSON, in Kafka's two forms (KIP-595, KIP-853).
+
+Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 to kraft.version 0, whose voters stand in
+`controller.quorum.voters` and, as a note, in here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
+from ..storage.files import read_if_exists, write_atomically
+
+FILE_NAME = "quorum-state"
+NOBODY = -1
+
+
+class CorruptQuorumState(Exception):
+    """The file is not one that a voter has written; a voter that has forgotten its vote may not go on by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    leader_id: int = NOBODY
+    leader_epoch: int = 0
+    voted_id: int = NOBODY
+    voted_directory_id: bytes = ZERO_UUID
+
+
+def encode_quorum_state(state: QuorumState, kraft_version: int, voters: Sequence[int]) -> bytes:
+    value: dict[str, object] = {
+        "leaderId": state.leader_id,
+        "leaderEpoch": state.leader_epoch,
+        "votedId": state.voted_id,
+    }
+    if kraft_version > 0:
+        value |= {"votedDirectoryId": uuid_to_text(state.voted_directory_id), "data_version": 1}
+    else:
+        current = [{"voterId": voter} for voter in voters]
+        value = {"clusterId": "", **value, "appliedOffset": 0, "currentVoters": current, "data_version": 0}
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode_quorum_state(content: bytes) -> QuorumState:
+    """Raises CorruptQuorumState."""
+    try:
+        value = json.loads(content)
+        if value["data_version"] not in (0, 1):
+            raise CorruptQuorumState(f"version {value['data_version']} is not known")
+        voted_directory = uuid_from_text(value["votedDirectoryId"]) if "votedDirectoryId" in value else ZERO_UUID
+        return QuorumState(int(value["leaderId"]), int(value["leaderEpoch"]), int(value["votedId"]), voted_directory)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptQuorumState(f"{error!r} in {content[:200]!r}") from None
+
+
+def read_quorum_state(directory: Path) -> QuorumState | None:
+    """Of the directory of the metadata log; None when no vote was ever given."""
+    path = directory / FILE_NAME
+    content = read_if_exists(str(path))
+    try:
+        return None if content is None else decode_quorum_state(content)
+    except CorruptQuorumState as error:
+        raise CorruptQuorumState(f"{path}: {error}") from None
+
+
+def write_quorum_state(directory: Path, state: QuorumState, kraft_version: int, voters: Sequence[int]) -> None:
+    """Waits until the disk has it: a promise that is forgotten is a second vote."""
+    write_atomically(str(directory / FILE_NAME), encode_quorum_state(state, kraft_version, voters))
