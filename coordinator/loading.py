@@ -1,0 +1,96 @@
+"""A shard out of its log.
+
+Of records with the same key only the last counts, as after compaction, so the log is first gone through for the last of
+each key, which is quick, and only those are decoded and replayed. Records of transactions count when their marker comes,
+so they and the markers are replayed in their place between all others.
+
+Both halves come in slices, so that the caller can do other things in between: `feed` takes some batches at a time,
+`replay_some` some records.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..protocol.codec import MalformedMessage
+from ..protocol.records.batch import BatchHeader, iter_headers
+from ..protocol.records.control import ControlType, control_type
+from ..protocol.records.record import decode_batch
+from ..protocol.varint import Buffer
+from .offset_store import NO_PRODUCER_ID
+from .records import UnknownRecord, decode_record
+from .result import GroupsConfig
+from .shard import GroupShard
+
+log = logging.getLogger(__name__)
+
+Latest = dict[bytes, tuple[int, bytes | None]]
+
+
+class ShardLoader:
+    def __init__(self, config: GroupsConfig, name: str) -> None:
+        self.shard = GroupShard(config)
+        #: The partition, for the log.
+        self.name = name
+        self.record_count = 0
+        #: Key -> offset and value of the last record with it, in the order of these, since the last transaction.
+        self._latest: Latest = {}
+        self._unknown: set[str] = set()
+
+    def feed(self, batches: Buffer) -> None:
+        """Whole batches, from the start of the log to its end. Raises CorruptBatch and its kin."""
+        for position, header in iter_headers(batches):
+            self.record_count += header.record_count
+            if header.is_control:
+                self._end_transaction(batches, position, header)
+            elif header.is_transactional:
+                self._feed_transaction(batches, position, header)
+            else:
+                latest = self._latest
+                for record in decode_batch(batches, position, header):
+                    if record.key is not None:
+                        latest.pop(record.key, None)
+                        latest[record.key] = (record.offset, record.value)
+
+    def replay_some(self, count: int) -> bool:
+        """Replays up to `count` of the records that were fed; False when none is left."""
+        latest = self._latest
+        for key in [key for key, _ in zip(latest, range(count))]:
+            offset, value = latest.pop(key)
+            self._replay(offset, key, value, NO_PRODUCER_ID)
+        return bool(latest)
+
+    def loaded(self, log_end_offset: int, now: int) -> GroupShard:
+        """The shard at the end of its log, ready for requests."""
+        while self.replay_some(1_000):
+            pass
+        self.shard.state.next_offset = log_end_offset
+        self.shard.loaded(now)
+        return self.shard
+
+    def _feed_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
+        while self.replay_some(1_000):
+            pass
+        for record in decode_batch(batches, position, header):
+            if record.key is not None:
+                self._replay(record.offset, record.key, record.value, header.producer_id)
+
+    def _end_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
+        while self.replay_some(1_000):
+            pass
+        for record in decode_batch(batches, position, header):
+            kind = control_type(record.key)
+            if kind in (ControlType.COMMIT, ControlType.ABORT):
+                self.shard.end_of_transaction(header.producer_id, kind is ControlType.COMMIT)
+
+    def _replay(self, offset: int, key: bytes, value: bytes | None, producer_id: int) -> None:
+        try:
+            record = decode_record(key, value)
+        except (UnknownRecord, MalformedMessage) as error:
+            # As Kafka: what a newer version wrote is left alone. Once per kind, for there may be many.
+            if str(error) not in self._unknown:
+                self._unknown.add(str(error))
+                log.warning("%s: left aside from offset %d on: %s", self.name, offset, error)
+            return
+        self.shard.state.next_offset = offset
+        self.shard.replay(record, producer_id)

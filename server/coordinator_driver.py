@@ -1,0 +1,224 @@
+"""The coordinator of groups on this broker: one shard for each partition of `__consumer_offsets` that it leads.
+
+A group belongs to the partition that its id hashes to, and is coordinated by whoever leads that. The topic is made when a
+client first asks for a coordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..coordinator.refusals import refused
+from ..coordinator.result import GroupsConfig
+from ..coordinator.shard import TopicsDeleted
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ..protocol.records.compression import Compression
+from ..protocol.schema import Message
+from .internal_topics import GROUP_METADATA_TOPIC
+from .shard_driver import Client, ShardDriver
+
+if TYPE_CHECKING:
+    from ..metadata.delta import MetadataDelta
+    from ..metadata.image import MetadataImage
+    from .broker import BrokerServer
+    from .hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.groups")
+
+CREATE_TOPICS_VERSION = 7
+CREATE_TOPICS_TIMEOUT_MS = 30_000
+#: A group's record must fit in a batch of the topic with its id and the batch's own header.
+RECORD_OVERHEAD_BYTES = 1_024
+#: Group ids whose partition is remembered; the hash takes a microsecond or two.
+REMEMBERED_GROUPS = 100_000
+#: How far the steady clock may be ahead of the time of day before it slows down.
+TOLERATED_LEAD_MS = 1_000
+
+
+class GroupDriver:
+    """The face of the groups for the rest of the broker, see docs/architecture.md."""
+
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._shards: dict[int, ShardDriver] = {}
+        self._clock = SteadyClock(broker.now_ms)
+        self._partition_count: int = broker.config.get("offsets.topic.num.partitions")
+        self._partitions: dict[str, int] = {}
+        #: Who waits for the topic to be made.
+        self._waiting_for_topic: list[Callable[[], None]] = []
+
+    # Requests.
+
+    def submit(
+        self, key: str, request: Message, version: int, client: Client, reply: Callable[[Message], None]
+    ) -> None:
+        """Has the shard that owns group `key` handle `request`; `reply` is called once, now or later.
+
+        Requests with several groups must be split (`partition_for`): their groups must all be of one partition.
+        """
+        shard = self._shards.get(self.partition_for(key))
+        if shard is None:
+            reply(refused(request, ErrorCode.NOT_COORDINATOR))
+        else:
+            shard.submit(request, version, client, reply)
+
+    def submit_to_all(
+        self, request: Message, version: int, client: Client, reply: Callable[[list[Message]], None]
+    ) -> None:
+        """Has every shard here handle `request`; `reply` gets all responses."""
+        count, responses = len(self._shards), list[Message]()
+
+        def gather(response: Message) -> None:
+            responses.append(response)
+            if len(responses) == count:
+                reply(responses)
+
+        if not count:
+            reply([])
+        for shard in list(self._shards.values()):
+            shard.submit(request, version, client, gather)
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that keeps the group."""
+        found = self._partitions.get(group_id)
+        if found is None:
+            if len(self._partitions) >= REMEMBERED_GROUPS:
+                self._partitions.clear()
+            found = self._partitions[group_id] = java_hash(group_id) % self._partition_count
+        return found
+
+    def shards(self) -> list[ShardDriver]:
+        return list(self._shards.values())
+
+    # The topic.
+
+    def ensure_topic(self, done: Callable[[], None]) -> None:
+        """Makes `__consumer_offsets`; `done` is called when it is published here, or could not be made."""
+        self._waiting_for_topic.append(done)
+        if len(self._waiting_for_topic) > 1:
+            return
+        config = self._broker.config
+        topic = CreatableTopic(
+            name=GROUP_METADATA_TOPIC,
+            num_partitions=config.get("offsets.topic.num.partitions"),
+            replication_factor=config.get("offsets.topic.replication.factor"),
+            configs=[
+                CreatableTopicConfig(name="cleanup.policy", value="compact"),
+                CreatableTopicConfig(name="compression.type", value="producer"),
+                CreatableTopicConfig(name="segment.bytes", value=str(config.get("offsets.topic.segment.bytes"))),
+            ],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TOPICS_TIMEOUT_MS)
+        self._broker.controller.submit(request, CREATE_TOPICS_VERSION, self._topic_made)
+
+    def _topic_made(self, response: CreateTopicsResponse) -> None:
+        for result in response.topics:
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                words = ErrorCode(result.error_code).name
+                log.error("%s could not be made: %s (%s)", GROUP_METADATA_TOPIC, words, result.error_message)
+        waiting, self._waiting_for_topic = self._waiting_for_topic, []
+        for done in waiting:
+            done()
+
+    # Metadata.
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Takes up the partitions that are led here from now on, and drops those that are not. After their roles."""
+        if not delta.topics:
+            return
+        topic = image.topic(GROUP_METADATA_TOPIC)
+        if topic is not None and len(topic.partitions) != self._partition_count:
+            self._partition_count = len(topic.partitions)
+            self._partitions.clear()
+        self._take_up(image)
+        deleted = {gone.name: topic_id for topic_id, gone in delta.topics.deleted.items()}
+        if deleted:
+            message = TopicsDeleted(deleted)
+            for shard in self._shards.values():
+                shard.topics_deleted(message)
+
+    def _take_up(self, image: MetadataImage) -> None:
+        topic = image.topic(GROUP_METADATA_TOPIC)
+        led: dict[int, HostedPartition] = {}
+        for index in topic.partitions if topic is not None else ():
+            partition = self._broker.partitions.get((GROUP_METADATA_TOPIC, index))
+            if partition is not None and partition.is_leader and not partition.offline:
+                led[index] = partition
+        for index, shard in list(self._shards.items()):
+            # Of another epoch, another broker may have led in between.
+            if led.get(index) is not shard.partition or shard.epoch != shard.partition.leader_epoch:
+                del self._shards[index]
+                shard.resign()
+        for index in sorted(led.keys() - self._shards.keys()):
+            shard = self._shards[index] = self._new_shard(led[index])
+            shard.load()
+
+    def _new_shard(self, partition: HostedPartition) -> ShardDriver:
+        config = self._broker.config
+        return ShardDriver(
+            partition,
+            GroupsConfig(
+                initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
+                min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
+                max_session_timeout_ms=config.get("group.max.session.timeout.ms"),
+                max_group_size=config.get("group.max.size"),
+                offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
+                offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
+                offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
+                max_record_bytes=partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES,
+            ),
+            self._clock,
+            config.get("offsets.commit.timeout.ms"),
+            Compression(config.get("offsets.topic.compression.codec")),
+        )
+
+    def stop(self) -> None:
+        """Tells everybody who waits to look for another coordinator."""
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            shard.resign()
+
+
+class SteadyClock:
+    """The time of day in ms that never goes back and never stands still. For a loop that runs.
+
+    Sessions and rebalances are timed by it. When the time of day is set back, this goes on at half its speed until the
+    other has come after; set forward, this follows at once.
+    """
+
+    __slots__ = ("_last_ms", "_loop_time", "_seen_at", "_wall_ms")
+
+    def __init__(self, wall_ms: Callable[[], int]) -> None:
+        self._loop_time = asyncio.get_running_loop().time
+        self._wall_ms = wall_ms
+        self._last_ms = float(wall_ms())
+        self._seen_at = self._loop_time()
+
+    def __call__(self) -> int:
+        at, wall_ms = self._loop_time(), self._wall_ms()
+        passed_ms = (at - self._seen_at) * 1000
+        self._seen_at = at
+        if self._last_ms > wall_ms + TOLERATED_LEAD_MS:
+            passed_ms /= 2
+        self._last_ms = max(self._last_ms + passed_ms, wall_ms)
+        return int(self._last_ms)
+
+
+def java_hash(text: str) -> int:
+    """`Utils.abs(text.hashCode())` of Java, which counts in UTF-16 units and 32 bits."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    if value >= 1 << 31:
+        value -= 1 << 32
+    return 0 if value == -(1 << 31) else abs(value)

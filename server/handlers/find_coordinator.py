@@ -1,0 +1,75 @@
+"""FindCoordinator, versions 0-6: which broker coordinates a group (several from version 4, KIP-699).
+
+The first to ask has `__consumer_offsets` made, and is answered when it is there (Kafka answers
+COORDINATOR_NOT_AVAILABLE, and the client asks again after a while). Coordinators of transactions and of share groups'
+state are not built yet: INVALID_REQUEST, which no client tries again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ..dispatch import Call
+from ..internal_topics import GROUP_METADATA_TOPIC
+from ..leaders import current_leader
+
+GROUP_KEY_TYPE = 0
+SEVERAL_KEYS_VERSION = 4
+#: Kafka's words for these errors, which versions 1 to 3 carry.
+MESSAGES = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+}
+
+
+class Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+NOT_AVAILABLE = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
+
+
+def handle(call: Call) -> FindCoordinatorResponse | None:
+    request: FindCoordinatorRequest = call.request
+    if request.key_type == GROUP_KEY_TYPE and call.broker.image.topic(GROUP_METADATA_TOPIC) is None:
+        call.broker.groups.ensure_topic(partial(_reply, call))
+        return None
+    return _answer(call)
+
+
+def _reply(call: Call) -> None:
+    call.reply(_answer(call))
+
+
+def _answer(call: Call) -> FindCoordinatorResponse:
+    request: FindCoordinatorRequest = call.request
+    if call.version < SEVERAL_KEYS_VERSION:
+        error, node_id, host, port = _find(call, request.key)
+        return FindCoordinatorResponse(
+            error_code=error, error_message=MESSAGES[error], node_id=node_id, host=host, port=port
+        )
+    coordinators = []
+    for key in request.coordinator_keys:
+        error, node_id, host, port = _find(call, key)
+        message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST else ""
+        coordinators.append(
+            Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message)
+        )
+    return FindCoordinatorResponse(coordinators=coordinators)
+
+
+def _find(call: Call, key: str) -> Found:
+    if call.request.key_type != GROUP_KEY_TYPE:
+        return NOT_SERVED
+    index = call.broker.groups.partition_for(key)
+    node = current_leader(call, GROUP_METADATA_TOPIC, index).node
+    return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)

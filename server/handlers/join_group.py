@@ -1,0 +1,20 @@
+"""JoinGroup, versions 0-9: the answer waits until the group's next generation. See coordinator/classic/join.py."""
+
+from __future__ import annotations
+
+from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ..dispatch import Call
+
+#: The first version whose answers may name no protocol.
+NO_PROTOCOL_VERSION = 7
+
+
+def handle(call: Call) -> None:
+    request: JoinGroupRequest = call.request
+
+    def reply(response: JoinGroupResponse) -> None:
+        if response.protocol_name is None and call.version < NO_PROTOCOL_VERSION:
+            response.protocol_name = ""
+        call.reply(response)
+
+    call.broker.groups.submit(request.group_id, request, call.version, call, reply)

@@ -1,0 +1,26 @@
+"""LeaveGroup, versions 0-5. See coordinator/classic/leave.py.
+
+Up to version 2 one member leaves, and its error is the answer's; the coordinator only knows the later form.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ..dispatch import Call
+
+#: The first version in which several members leave at once.
+SEVERAL_MEMBERS_VERSION = 3
+
+
+def handle(call: Call) -> None:
+    request: LeaveGroupRequest = call.request
+    if call.version < SEVERAL_MEMBERS_VERSION:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+
+    def reply(response: LeaveGroupResponse) -> None:
+        if call.version < SEVERAL_MEMBERS_VERSION and response.error_code == ErrorCode.NONE:
+            response.error_code = response.members[0].error_code
+        call.reply(response)
+
+    call.broker.groups.submit(request.group_id, request, call.version, call, reply)

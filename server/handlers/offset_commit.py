@@ -1,0 +1,85 @@
+"""OffsetCommit, versions 2-10. See coordinator/offsets.py.
+
+A commit for a partition that does not exist is refused here, and does not keep the others from being committed. Version
+10 names topics by id (KIP-848); the coordinator records both, whatever the version.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...metadata.image import TopicImage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ..dispatch import Call
+
+TOPIC_ID_VERSION = 10
+
+
+def handle(call: Call) -> OffsetCommitResponse | None:
+    request: OffsetCommitRequest = call.request
+    image = call.broker.image
+    by_id = call.version >= TOPIC_ID_VERSION
+    refusals: list[OffsetCommitResponseTopic] = []
+    topics: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
+        if found is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refusals.append(_refused(topic, topic.partitions, error))
+            continue
+        topic.name, topic.topic_id = found.name, found.id
+        if _keep_existing(topic, found, refusals):
+            topics.append(topic)
+    if not topics:
+        return OffsetCommitResponse(topics=refusals)
+    request.topics = topics
+    reply = partial(_reply, call, refusals) if refusals else call.reply
+    call.broker.groups.submit(request.group_id, request, call.version, call, reply)
+    return None
+
+
+def _reply(call: Call, refusals: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> None:
+    call.reply(OffsetCommitResponse(topics=_merged(refusals, response.topics)))
+
+
+def _keep_existing(
+    topic: OffsetCommitRequestTopic, found: TopicImage, refusals: list[OffsetCommitResponseTopic]
+) -> bool:
+    """Takes the partitions that do not exist out of the request; False when none is left."""
+    unknown = [partition for partition in topic.partitions if partition.partition_index not in found.partitions]
+    if unknown:
+        refusals.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        topic.partitions = [p for p in topic.partitions if p.partition_index in found.partitions]
+    return bool(topic.partitions)
+
+
+def _refused(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], error: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in partitions
+        ],
+    )
+
+
+def _merged(
+    refusals: list[OffsetCommitResponseTopic], decided: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """A topic of which some partitions were refused is answered once."""
+    merged = {(topic.topic_id, topic.name): topic for topic in refusals}
+    for topic in decided:
+        known = merged.setdefault((topic.topic_id, topic.name), topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(merged.values())

@@ -1,0 +1,143 @@
+"""OffsetFetch, versions 1-10. See coordinator/offsets.py.
+
+Up to version 7 a request is for one group, and the coordinator is asked in the form of version 8, which is for several
+(KIP-709); their coordinator is this broker, but they may be of different shards. Version 10 names topics by id (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ...metadata.image import MetadataImage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ...protocol.uuids import ZERO_UUID
+from ..dispatch import Call
+from ..gathering import gather
+
+TOP_LEVEL_ERROR_VERSION = 2
+SEVERAL_GROUPS_VERSION = 8
+TOPIC_ID_VERSION = 10
+
+
+def handle(call: Call) -> None:
+    request: OffsetFetchRequest = call.request
+    groups = request.groups if call.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
+    asked = [partial(_fetch, call, group, request.require_stable) for group in groups]
+    gather(asked, lambda answers: call.reply(_response(call.version, request, answers)))
+
+
+def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    if request.topics is None:
+        return OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+    topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _fetch(
+    call: Call,
+    group: OffsetFetchRequestGroup,
+    require_stable: bool,
+    done: Callable[[OffsetFetchResponseGroup], None],
+) -> None:
+    """One group; by name as the coordinator keeps offsets, so ids that no topic has are answered here."""
+    by_id = call.version >= TOPIC_ID_VERSION
+    unknown: list[OffsetFetchResponseTopics] = []
+    if by_id and group.topics is not None:
+        group.topics, unknown = _named(call.broker.image, group.topics)
+    fetches_all = group.topics is None
+
+    def reply(response: OffsetFetchResponse) -> None:
+        answer = response.groups[0]
+        if answer.error_code == ErrorCode.NONE:
+            if by_id and fetches_all:
+                answer.topics = _with_ids(call.broker.image, answer.topics)
+            answer.topics += unknown
+        done(answer)
+
+    single = OffsetFetchRequest(groups=[group], require_stable=require_stable)
+    call.broker.groups.submit(group.group_id, single, call.version, call, reply)
+
+
+def _named(
+    image: MetadataImage, topics: list[OffsetFetchRequestTopics]
+) -> tuple[list[OffsetFetchRequestTopics], list[OffsetFetchResponseTopics]]:
+    """(those that exist, with their names, the answers for the others)."""
+    known, unknown = [], []
+    for topic in topics:
+        found = image.topic_by_id(topic.topic_id)
+        if found is not None:
+            topic.name = found.name
+            known.append(topic)
+        else:
+            partitions = [_unknown(index) for index in topic.partition_indexes]
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
+    return known, unknown
+
+
+def _unknown(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=-1,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+
+
+def _with_ids(image: MetadataImage, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
+    """All offsets of a group, of the topics that still are."""
+    for topic in topics:
+        found = image.topic(topic.name)
+        topic.topic_id = found.id if found is not None else ZERO_UUID
+    return [topic for topic in topics if topic.topic_id != ZERO_UUID]
+
+
+def _response(version: int, request: OffsetFetchRequest, groups: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+    if version >= SEVERAL_GROUPS_VERSION:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    if group.error_code != ErrorCode.NONE and version < TOP_LEVEL_ERROR_VERSION:
+        return OffsetFetchResponse(topics=_errors_for_all(request, group.error_code))
+    topics = [
+        OffsetFetchResponseTopic(name=topic.name, partitions=[_old_form(p) for p in topic.partitions])
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+
+
+def _old_form(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.metadata,
+        error_code=partition.error_code,
+    )
+
+
+def _errors_for_all(request: OffsetFetchRequest, error_code: int) -> list[OffsetFetchResponseTopic]:
+    """Version 1 has a place for errors only with the partitions."""
+    return [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=index, committed_offset=-1, metadata="", error_code=error_code
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or []
+    ]

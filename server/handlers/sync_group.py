@@ -1,0 +1,9 @@
+"""SyncGroup, versions 0-5: the answer waits for the leader's assignments. See coordinator/classic/sync.py."""
+
+from __future__ import annotations
+
+from ..dispatch import Call
+
+
+def handle(call: Call) -> None:
+    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)

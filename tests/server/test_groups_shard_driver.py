@@ -1,0 +1,282 @@
+"""What drives a coordinator shard: one batch for a turn's decisions, replies after the high watermark, loading, dropping."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.shard import GroupShard
+from odradek.metadata.image import PartitionImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.schema import Message
+from odradek.replication.partition import Partition
+from odradek.server.batch_checks import AppendRules
+from odradek.server.hosted_partition import HostedPartition
+from odradek.server.metrics import TopicMetrics
+from odradek.server.shard_driver import ShardDriver
+from odradek.storage.config import LogConfig
+from odradek.storage.files import LogDirectoryFailure
+from odradek.storage.log import Log
+
+LOCAL, OTHER = 1, 2
+DEADLINE_S = 10
+
+
+class Somebody(NamedTuple):
+    client_id: str | None = "client"
+    client_host: str = "/127.0.0.1"
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Stand:
+    """One partition of __consumer_offsets in a folder, and the driver of its shard."""
+
+    def __init__(self, path: Path, **config: int) -> None:
+        self.path = path
+        self.config = GroupsConfig(**({"initial_rebalance_delay_ms": 0, "min_session_timeout_ms": 1} | config))
+        self.failures: list[LogDirectoryFailure] = []
+        self.partition = self.open()
+        self.driver = self.drive()
+
+    def open(self, isr: tuple[int, ...] = (LOCAL,), max_message_bytes: int = 1_048_588) -> HostedPartition:
+        log = Log.open(self.path, "__consumer_offsets", 0, LogConfig(), now_ms=now_ms())
+        role = Partition(LOCAL, log.log_end_offset, log.log_end_offset)
+        role.apply(PartitionImage((LOCAL, OTHER), isr, LOCAL, 1, 1, ()))
+        rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, max_message_bytes, 1 << 30, 1 << 30)
+        return HostedPartition(
+            "__consumer_offsets", bytes(16), log, role, None, rules, TopicMetrics(), self.failures.append  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def drive(self) -> ShardDriver:
+        driver = ShardDriver(self.partition, self.config, now_ms, commit_timeout_ms=200)
+        driver.load()
+        return driver
+
+    def submit(self, request: Message, version: int = 9) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.driver.submit(request, version, Somebody(), answer.set_result)
+        return answer
+
+    async def ask(self, request: Message, version: int = 9) -> Any:
+        return await asyncio.wait_for(self.submit(request, version), DEADLINE_S)
+
+    async def joined(self, group_id: str = "g", session_timeout_ms: int = 10_000) -> Any:
+        """A group of one member, stable; the answer to its JoinGroup."""
+        protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
+        request = JoinGroupRequest(
+            group_id=group_id,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        request.member_id = (await self.ask(request)).member_id
+        answer = await self.ask(request)
+        assignments = [SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"all")]
+        sync = SyncGroupRequest(
+            group_id=group_id,
+            generation_id=answer.generation_id,
+            member_id=answer.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        assert (await self.ask(sync)).assignment == b"all"
+        return answer
+
+    async def fetched(self, group_id: str = "g") -> dict[tuple[str, int], int]:
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+        (group,) = (await self.ask(request)).groups
+        assert group.error_code == ErrorCode.NONE
+        return {(t.name, p.partition_index): p.committed_offset for t in group.topics for p in t.partitions}
+
+    def batches(self) -> int:
+        log = self.partition.log
+        data = log.read(log.log_start_offset, 1 << 30).bytes()
+        return sum(1 for _ in iter_headers(data))
+
+
+def commit(offset: int, partition: int = 0, group_id: str = "g", metadata: str = "") -> OffsetCommitRequest:
+    told = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata=metadata)
+    return OffsetCommitRequest(group_id=group_id, topics=[OffsetCommitRequestTopic(name="t", partitions=[told])])
+
+
+def error_of(answer: Any) -> ErrorCode:
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, "it did not come about in time"
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> Stand:
+    return Stand(tmp_path / "__consumer_offsets-0")
+
+
+async def test_commits_of_one_turn_are_one_batch(stand: Stand) -> None:
+    answers = await asyncio.gather(*[stand.submit(commit(i, partition=i)) for i in range(100)])
+    assert {error_of(answer) for answer in answers} == {ErrorCode.NONE}
+    assert stand.batches() == 1
+    assert await stand.fetched() == {("t", i): i for i in range(100)}
+
+
+async def test_what_does_not_fit_in_one_batch_becomes_several(stand: Stand) -> None:
+    stand.partition.rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, 1_000, 1 << 30, 1 << 30)
+    await asyncio.gather(*[stand.submit(commit(i, partition=i, metadata="m" * 300)) for i in range(10)])
+    assert stand.batches() > 3
+    assert await stand.fetched() == {("t", i): i for i in range(10)}
+
+
+async def test_a_read_without_records_before_it_is_answered_at_once(stand: Stand) -> None:
+    answer = stand.submit(HeartbeatRequest(group_id="g", generation_id=1, member_id="x"))
+    assert answer.done()
+    assert answer.result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_read_waits_for_what_it_could_see(tmp_path: Path) -> None:
+    stand = Stand(tmp_path / "p-0")
+    stand.partition = stand.open(isr=(LOCAL, OTHER))
+    stand.driver = stand.drive()
+    stand.partition.role.follower_fetched(OTHER, 0)
+    committed, read = stand.submit(commit(5)), asyncio.ensure_future(stand.fetched())
+    await eventually(lambda: stand.partition.log_end_offset == 1)
+    assert not committed.done() and not read.done()
+    stand.partition.role.follower_fetched(OTHER, 1)
+    stand.partition._committed(0)
+    assert error_of(await committed) is ErrorCode.NONE
+    assert await read == {("t", 0): 5}
+
+
+async def test_a_reply_waits_for_replicas_no_longer_than_offsets_commit_timeout_ms(tmp_path: Path) -> None:
+    stand = Stand(tmp_path / "p-0")
+    stand.partition = stand.open(isr=(LOCAL, OTHER))
+    stand.driver = stand.drive()
+    stand.partition.role.follower_fetched(OTHER, 0)
+    assert error_of(await stand.ask(commit(5))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    # It was only slow: what was decided stands, and its reply is not given twice.
+    stand.partition.role.follower_fetched(OTHER, 1)
+    stand.partition._committed(0)
+    assert await stand.fetched() == {("t", 0): 5}
+
+
+async def test_groups_and_offsets_are_loaded_from_the_log(stand: Stand) -> None:
+    member = await stand.joined()
+    own = commit(7)
+    own.generation_id_or_member_epoch, own.member_id = member.generation_id, member.member_id
+    await stand.ask(own)
+    await asyncio.gather(*[stand.submit(commit(i, partition=i % 7, group_id="other")) for i in range(2_000)])
+    stand.driver.resign()
+    stand.partition.log.close(now_ms(), clean=False)
+    stand.partition = stand.open()
+    stand.driver = stand.drive()
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=member.generation_id, member_id=member.member_id)
+    refused = await stand.ask(commit(1))
+    assert error_of(refused) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert (await stand.ask(heartbeat)).error_code == ErrorCode.NONE, "no member is sent away while its group loads"
+    await eventually(lambda: stand.driver.shard is not None)
+    assert await stand.fetched() == {("t", 0): 7}
+    assert await stand.fetched("other") == {("t", i): 1_999 - (1_999 - i) % 7 for i in range(7)}
+    assert (await stand.ask(heartbeat)).error_code == ErrorCode.NONE
+    heartbeat.generation_id += 1
+    assert (await stand.ask(heartbeat)).error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+async def test_a_session_ends_without_anybody_asking(stand: Stand) -> None:
+    await stand.joined(session_timeout_ms=50)
+    end = stand.partition.log_end_offset
+    await eventually(lambda: stand.partition.log_end_offset > end)
+    assert stand.driver.shard is not None
+    assert not stand.driver.shard.state.groups["g"].members
+
+
+async def test_heartbeats_set_no_timers_of_the_loop(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = await stand.joined()
+    loop, timers = asyncio.get_running_loop(), []
+    monkeypatch.setattr(loop, "call_later", lambda *what: timers.append(what))
+    for _ in range(100):
+        answer = stand.submit(
+            HeartbeatRequest(group_id="g", generation_id=member.generation_id, member_id=member.member_id)
+        )
+        assert answer.result().error_code == ErrorCode.NONE
+    monkeypatch.undo()
+    assert not timers
+
+
+async def test_a_shard_that_resigns_answers_everybody_who_waits(stand: Stand) -> None:
+    member = await stand.joined()
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
+    newcomer = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=9_000,
+        rebalance_timeout_ms=9_000,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+    waiting = stand.submit(newcomer, version=3)
+    undecided = stand.submit(commit(1, group_id="h"))
+    stand.driver.resign()
+    assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+    assert error_of(await undecided) is ErrorCode.NOT_COORDINATOR
+    assert error_of(await stand.ask(commit(1, group_id="h"))) is ErrorCode.NOT_COORDINATOR
+    assert member.generation_id == 1
+    end = stand.partition.log_end_offset
+    await asyncio.sleep(0)
+    assert stand.partition.log_end_offset == end, "what was not appended in time is not appended later"
+
+
+async def test_a_shard_that_cannot_write_is_dropped_and_loaded_again(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
+
+    def full(*what: object) -> None:
+        raise LogDirectoryFailure(stand.path, "appending", OSError(28, "No space left on device"))
+
+    monkeypatch.setattr(Log, "append", full)
+    answers = await asyncio.gather(stand.submit(commit(6)), stand.submit(commit(7, partition=1)))
+    assert [error_of(answer) for answer in answers] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert stand.failures
+    assert stand.driver.shard is None, "it has gone ahead of its log"
+    monkeypatch.undo()
+    await eventually(lambda: stand.driver.shard is not None)
+    assert await stand.fetched() == {("t", 0): 5}
+
+
+async def test_a_bug_in_the_shard_drops_it_too(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
+    handle = GroupShard.handle
+
+    def broken(shard: GroupShard, message: Any, now: int) -> None:
+        handle(shard, message, now)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(GroupShard, "handle", broken)
+    assert error_of(await stand.ask(commit(6))) is ErrorCode.UNKNOWN_SERVER_ERROR
+    monkeypatch.undo()
+    await eventually(lambda: stand.driver.shard is not None)
+    assert await stand.fetched() == {("t", 0): 5}
