@@ -1,28 +1,40 @@
 """construct codecs -> a straight-line decoder.
 
 The function made is `decode(buf, pos) -> (message, position after it)`. Runs of fixed-size fields, with the count or
-length that follows them, become one `unpack_from`; positions are local variables; nested structures and arrays are in
-line. Whatever does not fit raises (Fault, struct.error, IndexError) and `codec.py` asks the
-interpreted codec for the reason.
+length that follows them, become one `unpack_from`, straight into the message's attributes; positions are local variables;
+nested structures and arrays are in line. What is rare (varints of several bytes, tagged fields) is out of line.
+
+Whatever does not fit raises (Fault, struct.error, IndexError) and `codec.py` asks the interpreted codec for the reason.
+That a text or an array ends inside the buffer is not checked where it stands: `pos` only grows, so one that does not
+leaves `pos` behind the end, where the next read fails, and the last line looks once more. A slice that was cut short
+meanwhile is thrown away.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from construct import Construct, FormatField
 
 from . import primitives as p
+from .schema import is_shared
 from .source import Source, literal
-from .varint import Fault, varint, varint_tail
+from .varint import Fault, long_count, varint
+
+#: Arrays of numbers up to this long have their layout ready.
+READY_NUMBERS = 16
+
+_SCOPE = {"Fault": Fault, "long_count": long_count, "new": object.__new__, "unpack_from": struct.unpack_from}
 
 
 class _Decoder:
-    def __init__(self) -> None:
-        self.source = Source("decode(buf, pos)")
-        self.source.constants.update(Fault=Fault, varint=varint, varint_tail=varint_tail)
+    def __init__(self, signature: str, has_views: bool) -> None:
+        self.source = Source(signature)
+        self.source.constants.update(_SCOPE, varint=varint)
+        self.has_views = has_views
         self._layout = ""
         self._targets: list[str] = []
 
@@ -32,31 +44,32 @@ class _Decoder:
         self._layout += code
         self._targets.append(target)
 
-    def flush(self) -> None:
+    def flush(self, keep: int = 0) -> None:
+        """Reads the run and moves `pos` behind it, but for its last `keep` bytes."""
         if not self._layout:
             return
-        size = struct.calcsize(">" + self._layout)
         if self._layout == "B":
             self.source(f"{self._targets[0]} = buf[pos]")
         else:
-            names = ", ".join(self._targets)
             comma = "," if len(self._targets) == 1 else ""
-            self.source(f"{names}{comma} = {self.source.packer(self._layout)}.unpack_from(buf, pos)")
-        self.source(f"pos += {size}")
+            self.source(f"{', '.join(self._targets)}{comma} = {self.source.unpack(self._layout)}(buf, pos)")
+        size = struct.calcsize(">" + self._layout) - keep
+        if size:
+            self.source(f"pos += {size}")
         self._layout = ""
         self._targets = []
 
-    # One method for each kind of codec: leaves the value in the variable `target`.
+    # One method for each kind of codec: leaves the value in `target`, a variable or an attribute.
 
     def value(self, codec: Construct, target: str) -> None:
         if isinstance(codec, FormatField):
             self.run(codec.fmtstr[1:], target)
         elif isinstance(codec, p.Structure):
-            self.structure(codec, target)
+            self.source(f"{target} = {self.structure(codec)}")
         elif isinstance(codec, p.Text):
-            self.text(codec, target)
+            self.counted(codec, target, p.MAX_STRING_BYTES, self._text())
         elif isinstance(codec, p.Blob):
-            self.blob(codec, target)
+            self.counted(codec, target, None, "view[{}]" if codec.view else "bytes(buf[{}])")
         elif isinstance(codec, p.Sequence):
             self.sequence(codec, target)
         elif isinstance(codec, p.Nullable):
@@ -65,63 +78,81 @@ class _Decoder:
             assert codec is p.Uuid, codec
             self.run("16s", target)
 
-    def count(self, codec: p.Prefixed) -> str:
-        """Reads the count; in the variable returned, -1 is null."""
-        name = self.source.name("n")
-        self.run("B" if codec.compact else codec.classic.fmtstr[1:], name)
-        self.flush()
-        if codec.compact:
-            with self.source.block(f"if {name} > 127:"):
-                self.source(f"{name}, pos = varint_tail(buf, pos, {name})")
-            self.source(f"{name} -= 1")
-        return name
+    def _text(self) -> str:
+        return 'str(buf[{}], "utf-8", "replace")' if self.has_views else 'buf[{}].decode("utf-8", "replace")'
 
-    def text(self, codec: p.Text, target: str) -> None:
-        self._counted(codec, target, p.MAX_STRING_BYTES, 'str(buf[pos:stop], "utf-8", "replace")')
+    def count(self, codec: p.Prefixed, limit: int | None) -> str:
+        """Reads the count. A compact one is one more than what it counts, and leaves `pos` at its own last byte."""
+        count = self.source.name("n")
+        if not codec.compact:
+            self.run(codec.classic.fmtstr[1:], count)
+            self.flush()
+            return count
+        self.run("B", count)
+        self.flush(keep=1)
+        with self.source.block(f"if {count} > 127:"):
+            self.source(f"{count}, pos = long_count(buf, pos, {count}, {limit and limit + 1})")
+        return count
 
-    def blob(self, codec: p.Blob, target: str) -> None:
-        self._counted(codec, target, None, "memoryview(buf)[pos:stop]" if codec.view else "bytes(buf[pos:stop])")
-
-    def _counted(self, codec: p.Prefixed, target: str, limit: int | None, taken: str) -> None:
-        count, source = self.count(codec), self.source
-        over = f" or {count} > {limit}" if limit else ""
-        with source.block(f"if {count} >= 0:"):
-            source(f"stop = pos + {count}")
-            with source.block(f"if stop > end{over}:"):
-                source("raise Fault")
-            source(f"{target} = {taken}")
-            source("pos = stop")
-        self._otherwise_null(codec, count, target)
-
-    def _otherwise_null(self, codec: p.Prefixed, count: str, target: str) -> None:
+    def _unless_null(self, codec: p.Prefixed, count: str, target: str) -> AbstractContextManager[None]:
+        """Deals with null; what comes in the block is for a count that is one."""
         source = self.source
-        if codec.nullable:
-            with source.block(f"elif {count} == -1:"):
-                source(f"{target} = None")
-        with source.block("else:"):
-            source("raise Fault")
+        with source.block(f"if not {count}:" if codec.compact else f"if {count} < 0:"):
+            if not codec.nullable:
+                source("raise Fault")
+                return nullcontext()
+            if codec.compact:
+                source("pos += 1")
+            else:
+                source(f"if {count} != -1: raise Fault")
+            source(f"{target} = None")
+        return source.block("else:")
+
+    def counted(self, codec: p.Prefixed, target: str, limit: int | None, taken: str) -> None:
+        """A text or bytes. A compact count, which is one too many, just covers the byte that it stands in."""
+        count = self.count(codec, limit)
+        start = "pos + 1" if codec.compact else "pos"
+        with self._unless_null(codec, count, target):
+            self.source(f"stop = pos + {count}")
+            self.source(f"{target} = {taken.format(f'{start}:stop')}")
+            self.source("pos = stop")
 
     def sequence(self, codec: p.Sequence, target: str) -> None:
-        count, source = self.count(codec), self.source
-        with source.block(f"if {count} >= 0:"):
-            with source.block(f"if {count} > {p.MAX_ARRAY_ELEMENTS} or {count} * {codec.element_size} > end - pos:"):
-                source("raise Fault")
-            self._elements(codec.element, count, target)
-        self._otherwise_null(codec, count, target)
+        count, source = self.count(codec, p.MAX_ARRAY_ELEMENTS), self.source
+        with self._unless_null(codec, count, target):
+            if codec.compact:
+                source("pos += 1")
+            else:
+                source(f"if {count} > {p.MAX_ARRAY_ELEMENTS}: raise Fault")
+            if isinstance(codec.element, FormatField):
+                self._numbers(codec, count, target)
+            else:
+                self._elements(codec, count, target)
 
-    def _elements(self, element: Construct, count: str, target: str) -> None:
-        source = self.source
-        if isinstance(element, FormatField):
-            source.constants.setdefault("unpack_from", struct.unpack_from)
-            source(f'{target} = list(unpack_from(f">{{{count}}}{element.fmtstr[1:]}", buf, pos))')
-            source(f"pos += {count} * {element.sizeof()}")
-            return
-        source(f"{target} = []")
-        item = source.name("e")
-        with source.block(f"for _ in range({count}):"):
-            self.value(element, item)
+    def _elements(self, codec: p.Sequence, count: str, target: str) -> None:
+        source, made = self.source, self.source.name()
+        source(f"{made} = []")
+        source(f"{target} = {made}")
+        with source.block(f"for _ in range({'1, ' if codec.compact else ''}{count}):"):
+            if isinstance(codec.element, p.Structure):
+                source(f"{made}.append({self.structure(codec.element)})")
+                return
+            item = source.name("e")
+            self.value(codec.element, item)
             self.flush()
-            source(f"{target}.append({item})")
+            source(f"{made}.append({item})")
+
+    def _numbers(self, codec: p.Sequence, count: str, target: str) -> None:
+        source, code = self.source, codec.element.fmtstr[1:]
+        if codec.compact:
+            source(f"{count} -= 1")
+        ready = f"ready_{code}"
+        source.constants[ready] = [struct.Struct(f">{n}{code}").unpack_from for n in range(READY_NUMBERS + 1)]
+        with source.block(f"if {count} <= {READY_NUMBERS}:"):
+            source(f"{target} = [*{ready}[{count}](buf, pos)]")
+        with source.block("else:"):
+            source(f'{target} = [*unpack_from(f">{{{count}}}{code}", buf, pos)]')
+        source(f"pos += {count} * {codec.element_size}")
 
     def nullable(self, codec: p.Nullable, target: str) -> None:
         marker = self.source.name("n")
@@ -132,68 +163,83 @@ class _Decoder:
             self.flush()
         with self.source.block(f"if {marker} > {codec.null}:"):
             self.value(codec.element, target)
-            self.flush()
         with self.source.block("else:"):
             self.source(f"{target} = None")
 
-    def structure(self, codec: p.Structure, target: str) -> None:
-        names = {member.name: self.source.name() for member in [*codec.members, *codec.tagged.values()]}
+    def structure(self, codec: p.Structure) -> str:
+        """The variable that it is left in. Slots are set without `__init__`, which would cost as much as all the rest."""
+        source, made = self.source, self.source.name("m")
+        source(f"{made} = new({source.constant(codec.cls, codec.cls.__name__)})")
+        source(f"{made}.unknown_tags = None")
+        for member in [*codec.tagged.values(), *codec.absent]:
+            source(f"{made}.{member.name} = {self.default(member)}")
         for member in codec.members:
-            self.value(member.codec, names[member.name])
-        tags = None
-        if codec.flexible:
-            tags = self.source.name("t")
-            self.run("B", tags)
+            self.value(member.codec, f"{made}.{member.name}")
+        if not codec.flexible:
+            self.flush()
+            return made
+        tags = source.name("t")
+        self.run("B", tags)
         self.flush()
-        for member in codec.tagged.values():
-            self.source(f"{names[member.name]} = {self.default(member.default)}")
-        unknown = self._tags(codec, names, tags) if tags else None
-        values = names | {member.name: self.default(member.default) for member in codec.absent}
-        cls = self.source.constant(codec.cls, codec.cls.__name__)
-        ordered = ", ".join(values[field.name] for field in codec.cls.SCHEMA.fields)  # type: ignore[attr-defined]
-        self.source(f"{target} = {cls}({ordered})")
-        if unknown:
-            with self.source.block(f"if {tags}:"):
-                self.source(f"{target}.unknown_tags = {unknown}")
+        with source.block(f"if {tags}:"):
+            view = ", view" if self.has_views else ""
+            source(f"pos = {self.tags(codec)}({made}, buf, pos{view}, {tags})")
+        return made
 
-    def default(self, value: Any) -> str:
-        text = literal(value)
+    def default(self, member: p.Member) -> str:
+        text = literal(member.default)
         if text is not None:
             return text
-        return f"{self.source.constant(type(value), type(value).__name__)}()"
+        if is_shared(member.default):
+            return self.source.constant(member.default, "default")
+        return f"{self.source.constant(type(member.default), type(member.default).__name__)}()"
 
-    def _tags(self, codec: p.Structure, names: dict[str, str], tags: str) -> str:
+    def tags(self, codec: p.Structure) -> str:
+        """Makes the function that reads the tagged fields of a structure into it; its name."""
+        tags = _Decoder(f"tags(made, buf, pos{', view' if self.has_views else ''}, count)", self.has_views)
+        tags.tagged_section(codec)
+        return self.source.constant(tags.source.compile(f"<decode tags of {codec.cls.__name__}>"), "tags")
+
+    def tagged_section(self, codec: p.Structure) -> None:
         source = self.source
-        unknown, tag, size = source.name("u"), source.name("t"), source.name("z")
-        with source.block(f"if {tags}:"):
-            with source.block(f"if {tags} > 127:"):
-                source(f"{tags}, pos = varint_tail(buf, pos, {tags})")
-            with source.block(f"if {tags} > {p.MAX_TAGGED_FIELDS}:"):
-                source("raise Fault")
-            source(f"{unknown} = None")
-            with source.block(f"for _ in range({tags}):"):
-                source(f"{tag}, pos = varint(buf, pos)")
-                source(f"{size}, pos = varint(buf, pos)")
-                source(f"{size} += pos")
-                with source.block(f"if {size} > end:"):
-                    source("raise Fault")
-                for number, member in codec.tagged.items():
-                    with source.block(f"if {tag} == {number}:"):
-                        self.value(member.codec, names[member.name])
-                        self.flush()
-                        with source.block(f"if pos != {size}:"):
-                            source("raise Fault")
-                        source("continue")
-                with source.block(f"if {unknown} is None:"):
-                    source(f"{unknown} = {{}}")
-                source(f"{unknown}[{tag}] = bytes(buf[pos:{size}])")
-                source(f"pos = {size}")
-        return unknown
+        with source.block("if count > 127:"):
+            source(f"count, pos = long_count(buf, pos - 1, count, {p.MAX_TAGGED_FIELDS})")
+            source("pos += 1")
+        with source.block("for _ in range(count):"):
+            source("tag, pos = varint(buf, pos)")
+            source("size, pos = varint(buf, pos)")
+            source("end = pos + size")
+            source("if end > len(buf): raise Fault")
+            for number, member in codec.tagged.items():
+                with source.block(f"if tag == {number}:"):
+                    self.value(member.codec, f"made.{member.name}")
+                    self.flush()
+                    source("if pos != end: raise Fault")
+                    source("continue")
+            source("if made.unknown_tags is None: made.unknown_tags = {}")
+            source("made.unknown_tags[tag] = bytes(buf[pos:end])")
+            source("pos = end")
+        source("return pos")
+
+
+def _has_views(codec: Construct) -> bool:
+    if isinstance(codec, p.Structure):
+        return any(_has_views(member.codec) for member in [*codec.members, *codec.tagged.values()])
+    if isinstance(codec, p.Sequence | p.Nullable):
+        return _has_views(codec.element)
+    return isinstance(codec, p.Blob) and codec.view
 
 
 def lower_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    decoder = _Decoder()
-    decoder.source("end = len(buf)")
-    decoder.structure(tree, "message")
-    decoder.source("return message, pos")
+    has_views = _has_views(tree)
+    decoder = _Decoder("decode(buf, pos)", has_views)
+    if has_views:
+        decoder.source("view = memoryview(buf)")
+    else:
+        # A view's slices cannot be decoded; who reads many messages out of one large view passes slices of it.
+        decoder.source("if type(buf) is memoryview: buf = bytes(buf)")
+    made = decoder.structure(tree)
+    if not tree.flexible:
+        decoder.source("if pos > len(buf): raise Fault")
+    decoder.source(f"return {made}, pos")
     return decoder.source.compile(f"<decode {name}>")

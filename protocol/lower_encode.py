@@ -1,8 +1,8 @@
 """construct codecs -> a straight-line encoder.
 
-The function made is `encode(message, write)`: it hands `write` the pieces of the message in order, `bytes` all of
-them but the record batches, which are passed on as they are, uncopied. Fixed-size fields, with the count or length
-that follows them, become one `pack`.
+The function made is `encode(message, write)`: it hands `write` the pieces of the message in order, `bytes` all of them but
+what is `bytes` or `records` in the message, which is passed on as it is, uncopied. Fixed-size fields, with the count or
+length that follows them, become one `pack`. What is rare (texts over 126 bytes, tagged fields) is out of line.
 """
 
 from __future__ import annotations
@@ -14,44 +14,41 @@ from typing import Any
 from construct import Construct, FormatField
 
 from . import primitives as p
+from .lower_decode import READY_NUMBERS
+from .schema import is_shared
 from .source import Source, literal
-from .varint import encode_varint, write_tags
+from .varint import encode_count, write_tags
+
+#: A count that fits one byte, as that byte.
+_BYTES = [bytes((value,)) for value in range(128)]
+_SCOPE = {"BYTES": _BYTES, "encode_count": encode_count, "struct_pack": struct.pack, "write_tags": write_tags}
 
 
 class _Encoder:
-    def __init__(self) -> None:
-        self.source = Source("encode(message, write)")
-        self.source.constants.update(encode_varint=encode_varint, write_tags=write_tags)
+    def __init__(self, signature: str) -> None:
+        self.source = Source(signature)
+        self.source.constants.update(_SCOPE)
         self._layout = ""
         self._values: list[str] = []
-        self._write = "write"
 
     # A run: fixed-size fields not written yet.
 
-    def run(self, code: str, value: str | None) -> None:
+    def run(self, code: str, value: str) -> None:
         self._layout += code
-        if value is not None:
-            self._values.append(value)
+        self._values.append(value)
 
     def flush(self) -> None:
-        if self._layout:
-            self.source(f"{self._write}({self._packed(self._layout, self._values)})")
-        self._layout = ""
-        self._values = []
+        layout, values = self._taken()
+        if layout:
+            self.source(f"write({self._packed(layout, values)})")
+
+    def _taken(self) -> tuple[str, list[str]]:
+        taken = self._layout, self._values
+        self._layout, self._values = "", []
+        return taken
 
     def _packed(self, layout: str, values: list[str]) -> str:
-        return f"{self.source.packer(layout)}.pack({', '.join(values)})"
-
-    def flush_with_varint(self, name: str) -> None:
-        """The run and then a varint: one `pack` while the number fits one byte, which is nearly always."""
-        layout, values = self._layout, self._values
-        self._layout, self._values = "", []
-        with self.source.block(f"if {name} < 128:"):
-            self.source(f"{self._write}({self._packed(layout + 'B', [*values, name])})")
-        with self.source.block("else:"):
-            if layout:
-                self.source(f"{self._write}({self._packed(layout, values)})")
-            self.source(f"{self._write}(encode_varint({name}))")
+        return f"{self.source.pack(layout)}({', '.join(values)})"
 
     # One method for each kind of codec: writes the value of the expression `value`.
 
@@ -59,135 +56,147 @@ class _Encoder:
         if isinstance(codec, FormatField):
             self.run(codec.fmtstr[1:], value)
         elif isinstance(codec, p.Structure):
-            self.structure(codec, value)
-        elif isinstance(codec, p.Text):
-            self.text(codec, value)
-        elif isinstance(codec, p.Blob):
-            self.blob(codec, value)
-        elif isinstance(codec, p.Sequence):
-            self.sequence(codec, value)
+            self.structure(codec, self._held(value, "m"))
+        elif isinstance(codec, p.Text | p.Blob | p.Sequence):
+            self.prefixed(codec, value)
         elif isinstance(codec, p.Nullable):
             self.nullable(codec, value)
         else:
             assert codec is p.Uuid, codec
             self.run("16s", value)
 
-    def count(self, codec: p.Prefixed, name: str) -> None:
-        if codec.compact:
-            self.flush_with_varint(name)
-        else:
-            self.run(codec.classic.fmtstr[1:], name)
-            self.flush()
+    def _held(self, value: str, hint: str) -> str:
+        """The name of a variable that has the value."""
+        if value.isidentifier():
+            return value
+        held = self.source.name(hint)
+        self.source(f"{held} = {value}")
+        return held
 
-    def _prefixed(self, codec: p.Prefixed, value: str, size: str) -> tuple[str, str]:
-        """Leaves the value in a variable and its count as it is on the wire in another; (value, count)."""
-        held, count, source = self.source.name(), self.source.name("n"), self.source
-        one_more = " + 1" if codec.compact else ""
-        source(f"{held} = {value}")
+    def prefixed(self, codec: p.Prefixed, value: str) -> None:
+        """What has its count before it; in its two shapes, null and not, the run before it takes the count along."""
+        held = self._held(value, "v")
         if not codec.nullable:
-            source(f"{count} = len({size.format(held)}){one_more}")
-            return held, count
-        null = 0 if codec.compact else -1
-        source(f"{count} = {null} if {held} is None else len({size.format(held)}){one_more}")
-        return held, count
+            self._content(codec, held)
+            return
+        layout, values = self._taken()
+        with self.source.block(f"if {held} is None:"):
+            code = "B" if codec.compact else codec.classic.fmtstr[1:]
+            self.source(f"write({self._packed(layout + code, [*values, '0' if codec.compact else '-1'])})")
+        with self.source.block("else:"):
+            self._layout, self._values = layout, values
+            self._content(codec, held)
 
-    def text(self, codec: p.Text, value: str) -> None:
-        encoded = f"{value}.encode()"
-        if codec.nullable:
-            held = self.source.name()
-            self.source(f"{held} = {value}")
-            encoded = f"None if {held} is None else {held}.encode()"
-        data, count = self._prefixed(codec, encoded, "{}")
-        if codec.compact:
-            with self.source.block(f"if {count} > {p.MAX_STRING_BYTES + 1}:"):
-                self.source('raise ValueError("string too long for the wire")')
-        self.count(codec, count)
-        self._write_if_any(codec, data, count)
+    def _content(self, codec: p.Prefixed, held: str) -> None:
+        if isinstance(codec, p.Text):
+            encoded = self.source.name("b")
+            self.source(f"{encoded} = {held}.encode()")
+            self._count(codec, encoded, p.MAX_STRING_BYTES)
+            self.source(f"write({encoded})")
+        elif isinstance(codec, p.Blob):
+            self._count(codec, held, None)
+            self.source(f"write({held})")
+        else:
+            assert isinstance(codec, p.Sequence), codec
+            self._elements(codec.element, held, self._count(codec, held, None))
 
-    def blob(self, codec: p.Blob, value: str) -> None:
-        data, count = self._prefixed(codec, value, "{}")
-        self.count(codec, count)
-        self._write_if_any(codec, data, count)
+    def _count(self, codec: p.Prefixed, counted: str, limit: int | None) -> str:
+        """Writes the run and the count of `counted`: one `pack` where it fits one byte, which is nearly always."""
+        source, count = self.source, self.source.name("n")
+        if not codec.compact:
+            source(f"{count} = len({counted})")
+            self.run(codec.classic.fmtstr[1:], count)
+            self.flush()
+            return count
+        layout, values = self._taken()
+        source(f"{count} = len({counted}) + 1")
+        with source.block(f"if {count} < 128:"):
+            source(f"write({self._packed(layout + 'B', [*values, count]) if layout else f'BYTES[{count}]'})")
+        with source.block("else:"):
+            if layout:
+                source(f"write({self._packed(layout, values)})")
+            source(f"write(encode_count({count}, {limit and limit + 1}))")
+        return count
 
-    def _write_if_any(self, codec: p.Prefixed, data: str, count: str) -> None:
-        with self.source.block(f"if {count} > {int(codec.compact)}:"):
-            self.source(f"{self._write}({data})")
-
-    def sequence(self, codec: p.Sequence, value: str) -> None:
-        items, count = self._prefixed(codec, value, "{}")
-        self.count(codec, count)
-        with self.source.block(f"if {count} > {int(codec.compact)}:"):
-            self._elements(codec.element, items)
-
-    def _elements(self, element: Construct, items: str) -> None:
+    def _elements(self, element: Construct, held: str, count: str) -> None:
         source = self.source
         if isinstance(element, FormatField):
-            source.constants.setdefault("pack", struct.pack)
-            source(f'{self._write}(pack(f">{{len({items})}}{element.fmtstr[1:]}", *{items}))')
+            code = element.fmtstr[1:]
+            # A count in the compact form is one more than there are elements.
+            ready = f"ready_{code}"
+            source.constants[ready] = [struct.Struct(f">{n}{code}").pack for n in range(READY_NUMBERS + 1)]
+            with source.block(f"if {count} <= {READY_NUMBERS}:"):
+                source(f"write({ready}[len({held})](*{held}))")
+            with source.block("else:"):
+                source(f'write(struct_pack(f">{{len({held})}}{code}", *{held}))')
             return
         item = source.name("e")
-        with source.block(f"for {item} in {items}:"):
+        with source.block(f"for {item} in {held}:"):
             self.value(element, item)
             self.flush()
 
     def nullable(self, codec: p.Nullable, value: str) -> None:
-        held = self.source.name()
-        self.source(f"{held} = {value}")
-        self.flush()
+        held = self._held(value, "m")
+        layout, values = self._taken()
         with self.source.block(f"if {held} is None:"):
-            self.source(f"{self._write}({bytes((codec.null & 0xFF,))!r})")
+            self.source(f"write({self._packed(layout + 'b', [*values, str(codec.null)])})")
         with self.source.block("else:"):
+            self._layout, self._values = layout, values
             self.run("b", "1")
             self.structure(codec.element, held)
             self.flush()
 
-    def structure(self, codec: p.Structure, value: str) -> None:
-        if not value.isidentifier():
-            held = self.source.name("m")
-            self.source(f"{held} = {value}")
-            value = held
+    def structure(self, codec: p.Structure, held: str) -> None:
         for member in codec.members:
-            self.value(member.codec, f"{value}.{member.name}")
+            self.value(member.codec, f"{held}.{member.name}")
         if codec.flexible:
-            self._tags(codec, value)
+            self._tagged_section(codec, held)
 
-    def _tags(self, codec: p.Structure, value: str) -> None:
+    def _tagged_section(self, codec: p.Structure, held: str) -> None:
         """One zero byte where nothing is tagged, as in nearly every structure of nearly every message."""
-        self.flush()
-        plain = [f"{value}.unknown_tags is None"]
-        plain += [self._is_default(f"{value}.{member.name}", member.default) for member in codec.tagged.values()]
+        layout, values = self._taken()
+        plain = [f"{held}.unknown_tags is None"]
+        plain += [self._is_default(f"{held}.{member.name}", member.default) for member in codec.tagged.values()]
         with self.source.block(f"if {' and '.join(plain)}:"):
-            self.source(f'{self._write}(b"\\0")')
+            self.source(f"write({self._packed(layout + 'x', values) if layout else 'BYTES[0]'})")
         with self.source.block("else:"):
-            sent, outer = self.source.name("tags"), self._write
-            self.source(f"{sent} = {{}}")
-            for number, member in codec.tagged.items():
-                self._tag(sent, number, member, value)
-            self.source(f"write_tags({outer}, {sent}, {value}.unknown_tags)")
+            if layout:
+                self.source(f"write({self._packed(layout, values)})")
+            self.source(f"{self._tags(codec)}({held}, write)")
 
-    def _tag(self, sent: str, number: int, member: p.Member, value: str) -> None:
-        outer, pieces = self._write, self.source.name("pieces")
-        with self.source.block(f"if not ({self._is_default(f'{value}.{member.name}', member.default)}):"):
-            self.source(f"{pieces} = []")
-            self._write = f"{pieces}.append"
-            self.value(member.codec, f"{value}.{member.name}")
-            self.flush()
-            self.source(f'{sent}[{number}] = b"".join({pieces})')
-            self._write = outer
+    def _tags(self, codec: p.Structure) -> str:
+        """Makes the function that writes the tagged fields of a structure; its name."""
+        tags = _Encoder("tags(made, write_outer)")
+        tags.source("sent = {}")
+        for number, member in codec.tagged.items():
+            value = f"made.{member.name}"
+            with tags.source.block(f"if not ({tags._is_default(value, member.default)}):"):
+                tags.source("pieces = []")
+                tags.source("write = pieces.append")
+                tags.value(member.codec, value)
+                tags.flush()
+                tags.source(f'sent[{number}] = b"".join(pieces)')
+        tags.source("write_tags(write_outer, sent, made.unknown_tags)")
+        return self.source.constant(tags.source.compile(f"<encode tags of {codec.cls.__name__}>"), "tags")
 
     def _is_default(self, value: str, default: Any) -> str:
+        """The test whether a value is its default; for a structure field by field, unless it is the shared default."""
         text = literal(default)
         if text == "None":
             return f"{value} is None"
         if text is not None:
             return f"{value} == {text}"
         fields = type(default).SCHEMA.fields
-        parts = [self._is_default(f"{value}.{field.name}", getattr(default, field.name)) for field in fields]
-        return "(" + " and ".join([f"{value} is not None", *parts, f"{value}.unknown_tags is None"]) + ")"
+        parts = [f"{value} is not None"]
+        parts += [self._is_default(f"{value}.{field.name}", getattr(default, field.name)) for field in fields]
+        same = " and ".join([*parts, f"{value}.unknown_tags is None"])
+        if not is_shared(default):
+            return f"({same})"
+        return f"({value} is {self.source.constant(default, 'default')} or {same})"
 
 
 def lower_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    encoder = _Encoder()
+    encoder = _Encoder("encode(message, write)")
     encoder.structure(tree, "message")
     encoder.flush()
     if len(encoder.source.lines) == 1:

@@ -92,7 +92,8 @@ class Message:
     unknown_tags: dict[int, bytes] | None = None
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
+        # By the table, not the class: a shared default is of a class of its own.
+        if not isinstance(other, Message) or other.SCHEMA is not self.SCHEMA:
             return NotImplemented
         same_tags = (self.unknown_tags or None) == (other.unknown_tags or None)
         return same_tags and all(getattr(self, f.name) == getattr(other, f.name) for f in self.SCHEMA.fields)
@@ -126,6 +127,11 @@ class Field:
         if isinstance(self.default, type):
             return self.default()
         return self.default
+
+    def common_default(self) -> Any:
+        """The default as messages have it: a structure is shared by all of them where it can be (see `shared`)."""
+        made = shared(self.default) if isinstance(self.default, type) else None
+        return self.fresh_default() if made is None else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +169,55 @@ def wire(
     tag_versions = "none" if tag is None else tagged or versions
     carried, nulls, tags = (Versions.parse(text) for text in (versions, nullable, tag_versions))
     row = Field("", type, carried, nulls, tag, tags, default, may_be_compact)
-    if isinstance(default, list) or callable(default):
-        return dataclasses.field(default_factory=row.fresh_default, metadata={"wire": row})
-    return dataclasses.field(default=default, metadata={"wire": row})
+    common = row.common_default()
+    if is_shared(common):
+        return dataclasses.field(default=common, metadata={"wire": row})
+    return dataclasses.field(default_factory=list if isinstance(common, list) else default, metadata={"wire": row})
 
 
 def _zero(wire_type: WireType) -> Any:
     if isinstance(wire_type, Scalar):
         return wire_type.zero
     return [] if isinstance(wire_type, ArrayOf) else wire_type
+
+
+_SHARED: dict[type, Message | None] = {}
+
+
+def shared(cls: type[Message]) -> Message | None:
+    """The one object that stands for the default structure `cls` in all messages that have no other; None if it cannot.
+
+    Most structures in tagged fields are never sent, and to make one for each message would cost more than the rest of it.
+    A shared default refuses to be changed: assign a new structure. Its copies are ordinary ones.
+    """
+    if cls not in _SHARED:
+        values = {field.name: field.common_default() for field in cls.SCHEMA.fields}
+        whole = all(is_shared(value) for value in values.values())
+        _SHARED[cls] = _frozen(cls, {**values, "unknown_tags": None}) if whole else None
+    return _SHARED[cls]
+
+
+def is_shared(default: object) -> bool:
+    """Whether one object may stand for this default in every message: it cannot be changed."""
+    return not isinstance(default, list) and not (isinstance(default, Message) and type(default).__hash__ is None)
+
+
+def _frozen(cls: type[Message], values: dict[str, Any]) -> Message:
+    def refuse(self: Message, name: str, value: object) -> None:
+        raise AttributeError(f"this {cls.__name__} is the default of all messages: assign a new one to change {name}")
+
+    body = {
+        "__slots__": (),
+        "__setattr__": refuse,
+        "__hash__": object.__hash__,  # dataclasses take nothing for a default that has none
+        # Copies, `dataclasses.replace` and pickles make ordinary structures of it.
+        "__new__": lambda _, **given: cls(**given),
+        "__reduce__": lambda _: (cls, ()),
+    }
+    made: Message = object.__new__(type(cls.__name__, (cls,), body))
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 T = TypeVar("T", bound=type)

@@ -39,10 +39,17 @@ class Source:
         self.constants[name] = value
         return name
 
-    def packer(self, layout: str) -> str:
-        """The name of a `struct.Struct` of that layout, big-endian."""
-        name = "S_" + layout.replace("?", "B_").replace(" ", "")
-        self.constants.setdefault(name, struct.Struct(">" + layout))
+    def pack(self, layout: str) -> str:
+        """The name of the `pack` of a `struct.Struct` of that layout, big-endian."""
+        return self._method("pack", layout)
+
+    def unpack(self, layout: str) -> str:
+        """The name of its `unpack_from`."""
+        return self._method("unpack_from", layout)
+
+    def _method(self, method: str, layout: str) -> str:
+        name = f"{method}_{layout.replace('?', 'B_')}"
+        self.constants.setdefault(name, getattr(struct.Struct(">" + layout), method))
         return name
 
     def compile(self, filename: str) -> Callable[..., Any]:

@@ -48,10 +48,10 @@ def _structure(cls: type[Message], version: int, flexible: bool) -> p.Structure:
     members, absent, tagged = [], [], {}
     for field in cls.SCHEMA.fields:
         if version not in field.versions:
-            absent.append(p.Member(field.name, None, field.fresh_default()))
+            absent.append(p.Member(field.name, None, field.common_default()))
             continue
         tag = field.tag if version in field.tagged else None
-        member = p.Member(field.name, _field(field, version, flexible, tag is not None), field.fresh_default())
+        member = p.Member(field.name, _field(field, version, flexible, tag is not None), field.common_default())
         if tag is None:
             members.append(member)
         else:

@@ -30,6 +30,14 @@ def varint(buf: Buffer, pos: int) -> tuple[int, int]:
     return (first, pos + 1) if first < 0x80 else varint_tail(buf, pos + 1, first)
 
 
+def long_count(buf: Buffer, pos: int, first: int, limit: int | None) -> tuple[int, int]:
+    """A count whose varint begins with `first`, over 127, at `pos`: (count, position of the varint's last byte)."""
+    count, end = varint_tail(buf, pos + 1, first)
+    if limit is not None and count > limit:
+        raise Fault
+    return count, end - 1
+
+
 def encode_varint(value: int) -> bytes:
     """`value` is an unsigned 32-bit number."""
     if value < 0x80:
@@ -40,6 +48,13 @@ def encode_varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def encode_count(count: int, limit: int | None) -> bytes:
+    """A count over 127, for the lowered code."""
+    if limit is not None and count > limit:
+        raise ValueError(f"{count - 1} bytes are more than the wire's {limit - 1}")
+    return encode_varint(count)
 
 
 def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: dict[int, bytes] | None) -> None:

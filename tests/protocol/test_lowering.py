@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +15,7 @@ from odradek.protocol import primitives as p
 from odradek.protocol.codec import decode, encode, encode_pieces, interpreted_decode, interpreted_encode
 from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest
 from odradek.protocol.schema import Message
 from odradek.protocol.tree import UnsupportedVersionOfMessage, construct_tree
 
@@ -103,3 +107,22 @@ def sequences(codec: object) -> list[p.Sequence]:
     if isinstance(codec, p.Sequence):
         return [codec, *sequences(codec.element)]
     return sequences(codec.element) if isinstance(codec, p.Nullable) else []
+
+
+def test_a_default_structure_is_shared_and_refuses_to_be_changed() -> None:
+    first, second = PartitionProduceResponse(), PartitionProduceResponse()
+    assert first.current_leader is second.current_leader
+    with pytest.raises(AttributeError, match="assign a new one"):
+        first.current_leader.leader_id = 3
+    first.current_leader = LeaderIdAndEpoch(leader_id=3)
+    assert second.current_leader == LeaderIdAndEpoch() == PartitionProduceResponse().current_leader
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, dataclasses.replace, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_a_copy_of_a_default_structure_is_an_ordinary_one(copied: Callable[[object], LeaderIdAndEpoch]) -> None:
+    made = copied(PartitionProduceResponse().current_leader)
+    assert type(made) is LeaderIdAndEpoch and made == LeaderIdAndEpoch()
+    made.leader_id = 3
+    assert PartitionProduceResponse().current_leader.leader_id == -1
