@@ -14,8 +14,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
+from ..storage.directory import LogDirectory
+from ..storage.files import LogDirectoryFailure
+from .coordinator_driver import GroupDriver
+from .auto_creation import AutoCreation
 from .dispatch import Dispatcher
-from .listener import ConnectionLimits, Endpoint, Listener, parse_endpoints
+from .fetch_sessions import FetchSessions
+from .formatting import ensure_formatted
+from .listener import ConnectionLimits, Endpoint, Listener
+from .metrics import Metrics
+from .partitions import Partitions
+from .publisher import Publisher
+from .quorum_driver import QuorumDriver
+from .waiters import Deadlines, Wakeups
 
 if TYPE_CHECKING:
     from .config import BrokerConfig
@@ -32,7 +43,7 @@ class BrokerServer:
 
     def __init__(self, config: BrokerConfig, *, clock: Callable[[], float] = time.time) -> None:
         self.config = config
-        self.node_id: int = config.get("node.id")
+        self.node_id = config.node_id
         self.cluster_id = ""
         #: What Metadata answers from; the publisher replaces it.
         self.image: MetadataImage = EMPTY_IMAGE
@@ -41,17 +52,38 @@ class BrokerServer:
         self.dispatcher = Dispatcher("broker")
         #: Called with each connection that ended.
         self.on_connection_lost: list[Callable[[Connection], None]] = []
-        self.partitions: Any = None
-        self.controller: Any = None
-        self.groups: Any = None
-        self.fetch_sessions: Any = None
-        self.metrics: Any = None
+        self.metrics = Metrics()
+        self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
+        self.fetch_max_bytes: int = config.get("fetch.max.bytes")
+        self.directories: list[LogDirectory] = []
         self._clock = clock
+        #: Topics that come to be because somebody asks for their metadata.
+        self.auto_creation = AutoCreation(self)
+        self._is_stopping = False
+        #: Set when the broker cannot go on: what it was that failed.
+        self.failed: asyncio.Future[Exception]
+
+    # The parts that need a running loop; made by `start`, in this order.
+    deadlines: Deadlines
+    wakeups: Wakeups
+    partitions: Partitions
+    groups: GroupDriver
+    controller: QuorumDriver
 
     async def start(self) -> None:
         """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
+        loop = asyncio.get_running_loop()
+        self.failed = loop.create_future()
+        self.deadlines = Deadlines(loop)
+        self.wakeups = Wakeups(loop)
         try:
             self._bind()
+            self.cluster_id = ensure_formatted(self.config)
+            self._open_directories()
+            self.partitions = Partitions(self, self.directories)
+            self.groups = GroupDriver(self)
+            self.controller = QuorumDriver(self, Publisher(self))
+            await self.controller.start(self.directories)
             for listener in self.listeners:
                 await listener.start()
         except BaseException:
@@ -59,20 +91,45 @@ class BrokerServer:
             raise
 
     async def stop(self) -> None:
+        """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing."""
+        self._is_stopping = True
         for listener in self.listeners:
             await listener.stop()
+        if hasattr(self, "groups"):
+            self.groups.stop()
+        if hasattr(self, "controller"):
+            await self.controller.stop()
+        if hasattr(self, "partitions"):
+            self.partitions.close(self.controller.broker_epoch)
+        for directory in self.directories:
+            directory.close()
+
+    def _open_directories(self) -> None:
+        """One that fails is left out, as in Kafka, while another is there."""
+        failures: list[LogDirectoryFailure] = []
+        for path in self.config.log_dirs:
+            try:
+                self.directories.append(LogDirectory.open(path))
+            except LogDirectoryFailure as failure:
+                log.error("log directory %s is offline: %s", path, failure)
+                failures.append(failure)
+        if not self.directories:
+            raise failures[0]
 
     def _bind(self) -> None:
         config = self.config
         limits = ConnectionLimits(
             config.get("max.connections"), config.get("max.connections.per.ip"), _overrides(config)
         )
-        controllers = set(config.get("controller.listener.names"))
-        for endpoint in parse_endpoints(config.get("listeners")):
-            dispatcher = Dispatcher("controller") if endpoint.name in controllers else self.dispatcher
-            listener = Listener(self, endpoint, dispatcher, limits)
-            self.listeners.append(listener)
-            listener.bind()
+        for said in config.listeners.brokers:
+            self._add_listener(Endpoint(said.name, said.host, said.port), self.dispatcher, limits)
+        for said in config.listeners.controllers:
+            self._add_listener(Endpoint(said.name, said.host, said.port), Dispatcher("controller"), limits)
+
+    def _add_listener(self, endpoint: Endpoint, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
+        listener = Listener(self, endpoint, dispatcher, limits)
+        self.listeners.append(listener)
+        listener.bind()
 
     # What others ask of it.
 
@@ -83,16 +140,15 @@ class BrokerServer:
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """What clients are told; a listener that `advertised.listeners` does not name is told as it is bound."""
-        said = {endpoint.name: endpoint for endpoint in parse_endpoints(self.config.get("advertised.listeners") or "")}
+        bound = {listener.name: listener.endpoint for listener in self.listeners}
         return [
-            _advertised(listener.endpoint, said.get(listener.name))
-            for listener in self.listeners
-            if listener.dispatcher is self.dispatcher
+            _advertised(bound[said.name], Endpoint(said.name, said.host, said.port))
+            for said in self.config.listeners.advertised
         ]
 
     @property
     def log_dirs(self) -> list[str]:
-        return list(self.config.get("log.dirs") or [self.config.get("log.dir")])
+        return self.config.log_dirs
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)
@@ -101,15 +157,25 @@ class BrokerServer:
         """Calls `function` on the loop at that time (ms since 1970); `.cancel()` of what is returned prevents it."""
         return asyncio.get_running_loop().call_later(max(0.0, deadline_ms / 1000 - self._clock()), function)
 
+    def run_in_thread(self, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Has a thread do what may wait for a disk; `done` gets its result, or its exception, on the loop."""
+        future = asyncio.get_running_loop().run_in_executor(None, function)
+        future.add_done_callback(lambda ended: done(ended.exception() or ended.result()))
+
+    def log_directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """One of the partitions' directories is offline; without any, the broker cannot go on."""
+        if not any(directory.is_online for directory in self.directories) and not self.failed.done():
+            log.critical("no log directory is left")
+            self.failed.set_result(failure)
+
     def connection_lost(self, connection: Connection) -> None:
         for function in self.on_connection_lost:
             function(connection)
 
 
-def _advertised(bound: Endpoint, said: Endpoint | None) -> Endpoint:
-    """Port 0 in `advertised.listeners` stands for the port that was found; a wildcard host for this machine."""
-    host = said.host if said is not None and said.host else bound.host
-    port = said.port if said is not None and said.port else bound.port
+def _advertised(bound: Endpoint, said: Endpoint) -> Endpoint:
+    """Port 0 stands for the port that was found; a wildcard host for this machine."""
+    host, port = said.host or bound.host, said.port or bound.port
     if host in ("", "0.0.0.0", "::"):
         host = "localhost"
     return Endpoint(bound.name, host, port)

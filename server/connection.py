@@ -21,6 +21,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
+from ..storage.slices import LogSlice
 from .dispatch import Call, PeerFault
 
 if TYPE_CHECKING:
@@ -259,6 +260,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         size = self._unsent_bytes if not calls else sum(map(len, out))
         self._unsent_bytes -= size
+        for number, piece in enumerate(out):
+            if type(piece) is LogSlice:
+                out[number] = piece.bytes()
         if size <= JOINED_ANSWER_BYTES:
             self._transport.write(b"".join(out))
         else:

@@ -1,6 +1,6 @@
 """Listening sockets: who may connect, through which name, and for how long a silent peer stays.
 
-A listener is what `listeners` says: `NAME://host:port`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
+What `listeners` may say is in `endpoints.py`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import asyncio
 import errno
 import ipaddress
 import logging
-import re
 import socket
 from collections import Counter
 from dataclasses import dataclass
@@ -26,12 +25,6 @@ log = logging.getLogger("odradek.listener")
 #: Idle connections are looked for this many times in connections.max.idle.ms.
 IDLE_SWEEPS = 8
 
-_ENDPOINT = re.compile(r"^([A-Za-z0-9_]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):(\d+)$")
-
-
-class InvalidListener(ValueError):
-    """What `listeners` or `advertised.listeners` says is not `NAME://host:port`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -45,20 +38,6 @@ class Endpoint:
     def address(self) -> str:
         """host:port, as clients take it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_endpoints(value: str | list[str]) -> list[Endpoint]:
-    """The value of `listeners` or `advertised.listeners`; raises InvalidListener."""
-    texts = value.split(",") if isinstance(value, str) else value
-    return [_endpoint(text.strip()) for text in texts if text.strip()]
-
-
-def _endpoint(text: str) -> Endpoint:
-    found = _ENDPOINT.match(text)
-    if found is None:
-        raise InvalidListener(f"{text!r} is not a listener: NAME://host:port")
-    name, address, host, port = found.groups()
-    return Endpoint(name.upper(), address or host, int(port))
 
 
 class ConnectionLimits:
@@ -167,8 +146,8 @@ class Listener:
     async def stop(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
-        for bound in self._bound:
-            bound.close()  # those that no server has taken over
+        for bound in self._bound[len(self._servers) :]:
+            bound.close()
         for server in self._servers:
             server.close()
         for connection in list(self.connections):

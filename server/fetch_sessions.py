@@ -1,0 +1,216 @@
+"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, and then only what changes.
+
+```
+epoch in the request   session id    what it means
+-1                     any           no session; one that is named ends
+0                      0             a full fetch that asks for a session
+0                      known         the same, in place of the one that is named
+1, 2, ...              known         incremental: the epoch must be the one that is due
+```
+
+A session keeps its partitions in the order in which they are looked at: one that gave data goes to the end, so that
+none starves behind others that always have some. The number of sessions is limited; a new one takes the place of one
+that has not been used for two minutes, or of a smaller one that is older than that. Followers' sessions go before
+consumers'.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ..protocol.messages.fetch import FetchPartition, FetchRequest
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_LAST_EPOCH = (1 << 31) - 1
+#: From this version on requests name topics by id, and a session keeps to the one or the other.
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+#: How long a session is safe from being evicted by a larger one, and how long it may be unused.
+EVICTION_MS = 120_000
+
+#: The topic's name or its id, and the partition's index.
+PartitionKey = tuple[Any, int]
+
+
+class FetchedPartition:
+    """One partition of a fetch: what is asked, and what the client was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "key",
+        "last_fetched_epoch",
+        "max_bytes",
+        "told_high_watermark",
+        "told_log_start_offset",
+    )
+
+    def __init__(self, key: PartitionKey, asked: FetchPartition) -> None:
+        self.key = key
+        #: Nothing has been told yet: the first answer tells all.
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+        self.ask(asked)
+
+    def ask(self, asked: FetchPartition) -> None:
+        self.fetch_offset = asked.fetch_offset
+        self.max_bytes = asked.partition_max_bytes
+        self.current_leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+
+
+class FetchSession:
+    __slots__ = ("created_ms", "epoch", "id", "is_follower", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(
+        self,
+        session_id: int,
+        partitions: dict[PartitionKey, FetchedPartition],
+        now_ms: int,
+        *,
+        uses_topic_ids: bool,
+        is_follower: bool,
+    ) -> None:
+        self.id = session_id
+        self.partitions = partitions
+        self.uses_topic_ids = uses_topic_ids
+        self.is_follower = is_follower
+        self.created_ms = self.last_used_ms = now_ms
+        #: The epoch that the next request must have.
+        self.epoch = INITIAL_EPOCH + 1
+
+    def update(self, request: FetchRequest) -> None:
+        partitions = self.partitions
+        for key, asked in _asked(request, self.uses_topic_ids):
+            known = partitions.get(key)
+            if known is None:
+                partitions[key] = FetchedPartition(key, asked)
+            else:
+                known.ask(asked)
+        for topic in request.forgotten_topics_data:
+            name = topic.topic_id if self.uses_topic_ids else topic.topic
+            for index in topic.partitions:
+                partitions.pop((name, index), None)
+
+    def gave_data(self, partition: FetchedPartition) -> None:
+        """Its turn comes after that of all the others."""
+        if self.partitions.pop(partition.key, None) is partition:
+            self.partitions[partition.key] = partition
+
+    def weight(self) -> tuple[bool, int, int]:
+        """What has less may be evicted for what has more."""
+        return self.is_follower, len(self.partitions), self.id
+
+
+class FetchContext:
+    """What one request fetches. `session` is None without one; `opens_session`: the answer may begin one."""
+
+    __slots__ = ("epoch", "opens_session", "partitions", "session", "uses_topic_ids")
+
+    def __init__(
+        self,
+        partitions: dict[PartitionKey, FetchedPartition],
+        session: FetchSession | None = None,
+        *,
+        opens_session: bool = False,
+        uses_topic_ids: bool = False,
+    ) -> None:
+        self.partitions = partitions
+        self.session = session
+        self.opens_session = opens_session
+        self.uses_topic_ids = uses_topic_ids
+        #: What the session's epoch must still be when the answer is made: else another request overtook this one.
+        self.epoch = session.epoch if session is not None else FINAL_EPOCH
+
+
+class FetchSessions:
+    """The sessions of one broker. `limit`: max.incremental.fetch.session.cache.slots."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        #: In the order of their last use.
+        self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def open(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext | ErrorCode:
+        """What the request is about, or the error that is its whole answer."""
+        epoch, uses_topic_ids = request.session_epoch, version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._continue(request, uses_topic_ids, now_ms)
+        if request.session_id != INVALID_SESSION_ID:
+            self._sessions.pop(request.session_id, None)
+        partitions = {key: FetchedPartition(key, asked) for key, asked in _asked(request, uses_topic_ids)}
+        return FetchContext(partitions, opens_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
+
+    def _continue(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext | ErrorCode:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if request.topics or request.forgotten_topics_data:
+            session.update(request)
+        del self._sessions[session.id]
+        if not session.partitions:
+            return FetchContext({}, uses_topic_ids=uses_topic_ids)
+        self._sessions[session.id] = session
+        session.last_used_ms = now_ms
+        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        return FetchContext(session.partitions, session, uses_topic_ids=uses_topic_ids)
+
+    def begin(self, context: FetchContext, now_ms: int, *, is_follower: bool) -> int:
+        """A session for a full fetch that is being answered: its id, or 0 when there is no room for it."""
+        size = len(context.partitions)
+        if len(self._sessions) >= self.limit and not self._evict((is_follower, size, 0), now_ms):
+            return INVALID_SESSION_ID
+        session_id = INVALID_SESSION_ID
+        while session_id == INVALID_SESSION_ID or session_id in self._sessions:
+            session_id = random.randrange(1, 1 << 31)
+        self._sessions[session_id] = FetchSession(
+            session_id, context.partitions, now_ms, uses_topic_ids=context.uses_topic_ids, is_follower=is_follower
+        )
+        return session_id
+
+    def _evict(self, weight: tuple[bool, int, int], now_ms: int) -> bool:
+        """Makes room for a session of that weight; whether it could."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms <= EVICTION_MS:
+            candidates = (s for s in self._sessions.values() if self._is_evictable(s, weight[0], now_ms))
+            oldest = min(candidates, key=FetchSession.weight, default=None)
+            if oldest is None or weight < oldest.weight():
+                return False
+        del self._sessions[oldest.id]
+        self.evictions += 1
+        return True
+
+    @staticmethod
+    def _is_evictable(session: FetchSession, for_follower: bool, now_ms: int) -> bool:
+        """A follower may push out any consumer; a consumer only what has had its time."""
+        return now_ms - session.created_ms > EVICTION_MS or (for_follower and not session.is_follower)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+
+def _asked(request: FetchRequest, uses_topic_ids: bool) -> Iterable[tuple[PartitionKey, FetchPartition]]:
+    for topic in request.topics:
+        name = topic.topic_id if uses_topic_ids else topic.topic
+        for asked in topic.partitions:
+            yield (name, asked.partition), asked

@@ -1,0 +1,444 @@
+"""One Fetch, from its partitions to its answer; parked while there is too little to answer with.
+
+Kafka's rules: the sizes are a limit for all partitions and one for each, but the first batch of the answer is always
+given whole, so that a consumer gets on. An answer is due at once if it has `min_bytes`, if some partition has an
+error, if the client does not want to wait or asks for nothing; else at the deadline with what there is. A session is
+told only of partitions that have data, an error, or another high watermark or log start than it was told last.
+
+Record batches are not copied here: large stretches leave as a `LogSlice` for the connection to send from the file,
+small ones are read into the answer. What the disk would have to be waited for is first read by a thread, then looked
+at again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+from ..protocol.records.errors import CorruptBatch
+from ..protocol.uuids import ZERO_UUID
+from ..storage.files import LogDirectoryFailure, pread_nowait
+from ..storage.log import OffsetOutOfRange
+from ..storage.segment import Pread
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .hosted_partition import HostedPartition
+from .leaders import absent_error, current_leader
+from .waiters import Parked
+
+if TYPE_CHECKING:
+    from ..storage.log import Log
+    from ..storage.slices import LogSlice
+    from .dispatch import Call
+
+_NONE = int(ErrorCode.NONE)
+_OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+_KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+_INVALID_FETCH_SESSION_EPOCH = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_LED_ELSEWHERE = (_NOT_LEADER_OR_FOLLOWER, int(ErrorCode.FENCED_LEADER_EPOCH))
+
+READ_COMMITTED = 1
+NO_REPLICA = -1
+#: Consumers name their rack from here on, and with it may read from followers (KIP-392).
+FIRST_VERSION_FROM_FOLLOWERS = 11
+FIRST_VERSION_WITH_STORAGE_ERROR = 6
+FIRST_VERSION_WITH_LEADERS = 16
+#: Up to this, records are read into the answer: one more system call for each piece costs more than a copy.
+COPIED_BYTES = 64 * 1024
+#: What a thread reads at once.
+WARMED_BYTES = 1 << 20
+#: A fetch that found cold bytes is looked at again once they are warm, and at last waits for the disk itself: under
+#: pressure they may be gone again each time.
+MOST_WARMINGS = 3
+
+# Shared by all answers that say nothing there.
+_NO_EPOCH = EpochEndOffset()
+_NO_LEADER = LeaderIdAndEpoch()
+_NO_SNAPSHOT = SnapshotId()
+_NO_NODES: list[NodeEndpoint] = []
+
+
+class Cold(Exception):
+    """The bytes are not in memory: `read` has a thread bring them there."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        super().__init__()
+        self.read = read
+
+
+class Found(NamedTuple):
+    """What was found for one partition. `hosted` is None and `records` empty where there is an error."""
+
+    wanted: FetchedPartition
+    hosted: HostedPartition | None
+    data: PartitionData
+    records: LogSlice | None
+
+
+class Fetch(Parked):
+    """A Fetch request on its way."""
+
+    __slots__ = (
+        "_call",
+        "_context",
+        "_hosts",
+        "_is_last",
+        "_is_warming",
+        "_is_woken",
+        "_isolated",
+        "_leader_only",
+        "_max_bytes",
+        "_max_wait_ms",
+        "_min_bytes",
+        "_missing_bytes",
+        "_pread",
+        "_replica_id",
+        "_version",
+        "_warmings",
+    )
+
+    def __init__(self, call: Call, context: FetchContext) -> None:
+        super().__init__()
+        request: FetchRequest = call.request
+        self._call = call
+        self._context = context
+        self._version = version = call.version
+        self._max_bytes = min(request.max_bytes, call.broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._max_wait_ms = request.max_wait_ms
+        self._isolated = request.isolation_level == READ_COMMITTED
+        self._replica_id = request.replica_id if version < 15 else request.replica_state.replica_id
+        self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
+        #: The partitions here that it asks for.
+        self._hosts: list[HostedPartition] = []
+        self._missing_bytes = 0
+        self._is_woken = self._is_warming = self._is_last = False
+        self._pread: Pread = pread_nowait
+        self._warmings = 0
+
+    # ---- life
+
+    def start(self) -> FetchResponse | None:
+        """The answer, or None when it comes later."""
+        response = self._attempt()
+        if response is None:
+            call = self._call
+            # The answer may be large: none is begun behind it before it is sent.
+            call.hold_connection()
+            call.request = None
+            if not self._is_warming:
+                self._park()
+        return response
+
+    def _park(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers[self] = None
+        self._call.broker.deadlines.add(self, self._max_wait_ms)
+
+    def _release(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers.pop(self, None)
+        self._call.broker.deadlines.remove(self)
+
+    def grew(self, size: int) -> None:
+        self._missing_bytes -= size
+        if self._missing_bytes <= 0:
+            self.disturbed()
+
+    def disturbed(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._call.broker.wakeups.add(self._continue)
+
+    def expired(self) -> None:
+        self._is_last = True
+        if not self._is_woken:
+            self._continue()
+
+    def _continue(self) -> None:
+        """Something has changed for a fetch that waits: looks again."""
+        self._is_woken = False
+        if self._call.connection.closed:
+            self._release()
+            return
+        response = self._attempt()
+        if response is not None or self._is_warming:
+            self._release()
+        if response is not None:
+            self._call.reply(response)
+
+    def _attempt(self) -> FetchResponse | None:
+        try:
+            found, found_bytes, has_error = self._look()
+            is_due = (
+                has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0 or not self._context.partitions
+            )
+            if is_due or self._is_last:
+                return self._answer(found)
+        except Cold as cold:
+            self._warm(cold)
+            return None
+        self._missing_bytes = self._min_bytes - found_bytes
+        return None
+
+    def _warm(self, cold: Cold) -> None:
+        self._is_warming = True
+        self._warmings += 1
+        if self._warmings >= MOST_WARMINGS:
+            self._pread = os.pread
+        # Whatever it had found is due once it is warm: the client has waited for the disk.
+        self._is_last = True
+        self._call.broker.run_in_thread(cold.read, self._warmed)
+
+    def _warmed(self, _: object) -> None:
+        self._is_warming = False
+        self._continue()
+
+    # ---- looking
+
+    def _look(self) -> tuple[list[Found], int, bool]:
+        """What there is for each partition, the bytes in all, and whether one has an error.
+
+        A session's partitions of which there is nothing new to tell are left out.
+        """
+        context = self._context
+        partitions = self._call.broker.partitions
+        find = partitions.get_by_id if context.uses_topic_ids else partitions.get
+        has_session = context.session is not None
+        self._hosts = hosts = []
+        found: list[Found] = []
+        has_error = False
+        found_bytes, left, whole_first = 0, self._max_bytes, True
+        for wanted in context.partitions.values():
+            hosted = find(wanted.key)
+            if hosted is None:
+                found.append(self._absent(wanted))
+                has_error = True
+                continue
+            hosts.append(hosted)
+            if has_session and self._is_idle(hosted, wanted):
+                continue
+            one = self._look_at(hosted, wanted, left, whole_first)
+            found.append(one)
+            if one.records is not None:
+                size = one.records.size
+                whole_first = False
+                found_bytes += size
+                left = max(0, left - size)
+            elif one.data.error_code or one.data.diverging_epoch is not _NO_EPOCH:
+                has_error = True
+        return found, found_bytes, has_error
+
+    def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+        """Whether a session's client is at the end and has been told all that there is to tell."""
+        role = hosted.role
+        return (
+            wanted.fetch_offset == role.high_watermark == wanted.told_high_watermark
+            and wanted.told_log_start_offset == hosted.log.log_start_offset
+            and role.is_leader
+            and not hosted.offline
+            and wanted.last_fetched_epoch < 0
+            and wanted.current_leader_epoch in (-1, role.leader_epoch)
+            and self._replica_id < 0
+        )
+
+    def _absent(self, wanted: FetchedPartition) -> Found:
+        """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
+        error = absent_error(self._call.broker.image, *wanted.key)
+        return Found(wanted, None, _refused(wanted.key[1], self._told_as(error), []), None)
+
+    def _told_as(self, error: int) -> int:
+        if error == _KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
+            return _NOT_LEADER_OR_FOLLOWER
+        return error
+
+    def _look_at(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
+        error = hosted.error_for_epoch(wanted.current_leader_epoch, leader_only=self._leader_only)
+        if not error and self._replica_id >= 0:
+            error = hosted.follower_fetched(self._replica_id, wanted.fetch_offset, wanted.current_leader_epoch)
+        if not error:
+            try:
+                return self._read(hosted, wanted, left, whole_first)
+            except OffsetOutOfRange:
+                error = _OFFSET_OUT_OF_RANGE
+            except CorruptBatch as corrupt:
+                error = corrupt.error_code
+            except LogDirectoryFailure as failure:
+                hosted.on_failure(failure)
+                error = _KAFKA_STORAGE_ERROR
+        hosted.counters.failed_fetches += 1
+        return Found(wanted, hosted, _refused(hosted.index, self._told_as(error), None), None)
+
+    def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
+        log, high_watermark = hosted.log, hosted.role.high_watermark
+        stable = log.last_stable_offset(high_watermark)
+        offset = wanted.fetch_offset
+        if self._replica_id >= 0:
+            limit = log.log_end_offset
+        else:
+            limit = stable if self._isolated else high_watermark
+        diverging = _NO_EPOCH
+        if wanted.last_fetched_epoch >= 0:
+            diverging = _diverging(log, wanted)
+        records = None
+        if diverging is _NO_EPOCH and (offset != limit or offset < log.log_start_offset):
+            max_bytes = min(left, wanted.max_bytes)
+            try:
+                records = log.read(offset, max_bytes, limit, whole_first, self._pread)
+            except BlockingIOError:
+                raise Cold(partial(log.read, offset, max_bytes, limit, whole_first)) from None
+            if not records.size:
+                records = None
+        aborted: list[AbortedTransaction] | None = None
+        if self._isolated:
+            aborted = [] if records is None else _aborted(log, offset, records.next_offset)
+        data = PartitionData(
+            hosted.index, _NONE, high_watermark, stable, log.log_start_offset, diverging, _NO_LEADER, _NO_SNAPSHOT,
+            aborted, NO_REPLICA, b"",
+        )  # fmt: skip
+        return Found(wanted, hosted, data, records)
+
+    # ---- answering
+
+    def _answer(self, found: list[Found]) -> FetchResponse:
+        context, call = self._context, self._call
+        session, session_id = context.session, INVALID_SESSION_ID
+        if session is not None and session.epoch != context.epoch:
+            return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], _NO_NODES)
+        # First what may find that it must wait, then what cannot be undone.
+        pieces = [None if one.records is None else self._sendable(one.records) for one in found]
+        if session is not None:
+            session_id = session.id
+            found, pieces = self._tell(found, pieces)
+        elif context.opens_session and context.partitions:
+            session_id = call.broker.fetch_sessions.begin(
+                context, call.broker.now_ms(), is_follower=self._replica_id >= 0
+            )
+            self._tell(found, pieces)
+        response = FetchResponse(0, _NONE, session_id, self._topics(found, pieces), _NO_NODES)
+        if self._version >= FIRST_VERSION_WITH_LEADERS:
+            self._add_leaders(found, response)
+        return response
+
+    def _sendable(self, records: LogSlice) -> Any:
+        """Bytes, or the slice itself for the connection to send. Raises Cold."""
+        if records.size > COPIED_BYTES:
+            if self._pread is pread_nowait and not is_warm(records):
+                raise Cold(partial(warm, records))
+            return records
+        if self._pread is not pread_nowait:
+            return records.bytes()
+        piece = records.bytes_nowait()
+        if piece is None:
+            raise Cold(partial(warm, records))
+        return piece
+
+    def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
+        """Notes what a session is told; leaves out those of which it is told nothing new."""
+        session = self._context.session
+        kept: list[Found] = []
+        kept_pieces: list[Any] = []
+        for one, piece in zip(found, pieces, strict=True):
+            wanted, data = one.wanted, one.data
+            error, high_watermark, log_start = data.error_code, data.high_watermark, data.log_start_offset
+            is_new = (
+                piece is not None
+                or error
+                or high_watermark != wanted.told_high_watermark
+                or log_start != wanted.told_log_start_offset
+                or data.diverging_epoch is not _NO_EPOCH
+            )
+            wanted.told_high_watermark = -1 if error else high_watermark
+            wanted.told_log_start_offset = log_start
+            if is_new:
+                kept.append(one)
+                kept_pieces.append(piece)
+            if piece is not None and session is not None:
+                session.gave_data(wanted)
+        return kept, kept_pieces
+
+    def _topics(self, found: list[Found], pieces: list[Any]) -> list[FetchableTopicResponse]:
+        topics: list[FetchableTopicResponse] = []
+        uses_ids = self._context.uses_topic_ids
+        current = None
+        for one, piece in zip(found, pieces, strict=True):
+            hosted = one.hosted
+            if piece is not None:
+                one.data.records = piece
+                if hosted is not None:
+                    hosted.counters.bytes_out += len(piece)
+            if hosted is not None:
+                hosted.counters.fetches += 1
+            name = one.wanted.key[0]
+            if name != current:
+                current = name
+                topic = (
+                    FetchableTopicResponse("", name, []) if uses_ids else FetchableTopicResponse(name, ZERO_UUID, [])
+                )
+                topics.append(topic)
+            topics[-1].partitions.append(one.data)
+        return topics
+
+    def _add_leaders(self, found: list[Found], response: FetchResponse) -> None:
+        nodes: dict[int, NodeEndpoint] = {}
+        for one in found:
+            if one.data.error_code in _LED_ELSEWHERE and one.hosted is not None:
+                leader = current_leader(self._call, one.hosted.topic, one.hosted.index)
+                one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+                if leader.node is not None:
+                    nodes[leader.id] = NodeEndpoint(*leader.node)
+        if nodes:
+            response.node_endpoints = list(nodes.values())
+
+
+def _refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
+    return PartitionData(index, error, -1, -1, -1, _NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT, aborted, NO_REPLICA, b"")
+
+
+def _diverging(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
+    """Where the log that the fetcher has departs from ours, if it does (KIP-595). Raises OffsetOutOfRange."""
+    epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"nothing is known of epoch {wanted.last_fetched_epoch}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end_offset)
+    return _NO_EPOCH
+
+
+def _aborted(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(entry.producer_id, entry.first_offset)
+        for entry in log.aborted_transactions(offset, up_to_offset)
+    ]
+
+
+def is_warm(records: LogSlice) -> bool:
+    """Whether both ends of a stretch are in the page cache; what lies between was read or written with them."""
+    last_page = records.position + records.size - 1
+    try:
+        for position in (records.position, last_page):
+            pread_nowait(records.fd, 1, position)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def warm(records: LogSlice) -> None:
+    """Reads a stretch into the page cache; waits for the disk."""
+    end = records.position + records.size
+    for position in range(records.position, end, WARMED_BYTES):
+        os.pread(records.fd, min(WARMED_BYTES, end - position), position)

@@ -1,0 +1,28 @@
+"""Fetch (key 1), versions 4-18.
+
+Version 7 brought sessions (KIP-227, `fetch_sessions.py`), 13 topic ids (KIP-516). What is read, how much, and when an
+answer is due is in `fetching.py`. An unknown session, a wrong epoch of it, or one begun with names and continued with
+ids is an error for the whole request; everything else is told partition by partition, from version 16 with who leads
+instead (KIP-951).
+
+With read_committed only what is below the last stable offset is given, with the aborted transactions in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse
+from ..fetching import Fetch
+
+if TYPE_CHECKING:
+    from ..dispatch import Call
+
+
+def handle(call: Call) -> FetchResponse | None:
+    broker = call.broker
+    context = broker.fetch_sessions.open(call.request, call.version, broker.now_ms())
+    if isinstance(context, ErrorCode):
+        return FetchResponse(error_code=context)
+    return Fetch(call, context).start()

@@ -1,0 +1,339 @@
+"""A partition that has a replica here: its log, its leadership, and who waits for it.
+
+The way of a producer's batch is `append`. A batch that is plainly good (its header says so, its CRC is right, and the
+topic asks for nothing that needs a look inside) is written as it came, with its offset and leader epoch put in place;
+every other one goes through `batch_checks.py`, which refuses it or makes of it what is to be written.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from crc32c import crc32c
+
+from ..protocol.errors import ErrorCode
+from ..protocol.records import batch
+from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
+from ..replication.partition import Partition
+from ..storage.files import LogDirectoryFailure
+from ..storage.log import Log
+from ..storage.producers import ProducerBatch
+from .batch_checks import AppendRules, Refused, check_batch
+from .internal_topics import INTERNAL_TOPICS
+from .metrics import TopicMetrics
+
+if TYPE_CHECKING:
+    from ..storage.directory import LogDirectory
+
+_NONE = int(ErrorCode.NONE)
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
+_NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
+_KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+#: A broker without transactions has none going on.
+_INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
+
+ALL_IN_SYNC = -1
+_unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
+_pack_offset = struct.Struct(">q").pack_into
+_pack_epoch = struct.Struct(">i").pack_into
+_new_tuple = tuple.__new__
+#: The greatest value of a batch's attributes that has a codec and nothing else.
+_ZSTD = 4
+_FIRST_VERSION_WITH_ZSTD = 7
+
+
+class AppendResult(NamedTuple):
+    """What became of a batch. `error` is a Kafka error code; offsets and time are -1 where they are not known."""
+
+    error: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    #: The offset after the batch: what `when_committed` waits for.
+    end_offset: int = -1
+    #: (index of the record, why) where single records were refused, and the words for all of them.
+    record_errors: list[tuple[int, str]] | tuple[()] = ()
+    error_message: str | None = None
+
+
+class Watcher(Protocol):
+    """Who waits for data of a partition."""
+
+    def grew(self, size: int) -> None:
+        """That many bytes have been committed."""
+
+    def disturbed(self) -> None:
+        """The partition is led by another, gone, or offline: whoever waits for it must hear so."""
+
+
+class HostedPartition:
+    """See docs/architecture.md. `directory` is the log directory that the replica is in."""
+
+    __slots__ = (
+        "_committing",
+        "_most_plain_bytes",
+        "_takes_plain",
+        "counters",
+        "directory",
+        "index",
+        "is_internal",
+        "log",
+        "offline",
+        "on_failure",
+        "role",
+        "rules",
+        "topic",
+        "topic_id",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        log: Log,
+        role: Partition,
+        directory: LogDirectory,
+        rules: AppendRules,
+        counters: TopicMetrics,
+        on_failure: Callable[[LogDirectoryFailure], None],
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = log.partition
+        self.is_internal = topic in INTERNAL_TOPICS
+        self.log = log
+        self.role = role
+        self.directory = directory
+        self.rules = rules
+        self.counters = counters
+        self.on_failure = on_failure
+        #: Its log directory has failed.
+        self.offline = False
+        self.watchers: dict[Watcher, None] = {}
+        # Waiting for the high watermark: (offset, callback), offsets ascending.
+        self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
+        self._takes_plain = False
+        self._most_plain_bytes = 0
+        self.settle()
+
+    def __repr__(self) -> str:
+        return f"<{self.topic}-{self.index} {'leader' if self.role.is_leader else 'follower'} {self.log!r}>"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.role.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role.is_leader
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.role.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.role.high_watermark)
+
+    def error_for_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
+        """The error code for a request to this replica; 0 when it may go on."""
+        if self.offline:
+            return _KAFKA_STORAGE_ERROR
+        return self.role.error_for_epoch(current_leader_epoch, leader_only=leader_only)
+
+    # ---- changes from outside
+
+    def settle(self) -> None:
+        """To be called after the role, the rules or the directory's state changed."""
+        rules, role = self.rules, self.role
+        enough = len(role.isr) >= rules.min_insync_replicas
+        self._takes_plain = rules.is_plain and role.is_leader and enough and not self.offline
+        self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
+
+    def disturb(self) -> None:
+        """Tells all who wait that it is no use: another leads, the directory failed, or the topic is deleted."""
+        self.settle()
+        error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
+        waiting, self._committing = self._committing, deque()
+        for _, callback in waiting:
+            callback(error)
+        for watcher in list(self.watchers):
+            watcher.disturbed()
+
+    # ---- appending
+
+    def append(self, records: Any, now_ms: int, *, required_acks: int = 1, version: int = 13) -> AppendResult:
+        """Writes what a producer sent for this partition: one batch in a buffer that can be written to.
+
+        `version` is that of the Produce request. Nothing of `records` is kept.
+        """
+        if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
+            # One look at the header: whatever is odd about it is for batch_checks to judge.
+            (
+                base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
+                producer_id, producer_epoch, sequence, count,
+            ) = _unpack_header(records)  # fmt: skip
+            if (
+                magic == 2
+                and base_offset == 0
+                and length + LOG_OVERHEAD == len(records)
+                and 0 <= attributes <= _ZSTD
+                and (attributes != _ZSTD or version >= _FIRST_VERSION_WITH_ZSTD)
+                and 0 < count == last_delta + 1
+                and max_timestamp - now_ms <= self.rules.timestamp_after_max_ms
+                and (producer_id < 0 or sequence >= 0)
+                and crc32c(memoryview(records)[21:]) == crc
+            ):
+                fields = (
+                    self.log.log_end_offset, length, self.role.leader_epoch, 2, crc, attributes, last_delta,
+                    base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
+                )  # fmt: skip
+                return self._write(records, _new_tuple(BatchHeader, fields), now_ms)
+        return self._append_checked(records, now_ms, required_acks, version)
+
+    def _append_checked(self, records: Any, now_ms: int, required_acks: int, version: int) -> AppendResult:
+        if self.offline:
+            return AppendResult(_KAFKA_STORAGE_ERROR)
+        role = self.role
+        if not role.is_leader:
+            return AppendResult(_NOT_LEADER_OR_FOLLOWER)
+        if required_acks == ALL_IN_SYNC and len(role.isr) < self.rules.min_insync_replicas:
+            return AppendResult(_NOT_ENOUGH_REPLICAS, log_start_offset=self.log_start_offset)
+        try:
+            buffer, header = check_batch(records, self.rules, version, now_ms, self.name)
+        except Refused as refused:
+            return self._refused(refused, records)
+        if header.is_transactional:
+            return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
+        header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=role.leader_epoch)
+        return self._write(buffer, header, now_ms)
+
+    def _refused(self, refused: Refused, records: Any) -> AppendResult:
+        counters = self.counters
+        counters.failed_produces += 1
+        if refused.error == ErrorCode.MESSAGE_TOO_LARGE:
+            counters.bytes_rejected += len(records)
+        elif refused.error == ErrorCode.CORRUPT_MESSAGE:
+            counters.invalid_crc += 1
+        start = -1 if refused.error in _ERRORS_WITHOUT_LOG_START else self.log_start_offset
+        return AppendResult(
+            refused.error, log_start_offset=start, record_errors=refused.record_errors, error_message=refused.message
+        )
+
+    def _write(self, buffer: Any, header: BatchHeader, now_ms: int) -> AppendResult:
+        """Idempotence, and then the log. `header` has its offset and epoch; `buffer` gets them here."""
+        log = self.log
+        base_offset = header[0]
+        if header[9] >= 0:
+            found = log.producers.check(header)
+            if found:
+                return self._already_known(found)
+        _pack_offset(buffer, 0, base_offset)
+        _pack_epoch(buffer, LOG_OVERHEAD, header[2])
+        try:
+            log.append(buffer, (header,), now_ms)
+        except LogDirectoryFailure as failure:
+            self.on_failure(failure)
+            return AppendResult(_KAFKA_STORAGE_ERROR)
+        counters = self.counters
+        counters.bytes_in += len(buffer)
+        counters.messages_in += header[12]
+        end_offset = log.log_end_offset
+        if self.role.appended(end_offset):
+            self._committed(len(buffer))
+        log_append_time_ms = header.max_timestamp if self.rules.log_append_time else -1
+        return AppendResult(_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset)
+
+    def _already_known(self, found: ErrorCode | ProducerBatch) -> AppendResult:
+        if isinstance(found, ProducerBatch):
+            base_offset, end_offset = found.base_offset, found.last_offset + 1
+            return AppendResult(_NONE, base_offset, found.timestamp, self.log_start_offset, end_offset)
+        self.counters.failed_produces += 1
+        self.counters.invalid_sequence += 1
+        return AppendResult(found, log_start_offset=self.log_start_offset)
+
+    def append_own(self, records: bytes | bytearray, now_ms: int) -> AppendResult:
+        """Writes batches that this broker made itself (a coordinator's): nothing is asked of them but that they parse.
+
+        Offsets and leader epoch are put into `records` where it can be written to, else into a copy.
+        """
+        if self.offline or not self.role.is_leader:
+            return AppendResult(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
+        buffer = records if isinstance(records, bytearray) else bytearray(records)
+        log, epoch = self.log, self.role.leader_epoch
+        base_offset = next_offset = log.log_end_offset
+        headers = []
+        for position, header in batch.iter_headers(buffer):
+            batch.patch(buffer, position, next_offset, epoch)
+            headers.append(header._replace(base_offset=next_offset, leader_epoch=epoch))
+            next_offset = headers[-1].next_offset
+        try:
+            log.append(buffer, headers, now_ms)
+        except LogDirectoryFailure as failure:
+            self.on_failure(failure)
+            return AppendResult(_KAFKA_STORAGE_ERROR)
+        if self.role.appended(next_offset):
+            self._committed(len(buffer))
+        return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
+
+    def follower_fetched(self, replica: int, fetch_offset: int, current_leader_epoch: int) -> int:
+        """A replica asks for what follows `fetch_offset`, so it has what is below; an error code when it is none of ours."""
+        if replica not in self.role.replicas:
+            return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
+        before = self.role.high_watermark
+        if self.role.follower_fetched(replica, fetch_offset):
+            self._committed(self.role.high_watermark - before)
+        return _NONE
+
+    # ---- commitment
+
+    def _committed(self, size: int) -> None:
+        """The high watermark has moved."""
+        if self._committing:
+            self._call_committed()
+        for watcher in self.watchers:
+            watcher.grew(size)
+
+    def _call_committed(self) -> None:
+        committing, high_watermark = self._committing, self.role.high_watermark
+        while committing and committing[0][0] <= high_watermark:
+            committing.popleft()[1](_NONE)
+
+    def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Calls `callback(0)` once the high watermark has reached `offset`, at once if it has; `callback(error code)` if
+        that cannot come any more because another leads, the log directory failed or the topic was deleted.
+        """
+        if self.role.high_watermark >= offset:
+            callback(_NONE)
+        elif self.offline or not self.role.is_leader:
+            callback(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
+        else:
+            committing = self._committing
+            later: list[tuple[int, Callable[[int], None]]] = []
+            while committing and committing[-1][0] > offset:
+                later.append(committing.pop())
+            committing.append((offset, callback))
+            committing.extend(reversed(later))
+
+
+#: Kafka tells where the log starts only with refusals that it did not expect.
+_ERRORS_WITHOUT_LOG_START = frozenset(
+    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
+)

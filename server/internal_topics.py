@@ -1,0 +1,12 @@
+"""The topics in which coordinators keep their state. Clients may read them, and not write them."""
+
+from __future__ import annotations
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
+
+#: Kafka's own admin client, which may write them: it says so by its client id.
+ADMIN_CLIENT_ID = "__admin_client"

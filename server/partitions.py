@@ -1,0 +1,299 @@
+"""The partitions hosted here: made, given their roles and removed as the published metadata says.
+
+The first `apply` opens every replica that the log directories hold. What the metadata does not know as this broker's
+is put aside under a `-stray` name, never deleted; what is named `-delete` goes in the background. From then on each
+delta is followed: new replicas go to the log directory that the metadata names, or to the one with the fewest
+partitions.
+
+A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ..replication.partition import Partition
+from ..storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets, write_offsets
+from ..storage.config import LogConfig
+from ..storage.directory import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    LogDirectory,
+    ReplicaDirectory,
+    checkpoints_of,
+    replica_directory_name,
+)
+from ..storage.files import LogDirectoryFailure
+from ..storage.log import Log
+from ..storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from .batch_checks import AppendRules, append_rules
+from .hosted_partition import HostedPartition
+
+if TYPE_CHECKING:
+    from ..metadata.delta import MetadataDelta
+    from ..metadata.topics_delta import TopicDelta
+    from .broker import BrokerServer
+
+log = logging.getLogger("odradek.partitions")
+
+
+class TopicSettings(NamedTuple):
+    """What a topic's configuration means for its partitions; shared by them."""
+
+    log_config: LogConfig
+    rules: AppendRules
+
+
+class Partitions:
+    """By topic and index, and by topic id and index."""
+
+    def __init__(self, broker: BrokerServer, directories: list[LogDirectory]) -> None:
+        self._broker = broker
+        self._node_id = broker.node_id
+        self._metrics = broker.metrics
+        self.directories = directories
+        self._by_name: dict[tuple[str, int], HostedPartition] = {}
+        self._by_id: dict[tuple[bytes, int], HostedPartition] = {}
+        self._settings: dict[str, TopicSettings] = {}
+        self._loaded = False
+        #: By the name of the partition, and by its id: bound methods, since every request comes here.
+        self.get = self._by_name.get
+        self.get_by_id = self._by_id.get
+        broker.config.subscribe(self._broker_config_changed)
+
+    def __iter__(self) -> Iterator[HostedPartition]:
+        return iter(list(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def in_directory(self, directory: LogDirectory) -> list[HostedPartition]:
+        return [partition for partition in self._by_name.values() if partition.directory is directory]
+
+    # ---- following the metadata
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """`image` is what `delta` led to. Called before the image is published."""
+        if not self._loaded:
+            self._loaded = True
+            self._load(image)
+            for topic in image.topics.by_name.values():
+                for index, registration in topic.partitions.items():
+                    self._apply_partition(image, topic.name, topic.id, index, registration)
+            return
+        for topic in delta.topics.deleted.values():
+            self._delete_topic(topic.name, topic.partitions)
+        for topic_id, topic_delta in delta.topics.changed.items():
+            self._apply_topic(image, topic_id, topic_delta)
+        for resource_type, name in delta.configs:
+            if resource_type == TOPIC_RESOURCE and name in self._settings:
+                self._reconfigure(image, name)
+
+    def _apply_topic(self, image: MetadataImage, topic_id: bytes, topic_delta: TopicDelta) -> None:
+        for index, registration in topic_delta.changed.items():
+            self._apply_partition(image, topic_delta.before.name, topic_id, index, registration)
+
+    def _apply_partition(
+        self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
+    ) -> None:
+        hosted = self._by_name.get((topic, index))
+        if self._node_id not in registration.replicas:
+            if hosted is not None:
+                self._remove(hosted)
+            return
+        if hosted is None:
+            hosted = self._create(image, topic, topic_id, index, registration)
+            if hosted is None:
+                return
+        self._give_role(hosted, registration)
+
+    def _give_role(self, hosted: HostedPartition, registration: PartitionImage) -> None:
+        role = hosted.role
+        if role.apply(registration):
+            if role.is_leader and not hosted.offline:
+                hosted.log.epochs.assign(role.leader_epoch, hosted.log.log_end_offset)
+            hosted.disturb()
+        hosted.settle()
+
+    def _delete_topic(self, name: str, indexes: Any) -> None:
+        for index in indexes:
+            hosted = self._by_name.get((name, index))
+            if hosted is not None:
+                self._remove(hosted)
+        self._settings.pop(name, None)
+        self._metrics.drop_topic(name)
+
+    def _remove(self, hosted: HostedPartition) -> None:
+        """The replica is no longer this broker's."""
+        del self._by_name[hosted.topic, hosted.index]
+        self._by_id.pop((hosted.topic_id, hosted.index), None)
+        hosted.role.is_leader = False
+        hosted.disturb()
+        if not hosted.offline:
+            try:
+                hosted.directory.discard(hosted.log, self._broker.now_ms())
+            except LogDirectoryFailure as failure:
+                self.directory_failed(failure)
+
+    # ---- replicas on disk
+
+    def _load(self, image: MetadataImage) -> None:
+        for directory in self.directories:
+            try:
+                self._load_directory(directory, image)
+            except LogDirectoryFailure as failure:
+                self.directory_failed(failure)
+
+    def _load_directory(self, directory: LogDirectory, image: MetadataImage) -> None:
+        high_watermarks = read_offsets(directory.path, HIGH_WATERMARKS)
+        for replica in directory.replicas():
+            if replica.suffix == DELETE_SUFFIX:
+                directory.doom(replica.path, self._broker.now_ms())
+            elif not replica.suffix:
+                key = (replica.topic, replica.partition)
+                if self._is_ours(replica, image) and key not in self._by_name:
+                    self._open(directory, image, *key, high_watermarks.get(key, 0))
+                else:
+                    self._put_aside(directory, replica)
+
+    def _is_ours(self, replica: ReplicaDirectory, image: MetadataImage) -> bool:
+        topic = image.topic(replica.topic)
+        registration = topic.partitions.get(replica.partition) if topic is not None else None
+        if topic is None or registration is None or self._node_id not in registration.replicas:
+            return False
+        try:
+            topic_id = read_topic_id(replica.path)
+        except CorruptPartitionMetadata as error:
+            log.error("%s: %s", replica.path, error)
+            return False
+        return topic_id is None or topic_id == topic.id
+
+    def _put_aside(self, directory: LogDirectory, replica: ReplicaDirectory) -> None:
+        stray = f"{directory.path}/{replica_directory_name(replica.topic, replica.partition, STRAY_SUFFIX)}"
+        log.warning("%s is not a replica of this broker any more: renamed to %s", replica.path, stray)
+        try:
+            os.rename(replica.path, stray)  # noqa: PTH104
+        except OSError as error:
+            raise LogDirectoryFailure(directory.path, f"renaming {replica.path}", error) from error
+
+    def _create(
+        self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
+    ) -> HostedPartition | None:
+        directory = self._directory_for(registration)
+        if directory is None:
+            log.error("no log directory is online for %s-%d", topic, index)
+            return None
+        try:
+            hosted = self._open(directory, image, topic, index, 0)
+            write_topic_id(hosted.log.path, topic_id, sync=False)
+            return hosted
+        except (LogDirectoryFailure, OSError) as error:
+            if not isinstance(error, LogDirectoryFailure):
+                error = LogDirectoryFailure(directory.path, f"creating {topic}-{index}", error)
+            self.directory_failed(error)
+            return None
+
+    def _directory_for(self, registration: PartitionImage) -> LogDirectory | None:
+        """The one that the metadata names, else the one with the fewest partitions."""
+        online = [directory for directory in self.directories if directory.is_online]
+        named = registration.directory(self._node_id)
+        for directory in online:
+            if directory.directory_id == named:
+                return directory
+        counts = dict.fromkeys(online, 0)
+        for hosted in self._by_name.values():
+            if hosted.directory in counts:
+                counts[hosted.directory] += 1
+        return min(online, key=counts.__getitem__, default=None)
+
+    def _open(
+        self, directory: LogDirectory, image: MetadataImage, topic: str, index: int, high_watermark: int
+    ) -> HostedPartition:
+        settings = self._settings.get(topic) or self._read_settings(image, topic)
+        now_ms = self._broker.now_ms()
+        opened: Log = directory.open_log(topic, index, settings.log_config, now_ms=now_ms, jitter=random.random())
+        if opened.recovered_bytes:
+            log.warning("%s: %d bytes behind the last whole batch were cut off", opened.path, opened.recovered_bytes)
+        end = opened.log_end_offset
+        role = Partition(self._node_id, end, max(opened.log_start_offset, min(high_watermark, end)))
+        topic_id = image.topics.by_name[topic].id
+        counters = self._metrics.topic(topic)
+        hosted = HostedPartition(
+            topic, topic_id, opened, role, directory, settings.rules, counters, self.directory_failed
+        )
+        self._by_name[topic, index] = hosted
+        self._by_id[topic_id, index] = hosted
+        return hosted
+
+    def directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """Its partitions answer KAFKA_STORAGE_ERROR from now on; without any directory left the broker cannot go on."""
+        for directory in self.directories:
+            if directory.path == failure.directory and directory.is_online:
+                log.error("log directory %s is offline: %s", directory.path, failure)
+                directory.fail()
+                for hosted in self.in_directory(directory):
+                    hosted.offline = True
+                    hosted.disturb()
+        self._broker.log_directory_failed(failure)
+
+    # ---- settings
+
+    def _read_settings(self, image: MetadataImage, topic: str) -> TopicSettings:
+        config = self._broker.config
+        overrides = dict(image.config(TOPIC_RESOURCE, topic))
+        log_config = config.topic_log_config(overrides)
+        settings = TopicSettings(log_config, append_rules(config.topic_values(overrides), log_config))
+        self._settings[topic] = settings
+        return settings
+
+    def _reconfigure(self, image: MetadataImage, topic: str) -> None:
+        settings = self._read_settings(image, topic)
+        for hosted in self._by_name.values():
+            if hosted.topic == topic:
+                hosted.log.config, hosted.rules = settings
+                hosted.settle()
+
+    def _broker_config_changed(self, names: frozenset[str]) -> None:
+        """Defaults of topics are keys of the broker."""
+        if any(name.startswith(_TOPIC_DEFAULTS) for name in names):
+            for topic in list(self._settings):
+                self._reconfigure(self._broker.image, topic)
+
+    # ---- shutdown
+
+    def close(self, broker_epoch: int) -> None:
+        """Closes every log and says in each directory that the shutdown was clean."""
+        for directory in self.directories:
+            if directory.is_online:
+                try:
+                    self._close_directory(directory, broker_epoch)
+                except LogDirectoryFailure as failure:
+                    log.error("closing %s: %s", directory.path, failure)
+                directory.close()
+
+    def _close_directory(self, directory: LogDirectory, broker_epoch: int) -> None:
+        hosted = self.in_directory(directory)
+        now_ms = self._broker.now_ms()
+        for partition in hosted:
+            partition.log.close(now_ms)
+        if self._loaded:
+            self.write_checkpoints(directory)
+            self.write_high_watermarks(directory)
+            directory.mark_clean_shutdown(broker_epoch)
+
+    def write_checkpoints(self, directory: LogDirectory) -> None:
+        found = checkpoints_of(partition.log for partition in self.in_directory(directory))
+        write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
+        write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
+
+    def write_high_watermarks(self, directory: LogDirectory) -> None:
+        marks = {(p.topic, p.index): p.role.high_watermark for p in self.in_directory(directory)}
+        write_offsets(directory.path, HIGH_WATERMARKS, marks)
+
+
+_TOPIC_DEFAULTS = ("log.", "message.", "compression.", "min.insync.replicas", "max.decompressed.message.bytes")

@@ -1,0 +1,89 @@
+"""Replies that wait: for data in some partitions, for an offset to be committed, or for a deadline.
+
+What waits is data: a `Parked` stands with each partition that it waits for, and an append touches exactly those.
+Deadlines lie in buckets of a few milliseconds with one timer of the loop each, so parking sets no timer and answering
+clears none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+#: Deadlines are kept this coarsely, and never fire early. Kafka's own wheel ticks each millisecond; its waits are
+#: hundreds.
+BUCKET_MS = 8
+#: Waits beyond this get a timer of their own: buckets live until they are due, and must stay few.
+LONGEST_BUCKETED_WAIT_MS = 10_000
+
+
+class Parked:
+    """A reply that waits. `expired` is called at its deadline, unless it is removed before."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self) -> None:
+        self.deadline: set[Parked] | asyncio.TimerHandle | None = None
+
+    def expired(self) -> None:
+        raise NotImplementedError
+
+
+class Deadlines:
+    """When waiting ends."""
+
+    __slots__ = ("_buckets", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._buckets: dict[int, set[Parked]] = {}
+
+    def add(self, parked: Parked, wait_ms: int) -> None:
+        if wait_ms > LONGEST_BUCKETED_WAIT_MS:
+            parked.deadline = self._loop.call_later(wait_ms / 1000, self._fire_one, parked)
+            return
+        due = int(self._loop.time() * 1000 + wait_ms) // BUCKET_MS + 1
+        bucket = self._buckets.get(due)
+        if bucket is None:
+            bucket = self._buckets[due] = set()
+            self._loop.call_at(due * BUCKET_MS / 1000, self._fire, due)
+        bucket.add(parked)
+        parked.deadline = bucket
+
+    def remove(self, parked: Parked) -> None:
+        deadline, parked.deadline = parked.deadline, None
+        if type(deadline) is set:
+            deadline.discard(parked)
+        elif deadline is not None:
+            deadline.cancel()  # type: ignore[union-attr]
+
+    def _fire(self, due: int) -> None:
+        for parked in self._buckets.pop(due):
+            parked.deadline = None
+            parked.expired()
+
+    def _fire_one(self, parked: Parked) -> None:
+        parked.deadline = None
+        parked.expired()
+
+
+class Wakeups:
+    """What became ready in this turn of the loop, completed once in the next: a Produce to ten partitions that one Fetch
+    waits for is answered with all ten.
+    """
+
+    __slots__ = ("_loop", "_ready")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ready: list[Callable[[], object]] = []
+
+    def add(self, complete: Callable[[], object]) -> None:
+        if not self._ready:
+            self._loop.call_soon(self._run)
+        self._ready.append(complete)
+
+    def _run(self) -> None:
+        ready, self._ready = self._ready, []
+        for complete in ready:
+            complete()
