@@ -35,13 +35,13 @@ def add_configuration(command: argparse.ArgumentParser, *, optional_file: bool =
 
 def properties_of(options: argparse.Namespace) -> dict[str, str]:
     """What the command line says, over what the file says; raises UsageError."""
-    from ..server.config import parse_properties
+    from ..server.config import read_properties
 
     found: dict[str, str] = {}
     if options.properties is not None:
         try:
-            found = parse_properties(options.properties.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+            found = read_properties(options.properties)
+        except OSError as error:
             raise UsageError(f"cannot read {options.properties}: {error}") from None
     if options.data_dir is not None:
         found.pop("log.dir", None)

@@ -28,7 +28,9 @@ def read_properties(path: Path) -> dict[str, str]:
 
 def parse_properties(text: str) -> dict[str, str]:
     """Keys and values of a .properties file; of a key that stands twice, the last. Raises InvalidConfig for a bad escape."""
-    return dict(_split(line) for line in _logical_lines(text))
+    found = dict(_split(line) for line in _logical_lines(text))
+    found.pop("", None)
+    return found
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -36,17 +38,15 @@ def _logical_lines(text: str) -> list[str]:
     begun = ""
     for natural in _LINE.split(text):
         stripped = natural.lstrip(_BLANK)
-        if not begun and (not stripped or stripped[0] in "#!"):
+        if not begun and stripped[:1] in ("", "#", "!"):
             continue
         begun += stripped
         if _ends_in_backslash(stripped):
             begun = begun[:-1]
-            # An empty continuation must not look like the begin of a new line.
-            begun = begun or "\0"
-            continue
-        lines.append(begun.replace("\0", ""))
-        begun = ""
-    return [line for line in [*lines, begun.replace("\0", "")] if line]
+        else:
+            lines.append(begun)
+            begun = ""
+    return [*lines, begun] if begun else lines
 
 
 def _ends_in_backslash(line: str) -> bool:

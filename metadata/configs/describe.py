@@ -167,4 +167,5 @@ def _entry(
         is_sensitive=secret,
         synonyms=[Synonym(s.name, None, s.source) for s in origins] if secret else origins,
         config_type=key.type if key else ConfigType.UNKNOWN,
+        documentation=None,
     )

@@ -54,7 +54,7 @@ def _described(call: Call, resource: DescribeConfigsResource) -> DescribeConfigs
     for entry in entries:
         if not call.request.include_synonyms:
             entry.synonyms = []
-        if call.request.include_documentation:
+        if call.request.include_documentation and resource.resource_type != ResourceType.BROKER_LOGGER:
             entry.documentation = documentation(resource.resource_type, entry.name)
     return DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, configs=entries

@@ -1,0 +1,75 @@
+"""A broker as far as configurations need one: the real controller, image, broker configuration and handlers, no disk and
+no sockets. What the controller decides is published at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.protocol.apis import APIS
+from odradek.protocol.codec import decode, encode
+from odradek.protocol.internal.cluster_metadata import (
+    FeatureLevelRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from odradek.protocol.schema import Message
+from odradek.replication.controller.controller import Controller
+from odradek.server.config import BrokerConfig
+
+_METADATA_VERSION = 30
+
+
+class ConfigStand:
+    """Use `call(request, version)`; every request and answer passes through the codec."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None, topics: tuple[str, ...] = ()) -> None:
+        self.config = BrokerConfig(properties)
+        self.node_id = self.config.node_id
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.controller = SimpleNamespace(submit=self._submit)
+        self._controller = Controller(self.node_id, "cluster", self.config.values.static, random.Random(1))
+        self._publish([FeatureLevelRecord(name="metadata.version", feature_level=_METADATA_VERSION)])
+        self._publish([RegisterBrokerRecord(broker_id=self.node_id, fenced=False)])
+        for number, name in enumerate(topics, 1):
+            topic_id = number.to_bytes(16, "big")
+            partition = PartitionRecord(
+                topic_id=topic_id, replicas=[self.node_id], isr=[self.node_id], leader=self.node_id
+            )
+            self._publish([TopicRecord(name=name, topic_id=topic_id), partition])
+
+    def call(self, request: Message, version: int) -> Any:
+        key = type(request).SCHEMA.key
+        assert key is not None
+        api = APIS[key]
+        received, _ = decode(api.request, version, encode(request, version))
+        answers: list[Message] = []
+        call = SimpleNamespace(
+            api=api, broker=self, principal="User:ANONYMOUS", reply=answers.append, request=received, version=version
+        )
+        handled = import_module(f"odradek.server.handlers.{api.module}").handle(call)
+        (answer,) = [handled] if handled is not None else answers
+        return decode(api.response, version, encode(answer, version))[0]
+
+    def _submit(
+        self, request: Message, version: int, reply: Callable[[Message], None], *, principal: str | None = None
+    ) -> None:
+        result = self._controller.handle(request, version)
+        self._publish(list(result.records))
+        reply(result.response)
+
+    def _publish(self, records: list[Message]) -> None:
+        offset = self._controller.next_offset + len(records) - 1
+        self._controller.replay(records, 1, 0)
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record)
+        self.image = delta.apply(offset, 1, 0)
+        self.config.apply(delta, self.image)
