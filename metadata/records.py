@@ -28,28 +28,34 @@ _WRITTEN_VERSIONS: dict[type[Message], tuple[tuple[int, int], ...]] = {
         (levels.ZK_MIGRATION, 2),
         (levels.MINIMUM, 1),
     ),
-    records.BrokerRegistrationChangeRecord: (
-        (levels.CORDONED_LOG_DIRS, 3),
-        (levels.DIRECTORY_ASSIGNMENT, 2),
-        (levels.MINIMUM, 1),
-    ),
     records.PartitionRecord: ((levels.ELIGIBLE_LEADER_REPLICAS, 2), (levels.DIRECTORY_ASSIGNMENT, 1)),
     records.PartitionChangeRecord: ((levels.ELIGIBLE_LEADER_REPLICAS, 2), (levels.DIRECTORY_ASSIGNMENT, 1)),
 }
 
 
-def record_version(cls: type[Message], metadata_version: int) -> int:
+def record_version(message: Message, metadata_version: int) -> int:
     """The version in which a record is written while `metadata_version` is in force."""
-    for level, version in _WRITTEN_VERSIONS.get(cls, ()):
+    if isinstance(message, records.BrokerRegistrationChangeRecord):
+        return _change_version(message)
+    for level, version in _WRITTEN_VERSIONS.get(type(message), ()):
         if metadata_version >= level:
             return version
     return 0
 
 
+def _change_version(change: records.BrokerRegistrationChangeRecord) -> int:
+    """The lowest that can say it, as Kafka writes it."""
+    if change.cordoned_log_dirs is not None:
+        return 3
+    if change.log_dirs:
+        return 2
+    return 1 if change.in_controlled_shutdown else 0
+
+
 def encode_record(message: Message, metadata_version: int) -> bytes:
     """The value of a record of the metadata log."""
     cls = type(message)
-    version = record_version(cls, metadata_version)
+    version = record_version(message, metadata_version)
     key = cls.SCHEMA.key
     assert key is not None, f"{cls.__name__} is not a metadata record"
     return bytes((_FRAME_VERSION,)) + encode_varint(key) + encode_varint(version) + encode(message, version)

@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..metadata.delta import MetadataDelta
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 
-Reply = Callable[[Message], None]
+#: Takes the response of the API that was asked.
+Reply = Callable[[Any], None]
 
 
 class _Appended(NamedTuple):

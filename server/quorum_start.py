@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.delta import MetadataDelta
 from ..metadata.features import supported_features, unknown_feature
-from ..protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter
+from ..protocol.internal.control_records import Endpoint as VoterEndpoint
+from ..protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
 from ..protocol.messages import broker_registration as brokers
 from ..protocol.messages import controller_registration as controllers
 from ..protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -99,14 +100,23 @@ def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, vo
     last = read_quorum_state(quorum_log.directory) or QuorumState()
     epoch = max(last.leader_epoch, loaded.last_epoch) + 1
     quorum = quorum_log.quorum
-    is_new = quorum_log.end_offset == 0
+    has_news = _update_voter(quorum.voters, broker) or quorum_log.end_offset == 0
     write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, voters)
     voter = LeaderChangeVoter(voter_id=broker.node_id)
     change = LeaderChangeMessage(version=0, leader_id=broker.node_id, voters=[voter], granting_voters=[voter])
     # The first leader of all copies what the directory was formatted with into the log, where followers find it.
-    formatted = quorum_records(quorum) if is_new else ()
-    quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *formatted], epoch, broker.now_ms())
+    who_votes = quorum_records(quorum) if has_news else ()
+    quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *who_votes], epoch, broker.now_ms())
     return epoch
+
+
+def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
+    """Where this voter is reached now; False when that is what the log says."""
+    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in _controller_endpoints(broker)]
+    changed = [voter for voter in voters if voter.voter_id == broker.node_id and voter.endpoints != endpoints]
+    for voter in changed if endpoints else ():
+        voter.endpoints = endpoints
+    return bool(endpoints and changed)
 
 
 def _activation(broker: BrokerServer, controller: Controller, loaded: Loaded) -> Sequence[Message]:

@@ -39,5 +39,6 @@ def activation_records(
 
 
 def _enables_elr(record: Message) -> bool:
-    is_elr = isinstance(record, FeatureLevelRecord) and record.name == ELIGIBLE_LEADER_REPLICAS
-    return is_elr and record.feature_level > 0
+    if not isinstance(record, FeatureLevelRecord):
+        return False
+    return record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level > 0

@@ -1,0 +1,114 @@
+"""DescribeTopicPartitions (key 75), version 0: topics by name, a page of partitions at a time (KIP-966).
+
+A page ends after as many partitions as the client wants, and as max.request.partition.size.limit allows; then the answer
+has a cursor with which the next request goes on. Topics come in the order of their names.
+"""
+
+from __future__ import annotations
+
+from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_topic_partitions import (
+    CursorRequest,
+    CursorResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ...replication.controller.topic_names import topic_name_fault
+from ..authorized_operations import TOPIC_OPERATIONS
+from ..cluster_view import ClusterView
+from ..dispatch import Call
+from ..internal_topics import INTERNAL_TOPICS
+
+_START = CursorRequest(topic_name="", partition_index=0)
+
+
+def handle(call: Call) -> DescribeTopicPartitionsResponse:
+    request: DescribeTopicPartitionsRequest = call.request
+    view = ClusterView(call.broker.image, call.listener)
+    cursor = request.cursor or _START
+    asked = [topic.name for topic in request.topics]
+    if _is_invalid(request):
+        return _refused(asked)
+    names = [name for name in sorted(set(asked) or view.image.topics.by_name) if name >= cursor.topic_name]
+    limit: int = call.broker.config.get("max.request.partition.size.limit")
+    page = _Page(view, max(min(limit, request.response_partition_limit), 1))
+    for name in names:
+        start = cursor.partition_index if name == cursor.topic_name else 0
+        if not page.add(name, start, tells_missing=bool(asked)):
+            break
+    return page.response
+
+
+def _is_invalid(request: DescribeTopicPartitionsRequest) -> bool:
+    cursor = request.cursor
+    if cursor is None:
+        return False
+    asked = [topic.name for topic in request.topics]
+    return cursor.partition_index < 0 or (bool(asked) and cursor.topic_name not in asked)
+
+
+def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
+    error = ErrorCode.INVALID_REQUEST
+    topics = [DescribeTopicPartitionsResponseTopic(error_code=error, name=name) for name in names]
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+class _Page:
+    """A response that is being filled with `limit` partitions at the most."""
+
+    def __init__(self, view: ClusterView, limit: int) -> None:
+        self.response = DescribeTopicPartitionsResponse()
+        self._view = view
+        self._left = limit
+
+    def add(self, name: str, start: int, *, tells_missing: bool) -> bool:
+        """Adds a topic's partitions from `start` on; False when the page is full."""
+        if self._left == 0:
+            self.response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
+            return False
+        topic = self._view.image.topic(name)
+        if topic is None:
+            if tells_missing:
+                self.response.topics.append(_missing(name))
+            return True
+        end = min(len(topic.partitions), start + self._left)
+        self.response.topics.append(self._topic(topic, start, end))
+        if end < len(topic.partitions):
+            self.response.next_cursor = CursorResponse(topic_name=name, partition_index=end)
+            return False
+        self._left -= max(0, end - start)
+        return True
+
+    def _topic(self, topic: TopicImage, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+        return DescribeTopicPartitionsResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=[self._partition(index, topic.partitions[index]) for index in range(start, end)],
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
+
+    def _partition(self, index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+        return DescribeTopicPartitionsResponsePartition(
+            partition_index=index,
+            leader_id=partition.leader if self._view.is_reachable(partition.leader) else NO_LEADER,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=list(partition.replicas),
+            isr_nodes=list(partition.isr),
+            eligible_leader_replicas=list(partition.elr),
+            last_known_elr=list(partition.last_known_elr),
+            offline_replicas=self._view.offline_replicas(partition),
+        )
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    legal = topic_name_fault(name) is None
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
