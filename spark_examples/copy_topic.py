@@ -51,7 +51,10 @@ def chosen(choice: dict[str, str], names: Iterable[str]) -> set[str]:
 def make_copies(bootstrap: str, choice: dict[str, str], prefix: str) -> None:
     """Makes the topics that are not there yet, with as many partitions as their originals."""
     counts = partition_counts(bootstrap)
-    for name in chosen(choice, counts):
+    originals = chosen(choice, counts)
+    if echoes := chosen(choice, [prefix + name for name in originals]):
+        raise ValueError(f"copies would be copied again: {sorted(echoes)}")
+    for name in originals:
         if prefix + name not in counts:
             ensure_topic(bootstrap, prefix + name, counts[name])
 
@@ -60,6 +63,8 @@ def copier(
     spark: SparkSession, bootstrap: str, choice: dict[str, str], options: dict[str, str], prefix: str
 ) -> DataStreamWriter:
     """The query, but for its trigger and its checkpoint. `options` are more of the source's."""
+    if pattern := choice.get("subscribePattern"):
+        choice = {"subscribePattern": f"^(?:{pattern})$"}  # Spark is content when it is found somewhere in a name
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).options(**choice)
     records = source.option("includeHeaders", True).options(**options).load()
     topic = concat(lit(prefix), col("topic")).alias("topic")

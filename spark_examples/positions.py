@@ -1,6 +1,7 @@
 """Where in a topic a job begins and ends: the options of Spark's Kafka source, from offsets or from times.
 
-Both are planned once per job: what is produced meanwhile is not read. A start is in, an end is not.
+A start is in, an end is not. Offsets, and times that have a record, are settled when Spark plans the job; the first and
+the last record are looked up as the reading of each partition begins, unless `minPartitions` is set.
 """
 
 from __future__ import annotations

@@ -40,9 +40,13 @@ class Program:
                 command(program, *arguments), stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True
             )
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """kill -9 of the driver and its JVM at once."""
-        if self._process.poll() is None:
+        if self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
@@ -66,18 +70,12 @@ class Program:
         return self.log.read_text()[-8000:]
 
 
-def committed_batch(checkpoint: Path) -> tuple[dict[str, int], int]:
-    """The offsets up to which a query's last finished batch has read, and its watermark in milliseconds since 1970."""
-    names = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
-    if not names:
-        return {}, 0
-    _, metadata, offsets, *_ = (checkpoint / "offsets" / str(max(names))).read_text().splitlines()
-    by_topic = json.loads(offsets)
-    return {f"{topic}-{p}": end for topic, ends in by_topic.items() for p, end in ends.items()}, json.loads(metadata)[
-        "batchWatermarkMs"
-    ]
-
-
-def rows_committed(checkpoint: Path) -> int:
-    """How many records a query has finished with, of topics that begin at offset 0."""
-    return sum(committed_batch(checkpoint)[0].values())
+def committed_batch(checkpoint: Path) -> tuple[int, int]:
+    """How many records a query had read by the end of its last finished batch, of topics that begin at offset 0, and the
+    watermark that batch began with, in milliseconds since 1970."""
+    finished = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    if not finished:
+        return 0, 0
+    _, state, *sources = (checkpoint / "offsets" / str(max(finished))).read_text().splitlines()
+    ends = [end for source in sources for partitions in json.loads(source).values() for end in partitions.values()]
+    return sum(ends), json.loads(state)["batchWatermarkMs"]

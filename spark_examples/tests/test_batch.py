@@ -65,7 +65,7 @@ def test_a_report_between_offsets_has_those_records(bootstrap: str, orders_topic
 @pytest.mark.parametrize(
     ("start", "end"),
     [(None, None), (FROM, None), (None, TO), (FROM, FROM), (FROM, datetime(2026, 1, 1, tzinfo=UTC))],
-    ids=["everything", "to the last", "from the first", "nothing", "an end that has not come"],
+    ids=["everything", "to-the-last", "from-the-first", "nothing", "an-end-that-has-not-come"],
 )
 def test_times_may_lie_outside_of_the_topic(
     spark: SparkSession, bootstrap: str, orders_topic: str, start: datetime | None, end: datetime | None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from copy_topic import copier
+from copy_topic import copier, make_copies
 from pyspark.sql import SparkSession
 from topics import ensure_topic, partition_counts, read_topic
 
@@ -89,7 +89,8 @@ def test_a_pattern_follows_topics_that_appear_while_the_copy_runs(
     finally:
         running.stop()
     assert running.exception() is None
-    assert f"copy-of-another-{stem}.one" not in partition_counts(bootstrap)
+    copied = {name for name in partition_counts(bootstrap) if stem in name and name.startswith("copy-of-")}
+    assert copied == {f"copy-of-{stem}.one", f"copy-of-{stem}.two"}
 
 
 def wait_for_copies(bootstrap: str, topics: list[str]) -> None:
@@ -102,6 +103,14 @@ def wait_for_copies(bootstrap: str, topics: list[str]) -> None:
 def is_copied(bootstrap: str, topic: str) -> bool:
     exists = f"copy-of-{topic}" in partition_counts(bootstrap)
     return exists and records(bootstrap, f"copy-of-{topic}") == records(bootstrap, topic)
+
+
+def test_a_pattern_that_would_feed_on_its_own_copies_is_refused(bootstrap: str, unique: Callable[[str], str]) -> None:
+    stem = unique("endless")
+    fill(bootstrap, stem, 1)
+    with pytest.raises(ValueError, match="copies would be copied again"):
+        make_copies(bootstrap, {"subscribePattern": f".*{stem}"}, "copy-of-")
+    assert f"copy-of-{stem}" not in partition_counts(bootstrap)
 
 
 def test_a_topic_that_appeared_between_two_runs_is_copied_from_its_first_record(
@@ -138,7 +147,7 @@ def test_a_copy_in_pieces_has_the_same_records(
     }
 
 
-@pytest.mark.parametrize("batch", ["200", "100000"], ids=["in small batches", "at once"])
+@pytest.mark.parametrize("batch", ["200", "100000"], ids=["small-batches", "at-once"])
 def test_one_run_of_what_is_available_takes_all_of_it(
     spark: SparkSession, bootstrap: str, tmp_path: Path, unique: Callable[[str], str], batch: str
 ) -> None:
