@@ -1,0 +1,80 @@
+"""Timers: what is due comes out once, in order, and moving a deadline back costs nothing."""
+
+from __future__ import annotations
+
+import random
+
+from odradek.coordinator.timers import NEVER, Timer, Timers
+
+
+def drain(timers: Timers, now: int) -> list[str]:
+    found = []
+    while (timer := timers.due(now)) is not None:
+        found.append(timer.event[0])
+    return found
+
+
+def test_what_is_due_comes_out_once_and_in_order() -> None:
+    timers = Timers()
+    for name, deadline in (("b", 20), ("a", 10), ("c", 30)):
+        timers.set(Timer((name,)), deadline)
+    assert timers.next_deadline() == 10
+    assert drain(timers, 9) == []
+    assert drain(timers, 20) == ["a", "b"]
+    assert timers.next_deadline() == 30
+    assert drain(timers, 100) == ["c"]
+    assert timers.next_deadline() is None
+
+
+def test_a_timer_that_is_moved_back_is_not_due_at_its_old_time() -> None:
+    timers, timer = Timers(), Timer(("a",))
+    timers.set(timer, 10)
+    timers.set(timer, 50)
+    assert drain(timers, 10) == []
+    assert timers.next_deadline() == 50
+    assert drain(timers, 50) == ["a"]
+
+
+def test_a_timer_that_is_moved_forward_is_due_at_its_new_time_only() -> None:
+    timers, timer = Timers(), Timer(("a",))
+    timers.set(timer, 50)
+    timers.set(timer, 10)
+    assert drain(timers, 10) == ["a"]
+    assert drain(timers, 100) == []
+
+
+def test_a_cancelled_timer_is_never_due_and_may_be_set_again() -> None:
+    timers, timer = Timers(), Timer(("a",))
+    timers.set(timer, 10)
+    timer.cancel()
+    assert timers.next_deadline() is None
+    assert drain(timers, 100) == []
+    timers.set(timer, 120)
+    assert drain(timers, 120) == ["a"]
+
+
+def test_moving_deadlines_back_does_not_grow_the_queue() -> None:
+    timers, timer = Timers(), Timer(("a",))
+    for deadline in range(10_000):
+        timers.set(timer, deadline)
+    assert len(timers._queue) == 1
+
+
+def test_any_order_of_changes_comes_out_right() -> None:
+    for seed in range(50):
+        chance, timers = random.Random(seed), Timers()
+        all_timers = [Timer((str(i),)) for i in range(8)]
+        now = 0
+        for _ in range(300):
+            timer = chance.choice(all_timers)
+            if chance.random() < 0.2:
+                timer.cancel()
+            elif chance.random() < 0.7:
+                timers.set(timer, now + chance.randrange(1, 40))
+            else:
+                expected = {t.event[0] for t in all_timers if t.deadline_ms <= now}
+                assert set(drain(timers, now)) == expected
+                deadlines = [t.deadline_ms for t in all_timers if t.deadline_ms != NEVER]
+                earliest = timers.next_deadline()
+                assert earliest is None if not deadlines else earliest is not None and earliest <= min(deadlines)
+                now += chance.randrange(20)

@@ -1,0 +1,38 @@
+"""Which shard a group belongs to, and the clock by which it lives."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from odradek.server.coordinator_driver import SteadyClock, java_hash
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99_162_322),
+        ("my-consumer-group", 1_513_705_513),
+        # Its hash is the smallest int, which has no absolute value; Kafka takes 0.
+        ("polygenelubricants", 0),
+        # Outside of the basic plane: two units.
+        ("\N{GRINNING FACE}", 1_772_899),
+    ],
+)
+def test_a_group_hashes_as_in_java(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+async def test_the_clock_goes_on_when_the_time_of_day_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, loop_time = 1_000_000, 50.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: loop_time)
+    clock = SteadyClock(lambda: wall)
+    assert clock() == 1_000_000
+    wall, loop_time = 1_000_500, 50.5
+    assert clock() == 1_000_500
+    wall, loop_time = 500_000, 51.5  # an hour back, and a second later
+    assert 1_000_500 < clock() <= 1_001_500
+    wall, loop_time = 2_000_000, 52.5  # and set right again
+    assert clock() == 2_000_000
