@@ -11,6 +11,8 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.config import LogConfig
 from odradek.storage.log import Log
 
+from compat_tests.fixtures import java_tools, tools  # noqa: F401  (found by being here)
+
 NOW_MS = 1_700_000_000_000
 
 

@@ -309,18 +309,14 @@ def test_an_emptied_batch_keeps_the_sequence_of_its_producer(logbook):
     assert headers_of(logbook, log)[0].producer_id == -1, "an expired producer's last batch goes"
 
 
-def test_a_marker_stays_as_long_as_a_tombstone_after_its_transaction_is_gone(logbook):
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_marker_stays_as_long_as_a_tombstone_after_its_transaction_is_gone(logbook, commits):
     log = logbook.open(COMPACT)
     logbook.append(log, (b"key", b"v"), producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
     marker = encode_end_transaction(
-        True,
-        base_offset=1,
-        timestamp=logbook.now_ms,
-        producer_id=9,
-        producer_epoch=0,
-        coordinator_epoch=0,
+        commits, base_offset=1, timestamp=logbook.now_ms, producer_id=9, producer_epoch=0, coordinator_epoch=0,
         leader_epoch=0,
-    )
+    )  # fmt: skip
     log.append(marker, None, logbook.now_ms)
     fill(logbook, log, 10)
     log.producers.expire(logbook.now_ms + COMPACT.producer_id_expiration_ms, COMPACT.producer_id_expiration_ms)
@@ -331,8 +327,10 @@ def test_a_marker_stays_as_long_as_a_tombstone_after_its_transaction_is_gone(log
 
     clean(log, now, 0)
     assert [header.has_delete_horizon for header in markers()] == [False], "its transaction was there until now"
+    assert len(log.aborted_transactions(0, 10)) == (not commits)
     clean(log, now + 1, 0)
     assert [header.has_delete_horizon for header in markers()] == [True]
+    assert log.aborted_transactions(0, 10) == []
     clean(log, now + 1 + 999, 0)
     assert len(markers()) == 1
     clean(log, now + 1 + 1000, 0)

@@ -1,0 +1,200 @@
+"""Apache's DumpLogSegments reads our files without a complaint, in every state that they can be in."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+
+import pytest
+from odradek.metadata.metadata_version import DEFAULT
+from odradek.metadata.records import encode_record
+from odradek.protocol.codec import encode
+from odradek.protocol.internal import classic_group_records as groups
+from odradek.protocol.internal import cluster_metadata as metadata
+from odradek.protocol.internal import transaction_state as transactions
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.control import encode_end_transaction
+from odradek.storage.compaction import finish, job, look
+from odradek.storage.config import LogConfig
+
+TOOL = "org.apache.kafka.tools.DumpLogSegments"
+SMALL = LogConfig(segment_bytes=30_000, index_interval_bytes=400)
+
+
+#: What 4.3.1 says of every segment that does not start at offset 0, its own too.
+OF_EVERY_SEGMENT = re.compile(r"Non-consecutive offsets in \S*/0*(\d+)\.log\n  -1 is followed by \1\n")
+
+
+class Dump:
+    """Runs the tool over all files of a log, and holds that it complains of nothing."""
+
+    def __init__(self, tools):
+        self._tools = tools
+
+    def __call__(self, logbook, *options, kinds=(".log", ".index", ".timeindex", ".txnindex", ".snapshot")):
+        files = sorted(str(path) for path in logbook.path.iterdir() if path.suffix in kinds)
+        assert files
+        result = self._tools.run(TOOL, "--files", ",".join(files), *options).checked()
+        assert OF_EVERY_SEGMENT.sub("", result.err) == ""
+        for complaint in ("isvalid: false", "invalid bytes", "Ignoring"):
+            assert complaint not in result.out
+        return result.out
+
+    def all_ways(self, logbook):
+        """Everything once whole, once by the check that a starting broker makes, once index against log."""
+        out = self(logbook, "--deep-iteration", "--print-data-log")
+        self(logbook, "--index-sanity-check", kinds=(".index", ".timeindex"))
+        self(logbook, "--verify-index-only", kinds=(".index", ".timeindex"))
+        return out
+
+
+@pytest.fixture
+def dump(tools):
+    return Dump(tools)
+
+
+def offsets_in(out):
+    return [int(offset) for offset in re.findall(r"^\| offset: (\d+)", out, re.MULTILINE)]
+
+
+def fill(logbook, log, count, seed=0, **kind):
+    chance = random.Random(seed)
+    for _ in range(count):
+        values = [(b"k%d" % chance.randrange(20), chance.randbytes(chance.randrange(200))) for _ in range(3)]
+        # Times that go back now and then, as producers' do.
+        logbook.append(log, *values, at=logbook.now_ms + chance.randrange(100_000), **kind)
+
+
+def test_a_log_of_every_codec_open_flushed_and_closed(logbook, dump):
+    log = logbook.open(SMALL)
+    for codec in Compression:
+        fill(logbook, log, 60, codec, compression=codec)
+    assert len(log.segments) > 2
+    assert offsets_in(dump.all_ways(logbook)) == list(range(900))
+    log.flush(logbook.now_ms)
+    dump.all_ways(logbook)
+    log.close(logbook.now_ms)
+    assert offsets_in(dump.all_ways(logbook)) == list(range(900))
+
+
+def test_a_recovered_log(logbook, dump):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 300)
+    with (logbook.path / f"{log.active.base_offset:020d}.log").open("ab") as file:
+        file.write(b"\0" * 30 + b"torn")
+    recovered = logbook.open(SMALL)
+    assert recovered.recovered_bytes == 34
+    assert offsets_in(dump.all_ways(logbook)) == list(range(900))
+
+
+def test_a_truncated_log(logbook, dump):
+    log = logbook.open(SMALL)
+    fill(logbook, log, 300)
+    log.truncate_to(600, logbook.now_ms)
+    fill(logbook, log, 20, 1)
+    log.close(logbook.now_ms)
+    assert offsets_in(dump.all_ways(logbook)) == list(range(660))
+
+
+def test_transactions_their_index_and_producer_snapshots(logbook, dump):
+    log = logbook.open(LogConfig(segment_bytes=2500, index_interval_bytes=100))
+    for number in range(12):
+        producer = 1000 + number % 3
+        kind = {"producer_id": producer, "producer_epoch": 1, "base_sequence": number // 3 * 2, "transactional": True}
+        logbook.append(log, (b"a", b"x" * 200), (b"b", b"y" * 200), **kind)
+        if number % 4 != 3:
+            marker = encode_end_transaction(
+                number % 2 == 0, base_offset=log.log_end_offset, timestamp=logbook.now_ms, producer_id=producer,
+                producer_epoch=1, coordinator_epoch=2, leader_epoch=0,
+            )  # fmt: skip
+            log.append(marker, None, logbook.now_ms)
+    log.close(logbook.now_ms)
+    out = dump.all_ways(logbook)
+    aborted = [
+        f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} lastOffset: {entry.last_offset} "
+        f"lastStableOffset: {entry.last_stable_offset}"
+        for entry in log.aborted_transactions(0, log.log_end_offset)
+    ]
+    assert len(aborted) == 3
+    assert all(line in out for line in aborted)
+    assert out.count("endTxnMarker: COMMIT coordinatorEpoch: 2") == 6
+    newest = out.rsplit(".snapshot\n", 1)[1]
+    for producer in log.producers.by_id.values():
+        line = next(line for line in newest.splitlines() if f"producerId: {producer.producer_id} " in line)
+        open_since = producer.transaction_first_offset
+        shown = f"OptionalLong[{open_since}]" if open_since >= 0 else "OptionalLong.empty"
+        assert f"currentTxnFirstOffset: {shown}" in line
+        if producer.batches:
+            assert f"lastSequence: {producer.last_sequence} lastOffset: {producer.last_data_offset} " in line
+
+
+def test_a_compacted_log_with_emptied_batches_and_delete_horizons(logbook, dump):
+    log = logbook.open(LogConfig(segment_bytes=3000, index_interval_bytes=100, compact=True, file_delete_delay_ms=0))
+    for number in range(100):
+        kind = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number // 10} if number % 10 == 0 else {}
+        logbook.append(log, (b"k%d" % (number % 7), b"v" * 100 if number % 3 else None), **kind)
+    # The producer's last batch is emptied where its key was written again.
+    cleaning = job(log, look(log, None, log.log_end_offset, logbook.now_ms), logbook.now_ms, 1000)
+    assert finish(log, cleaning, cleaning.run(), logbook.now_ms)
+    log.delete_doomed(logbook.now_ms)
+    log.close(logbook.now_ms)
+    files = sorted(str(path) for path in logbook.path.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
+    result = dump._tools.run(TOOL, "--files", ",".join(files), "--deep-iteration").checked()
+    # Gaps between offsets are what compaction makes; nothing else is amiss.
+    assert re.sub(r"Non-consecutive offsets in .*\n|  -?\d+ is followed by \d+\n", "", result.err) == ""
+    assert "isvalid: false" not in result.out
+    assert f"deleteHorizonMs: OptionalLong[{logbook.now_ms + 86_400_000}]" in result.out
+    dump(logbook, "--index-sanity-check", kinds=(".index", ".timeindex"))
+
+
+def key_of(message):
+    return struct.pack(">h", message.SCHEMA.key) + encode(message, 0)
+
+
+def value_of(message, version):
+    return struct.pack(">h", version) + encode(message, version)
+
+
+def test_committed_offsets_and_groups(logbook, dump):
+    log = logbook.open(SMALL)
+    commit = (
+        groups.OffsetCommitKey(group="g1", topic="orders", partition=3),
+        groups.OffsetCommitValue(offset=42, leader_epoch=1, metadata="note", commit_timestamp=logbook.now_ms),
+    )
+    group = (
+        groups.GroupMetadataKey(group="g1"),
+        groups.GroupMetadataValue(protocol_type="consumer", generation=5, protocol="range", leader="m", members=[]),
+    )
+    logbook.append(log, (key_of(commit[0]), value_of(commit[1], 3)))
+    logbook.append(log, (key_of(group[0]), value_of(group[1], 3)))
+    logbook.append(log, (key_of(commit[0]), None))
+    out = dump(logbook, "--offsets-decoder", kinds=(".log",))
+    assert '"group":"g1","topic":"orders","partition":3' in out
+    assert '"offset":42' in out
+    assert '"generation":5' in out
+
+
+def test_cluster_metadata(logbook, dump):
+    log = logbook.open(SMALL)
+    topic_id = bytes(range(16))
+    for record in (
+        metadata.FeatureLevelRecord(name="metadata.version", feature_level=DEFAULT),
+        metadata.TopicRecord(name="orders", topic_id=topic_id),
+        metadata.PartitionRecord(topic_id=topic_id, replicas=[1], isr=[1], leader=1),
+    ):
+        logbook.append(log, encode_record(record, DEFAULT))
+    out = dump(logbook, "--cluster-metadata-decoder", kinds=(".log",))
+    assert '"type":"TOPIC_RECORD"' in out
+    assert '"name":"orders"' in out
+
+
+def test_transaction_state(logbook, dump):
+    log = logbook.open(SMALL)
+    key = transactions.TransactionLogKey(transactional_id="tx")
+    value = transactions.TransactionLogValue(
+        producer_id=9, producer_epoch=1, transaction_timeout_ms=60_000, transaction_status=1, transaction_partitions=[]
+    )
+    logbook.append(log, (key_of(key), value_of(value, 0)))
+    out = dump(logbook, "--transaction-log-decoder", kinds=(".log",))
+    assert '"transactionalId":"tx"' in out
