@@ -1,8 +1,8 @@
 """One broker with its controller: builds the parts, starts them in order, stops them in the reverse.
 
-The order of a start: addresses are taken (their ports go into the registration), log directories opened (or formatted) and
-logs recovered, the controller replays its metadata log and the first image is published, the coordinator of groups begins,
-and only then do the listeners accept, so the first client sees a whole broker.
+The order of a start: addresses are taken (their ports go into the registration), log directories opened (or formatted)
+and logs recovered, the controller replays its metadata log and the first image is published, the coordinator of groups
+begins, and only then do the listeners accept, so the first client sees a whole broker.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
 from ..storage.directory import LogDirectory
 from ..storage.files import LogDirectoryFailure
-from .coordinator_driver import GroupDriver
 from .auto_creation import AutoCreation
+from .coordinator_driver import GroupDriver
 from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
 from .listener import ConnectionLimits, Endpoint, Listener
 from .metrics import Metrics
 from .partitions import Partitions
+from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
 from .waiters import Deadlines, Wakeups
@@ -54,6 +55,7 @@ class BrokerServer:
         self.on_connection_lost: list[Callable[[Connection], None]] = []
         self.metrics = Metrics()
         self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
+        self.producer_ids = ProducerIds(self)
         self.fetch_max_bytes: int = config.get("fetch.max.bytes")
         self.directories: list[LogDirectory] = []
         self._clock = clock

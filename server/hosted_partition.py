@@ -302,6 +302,12 @@ class HostedPartition:
             self._committed(self.role.high_watermark - before)
         return _NONE
 
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Forgets the records below `offset`, which is not above the high watermark (DeleteRecords)."""
+        if self.log.advance_log_start_offset(offset):
+            for watcher in list(self.watchers):
+                watcher.disturbed()
+
     # ---- commitment
 
     def _committed(self, size: int) -> None:

@@ -1,0 +1,62 @@
+"""DescribeProducers (key 61), version 0.
+
+What each log knows of its producers (KIP-664): epoch, last sequence, last time, and where an open transaction began.
+Any replica answers, not only the leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ...replication.controller.topic_names import check_name
+from ..leaders import absent_error
+
+if TYPE_CHECKING:
+    from ..dispatch import Call
+
+
+def handle(call: Call) -> DescribeProducersResponse:
+    request: DescribeProducersRequest = call.request
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        answers = [_describe(call, topic.name, index) for index in topic.partition_indexes]
+        response.topics.append(TopicResponse(topic.name, answers))
+    return response
+
+
+def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
+    hosted = call.broker.partitions.get((topic, index))
+    if hosted is not None and hosted.offline:
+        return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if hosted is None:
+        invalid = check_name(topic)
+        if invalid is not None:
+            return PartitionResponse(index, invalid.error, invalid.message)
+        error = absent_error(call.broker.image, topic, index)
+        known = call.broker.image.topic(topic) is not None
+        return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
+    producers = hosted.log.producers.by_id.values()
+    return PartitionResponse(
+        index,
+        ErrorCode.NONE,
+        None,
+        [
+            ProducerState(
+                one.producer_id,
+                one.epoch,
+                one.last_sequence,
+                one.last_timestamp,
+                one.coordinator_epoch,
+                one.transaction_first_offset,
+            )
+            for one in producers
+        ],
+    )

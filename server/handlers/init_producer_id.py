@@ -1,0 +1,36 @@
+"""InitProducerId (key 22), versions 0-6; the last is unstable and not offered.
+
+A producer without a transactional id gets a new producer id, always with epoch 0, whatever id it had (KIP-360). There
+is no coordinator of transactions here: a transactional id is INVALID_REQUEST, as it is to FindCoordinator.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from ..dispatch import Call
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+FIRST_EPOCH = 0
+
+
+def handle(call: Call) -> InitProducerIdResponse | None:
+    request: InitProducerIdRequest = call.request
+    half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
+    if request.transactional_id is not None or half_known:
+        return _refused(ErrorCode.INVALID_REQUEST)
+
+    def answer(error: int, producer_id: int) -> None:
+        call.reply(_refused(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
+
+    call.broker.producer_ids.take(answer)
+    return None
+
+
+def _refused(error: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

@@ -1,0 +1,139 @@
+"""ListOffsets (key 2), versions 1-11.
+
+A timestamp is looked up by the time index, and is answered by the first record that is not older; nothing newer than
+the high watermark is told (the last stable offset with read_committed). Below zero, timestamps are questions of their
+own, each since a version, before which it is UNSUPPORTED_VERSION:
+
+ -1 the end that a consumer sees     -3 the record with the largest timestamp (v7, KIP-734)
+ -2 the start                        -4 the start on local disks (v8, KIP-405): the same here
+ -5 the end in tiered storage (v9, KIP-1005), and
+ -6 the first offset that is not uploaded yet (v11, KIP-1023): there is no tiered storage, so both are -1
+
+A partition that is asked for twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
+the start of its epoch says OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ...protocol.records.errors import BatchError
+from ...storage.files import LogDirectoryFailure
+from ...storage.timestamps import TimestampedOffset
+from ..hosted_partition import HostedPartition
+from ..leaders import absent_error
+
+if TYPE_CHECKING:
+    from ..dispatch import Call
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+_FIRST_VERSION = {
+    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+
+CONSUMER = -1
+DEBUGGING_CONSUMER = -2
+READ_COMMITTED = 1
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+
+_UNKNOWN = -1
+
+
+class Refused(Exception):
+    def __init__(self, error: int) -> None:
+        super().__init__()
+        self.error = error
+
+
+def handle(call: Call) -> ListOffsetsResponse:
+    request: ListOffsetsRequest = call.request
+    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            try:
+                if asked[topic.name, index] > 1:
+                    raise Refused(ErrorCode.INVALID_REQUEST)
+                found = _find(call, topic.name, partition)
+                answers.append(
+                    ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)
+                )
+            except Refused as refused:
+                answers.append(ListOffsetsPartitionResponse(index, refused.error, _UNKNOWN, _UNKNOWN, _UNKNOWN))
+        response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return response
+
+
+def _find(call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
+    request: ListOffsetsRequest = call.request
+    if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+    hosted = call.broker.partitions.get((topic, asked.partition_index))
+    if hosted is None:
+        raise Refused(absent_error(call.broker.image, topic, asked.partition_index))
+    leader_only = request.replica_id != DEBUGGING_CONSUMER
+    error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
+    if error:
+        raise Refused(error)
+    is_consumer = request.replica_id == CONSUMER
+    isolated = request.isolation_level == READ_COMMITTED
+    try:
+        return _look_up(hosted, asked.timestamp, call.version, is_consumer=is_consumer, isolated=isolated)
+    except LogDirectoryFailure as failure:
+        hosted.on_failure(failure)
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR) from None
+    except BatchError as damaged:
+        raise Refused(damaged.error_code) from None
+
+
+def _look_up(
+    hosted: HostedPartition, timestamp: int, version: int, *, is_consumer: bool, isolated: bool
+) -> TimestampedOffset:
+    log = hosted.log
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return TimestampedOffset(log.log_start_offset, _UNKNOWN, _epoch_at_start(hosted))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return TimestampedOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+    not_yet = is_consumer and hosted.role.leader_epoch_start_offset > hosted.high_watermark
+    end = log.log_end_offset
+    if is_consumer:
+        end = hosted.last_stable_offset if isolated else hosted.high_watermark
+    if timestamp == LATEST:
+        if not_yet:
+            raise Refused(_not_available(version))
+        return TimestampedOffset(end, _UNKNOWN, hosted.leader_epoch)
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is not None and found.offset < end:
+        return found
+    if not_yet:
+        raise Refused(_not_available(version))
+    return TimestampedOffset(_UNKNOWN, _UNKNOWN, _UNKNOWN)
+
+
+def _epoch_at_start(hosted: HostedPartition) -> int:
+    """The epoch that wrote the first record, where it is known."""
+    entries = hosted.log.epochs.entries()
+    return entries[0][0] if entries and entries[0][1] <= hosted.log_start_offset else _UNKNOWN
+
+
+def _not_available(version: int) -> int:
+    if version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,0 +1,43 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4.
+
+Where an epoch ends in the leader's log: consumers and followers find with it where theirs departs (KIP-101, KIP-320).
+The answer is the largest epoch known that is not above the one asked for, and its end; -1 and -1 where nothing is
+known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ..leaders import absent_error
+
+if TYPE_CHECKING:
+    from ..dispatch import Call
+
+
+def handle(call: Call) -> OffsetForLeaderEpochResponse:
+    request: OffsetForLeaderEpochRequest = call.request
+    topics = [
+        OffsetForLeaderTopicResult(topic.topic, [_end_of_epoch(call, topic.topic, asked) for asked in topic.partitions])
+        for topic in request.topics
+    ]
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _end_of_epoch(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    hosted = call.broker.partitions.get((topic, asked.partition))
+    if hosted is None:
+        error = absent_error(call.broker.image, topic, asked.partition)
+    else:
+        error = hosted.error_for_epoch(asked.current_leader_epoch)
+    if error or hosted is None:
+        return EpochEndOffset(error_code=error, partition=asked.partition)
+    epoch, end_offset = hosted.log.epoch_end_offset(asked.leader_epoch)
+    return EpochEndOffset(0, asked.partition, epoch, end_offset)
