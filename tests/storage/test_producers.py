@@ -1,0 +1,165 @@
+"""Idempotent and transactional producers: what is answered to a batch, and what is known after it."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import MAX_SEQUENCE, read_header
+from odradek.protocol.records.control import encode_end_transaction
+from odradek.storage.config import LogConfig
+from odradek.storage.producers import ProducerBatch, Producers
+from odradek.storage.snapshots import CorruptSnapshot, decode_snapshot, encode_snapshot
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def header(logbook):
+    def make(offset, sequence, count=1, epoch=0, producer_id=7, **kind):
+        kind |= {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+        return read_header(logbook.batch(offset, [b"x"] * count, **kind))
+
+    return make
+
+
+@pytest.fixture
+def producers(header):
+    """One producer that has written ten batches of one record, sequences 0 to 9, at offsets 100 to 109."""
+    state = Producers()
+    for number in range(10):
+        state.update(header(100 + number, number))
+    return state
+
+
+def test_the_next_sequence_is_taken(producers, header):
+    assert producers.check(header(110, 10)) is ErrorCode.NONE
+
+
+def test_any_sequence_is_taken_from_a_producer_that_is_not_known(producers, header):
+    assert producers.check(header(110, 4711, producer_id=8)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("number", range(5, 10))
+def test_one_of_the_last_five_batches_is_known_again_by_its_offsets(producers, header, number):
+    found = producers.check(header(110, number))
+    assert isinstance(found, ProducerBatch)
+    assert (found.base_offset, found.last_offset) == (100 + number, 100 + number)
+
+
+def test_a_duplicate_is_only_one_with_the_same_first_and_last_sequence(producers, header):
+    assert producers.check(header(110, 9, count=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(header(110, 8, count=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_duplicate_is_out_of_order_as_in_kafka(producers, header):
+    assert producers.check(header(110, 4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_is_out_of_order(producers, header):
+    assert producers.check(header(110, 11)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_epoch_is_fenced(producers, header):
+    producers.update(header(110, 0, epoch=3))
+    assert producers.check(header(111, 1, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_new_epoch_starts_with_sequence_zero(producers, header):
+    assert producers.check(header(110, 0, epoch=1)) is ErrorCode.NONE
+    assert producers.check(header(110, 1, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.update(header(110, 0, epoch=1))
+    assert len(producers.by_id[7].batches) == 1
+
+
+def test_sequences_go_on_with_zero_after_the_greatest(producers, header):
+    producers.update(header(110, MAX_SEQUENCE - 1, count=2))
+    assert producers.check(header(112, 0)) is ErrorCode.NONE
+    assert producers.check(header(112, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.update(header(112, MAX_SEQUENCE - 1, count=4))
+    last = producers.by_id[7].batches[-1]
+    assert (last.first_sequence, last.last_sequence) == (MAX_SEQUENCE - 1, 1)
+    assert producers.check(header(116, MAX_SEQUENCE - 1, count=4)) == last
+
+
+def test_a_producer_that_wrote_nothing_for_long_is_forgotten(producers, header):
+    newest = producers.by_id[7].last_timestamp
+    producers.expire(newest + DAY_MS - 1, DAY_MS)
+    assert 7 in producers.by_id
+    producers.expire(newest + DAY_MS, DAY_MS)
+    assert producers.check(header(110, 4711)) is ErrorCode.NONE
+
+
+def test_a_producer_with_an_open_transaction_is_not_forgotten(producers, header):
+    producers.update(header(110, 10, transactional=True))
+    producers.expire(10 * DAY_MS + producers.by_id[7].last_timestamp, DAY_MS)
+    assert producers.by_id[7].transaction_first_offset == 110
+    assert producers.check(header(111, 11)) is ErrorCode.INVALID_TXN_STATE
+    assert producers.check(header(111, 11, transactional=True)) is ErrorCode.NONE
+
+
+def test_what_is_stable_ends_before_the_first_open_transaction(logbook):
+    log = logbook.open()
+    logbook.append(log, b"plain")
+
+    def produce(producer_id, sequence):
+        kind = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, "transactional": True}
+        logbook.append(log, b"x", **kind)
+
+    def end(producer_id, committed):
+        marker = encode_end_transaction(
+            committed, base_offset=log.log_end_offset, timestamp=logbook.now_ms, producer_id=producer_id,
+            producer_epoch=0, coordinator_epoch=0, leader_epoch=0,
+        )  # fmt: skip
+        log.append(marker, None, logbook.now_ms)
+
+    produce(1, 0)  # 1
+    produce(2, 0)  # 2
+    assert log.last_stable_offset(3) == 1
+    assert log.last_stable_offset(1) == 1
+    end(1, committed=False)  # 3
+    assert log.last_stable_offset(3) == 1, "the marker is not committed"
+    assert log.last_stable_offset(4) == 2
+    produce(1, 1)  # 4
+    end(2, committed=True)  # 5
+    assert log.last_stable_offset(6) == 4
+    end(1, committed=False)  # 6
+    assert log.last_stable_offset(7) == 7
+    assert [tuple(entry) for entry in log.aborted_transactions(0, 7)] == [(1, 1, 3, 2), (1, 4, 6, 7)]
+    assert [entry.first_offset for entry in log.aborted_transactions(4, 7)] == [4]
+    assert [entry.first_offset for entry in log.aborted_transactions(0, 2)] == [1]
+
+
+def test_a_snapshot_brings_the_same_state_back(producers, header):
+    producers.update(header(110, 10, transactional=True))
+    producers.update(header(111, 5, epoch=9, producer_id=8))
+    entries = decode_snapshot(encode_snapshot(producers.to_snapshot()))
+    again = Producers()
+    again.load(entries, 112, 0, DAY_MS)
+    assert again.to_snapshot() == producers.to_snapshot()
+    assert again.first_unstable_offset(112) == 110
+    assert isinstance(again.check(header(112, 10, transactional=True)), ProducerBatch), "the last batch only"
+    assert again.check(header(112, 9, transactional=True)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_damaged_snapshot_is_refused(producers):
+    whole = encode_snapshot(producers.to_snapshot())
+    for at in range(len(whole)):
+        with pytest.raises(CorruptSnapshot):
+            decode_snapshot(whole[:at])
+        with pytest.raises(CorruptSnapshot):
+            decode_snapshot(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+
+
+def test_truncation_brings_the_state_before_it_back(logbook):
+    log = logbook.open(LogConfig(segment_bytes=500))
+    for number in range(20):
+        logbook.append(log, b"x" * 100, producer_id=7, producer_epoch=0, base_sequence=number)
+    assert len(log.segments) > 4
+    log.truncate_to(11, logbook.now_ms)
+    assert log.producers.by_id[7].last_sequence == 10
+    assert log.producers.end_offset == 11
+    log.truncate_to(1, logbook.now_ms)
+    assert log.producers.by_id[7].last_sequence == 0
+    log.truncate_to(0, logbook.now_ms)
+    assert log.producers.by_id == {}
+    assert not list(logbook.path.glob("*.snapshot"))
