@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import signal
 import sys
@@ -63,7 +64,11 @@ def run(options: argparse.Namespace) -> int:
             properties["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
             properties.pop("advertised.listeners", None)
         return _run_loop(BrokerConfig(properties))
-    except (UsageError, InvalidConfig, LogDirectoryFailure, OSError) as error:
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return complain(f"{error.strerror}; choose another with --port N, or --port 0 for any that is free")
+        return complain(error)
+    except (UsageError, InvalidConfig, LogDirectoryFailure) as error:
         return complain(error)
 
 

@@ -32,7 +32,7 @@ THREAD_DEADLINE_S = 60
 EMBEDDED_DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
-    "file.delete.delay.ms": "0",
+    "log.segment.delete.delay.ms": "0",
 }
 
 

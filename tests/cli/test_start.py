@@ -1,0 +1,131 @@
+"""The command, as a person or a script uses it: real processes."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SERVING = re.compile(r"^odradek: serving on (?P<address>\S+:\d+) \(data in (?P<data>.+)\)$")
+
+
+def started(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "odradek", "start", *arguments]
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def serving_address(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = SERVING.match(line.rstrip("\n"))
+    assert found, (line, process.stderr and process.stderr.read())
+    return found["address"]
+
+
+def ended(process: subprocess.Popen[str], number: int) -> int:
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert out == "", "one line on standard output, and no more"
+    assert "Traceback" not in err, err
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_broker_cleanly(tmp_path: Path, number: int) -> None:
+    process = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    host, port = serving_address(process).rsplit(":", 1)
+    socket.create_connection((host, int(port))).close()
+    assert ended(process, number) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_an_empty_directory_is_formatted_and_keeps_its_cluster_id(tmp_path: Path) -> None:
+    ids = []
+    for _ in range(2):
+        process = started("--port", "0", cwd=tmp_path)
+        serving_address(process)
+        assert ended(process, signal.SIGTERM) == 0
+        ids.append(re.search(r"cluster\.id=(\S+)", (tmp_path / "odradek-data" / "meta.properties").read_text())[1])  # type: ignore[index]
+    assert ids[0] == ids[1]
+
+
+def test_format_makes_a_directory_that_start_takes(tmp_path: Path) -> None:
+    form = [sys.executable, "-m", "odradek", "format", "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg", "--data-dir", "data"]
+    done = subprocess.run(form, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "MkU3OEVBNTcwNTJENDM2Qg" in done.stdout
+    again = subprocess.run(form, cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 1
+    assert "formatted" in again.stderr
+    process = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    serving_address(process)
+    assert ended(process, signal.SIGTERM) == 0
+
+
+def test_a_properties_file_of_kafka_works_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text(
+        "# a comment\n"
+        "process.roles=broker,controller\n"
+        "node.id=7\n"
+        "controller.quorum.bootstrap.servers=localhost:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        "inter.broker.listener.name=PLAINTEXT\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+        f"log.dirs={tmp_path / 'one'},{tmp_path / 'two'}\n"
+        "num.partitions=3\n"
+    )
+    process = started("server.properties", "--override", "num.partitions=2", cwd=tmp_path)
+    serving_address(process)
+    assert ended(process, signal.SIGTERM) == 0
+    assert "node.id=7" in (tmp_path / "one" / "meta.properties").read_text()
+    assert (tmp_path / "two" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "0", "--override", "num.partitions=many"], "num.partitions"),
+        (["--port", "0", "--override", "nonsense"], "KEY=VALUE"),
+        (["missing.properties"], "missing.properties"),
+    ],
+)
+def test_a_mistake_is_explained_in_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
+    process = started(*arguments, cwd=tmp_path)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("odradek: ")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_port_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = started("--port", str(port), cwd=tmp_path)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert str(port) in err
+    assert "--port" in err
+
+
+def test_a_data_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
+    first = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    serving_address(first)
+    second = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    _, err = second.communicate(timeout=30)
+    assert second.returncode == 1
+    assert "data" in err
+    assert ended(first, signal.SIGTERM) == 0
+
+
+def test_help_shows_how_to_begin() -> None:
+    done = subprocess.run([sys.executable, "-m", "odradek", "start", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    for word in ("--port", "--data-dir", "--override", "server.properties", "SIGTERM"):
+        assert word in done.stdout
