@@ -32,6 +32,7 @@ from .waiters import Deadlines, Wakeups
 if TYPE_CHECKING:
     from .config import BrokerConfig
     from .connection import Connection
+    from .metrics_http import MetricsServer
 
 log = logging.getLogger("odradek.broker")
 
@@ -54,6 +55,8 @@ class BrokerServer:
         #: Called with each connection that ended.
         self.on_connection_lost: list[Callable[[Connection], None]] = []
         self.metrics = Metrics()
+        #: None unless odradek.metrics.port is set.
+        self.metrics_server: MetricsServer | None = None
         self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
         self.producer_ids = ProducerIds(self)
         self.fetch_max_bytes: int = config.get("fetch.max.bytes")
@@ -86,6 +89,7 @@ class BrokerServer:
             self.groups = GroupDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
+            await self._serve_metrics()
             for listener in self.listeners:
                 await listener.start()
         except BaseException:
@@ -95,6 +99,8 @@ class BrokerServer:
     async def stop(self) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing."""
         self._is_stopping = True
+        if self.metrics_server is not None:
+            await self.metrics_server.stop()
         for listener in self.listeners:
             await listener.stop()
         if hasattr(self, "groups"):
@@ -105,6 +111,13 @@ class BrokerServer:
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()
+
+    async def _serve_metrics(self) -> None:
+        if self.config.get("odradek.metrics.port") is not None:
+            from .metrics_http import MetricsServer
+
+            self.metrics_server = MetricsServer(self)
+            await self.metrics_server.start()
 
     def _open_directories(self) -> None:
         """One that fails is left out, as in Kafka, while another is there."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 import pkgutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.apis import API_VERSIONS_KEY, APIS, Api
@@ -21,6 +22,7 @@ from ..protocol.codec import MalformedMessage, decode, lowered_decoder, lowered_
 from ..protocol.errors import ErrorCode
 from ..protocol.internal.headers import RequestHeader
 from ..protocol.schema import Message
+from .metrics import TIMED_ONE_IN, Times
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -125,10 +127,42 @@ class Call:
         self.connection.hold(self)
 
 
+class TimedCall(Call):
+    """One of the few whose time is taken, from here to the answer."""
+
+    __slots__ = ("_began_ns", "_times")
+
+    def __init__(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
+    ) -> None:
+        super().__init__(connection, route, correlation_id, client_id, request)
+        self._times = route.times
+        self._began_ns = perf_counter_ns()
+
+    def reply(self, response: Message) -> None:
+        super().reply(response)
+        self._times.add(perf_counter_ns() - self._began_ns)
+
+    def reply_nothing(self) -> None:
+        super().reply_nothing()
+        self._times.add(perf_counter_ns() - self._began_ns)
+
+
 class Route:
     """How one version of one API is decoded, handled and encoded."""
 
-    __slots__ = ("api", "decode", "encode", "flexible", "flexible_answer", "handle", "version")
+    __slots__ = (
+        "api",
+        "decode",
+        "encode",
+        "failures",
+        "flexible",
+        "flexible_answer",
+        "handle",
+        "requests",
+        "times",
+        "version",
+    )
 
     def __init__(self, api: Api, version: int, handle: Handler, answer_version: int | None = None) -> None:
         self.api = api
@@ -138,6 +172,10 @@ class Route:
         self.encode = lowered_encoder(api.response, version if answer_version is None else answer_version)
         self.flexible = api.request_header_version(version) == 2
         self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
+        #: Requests taken, and those of them that failed by a bug of ours.
+        self.requests = 0
+        self.failures = 0
+        self.times = Times()
 
 
 class Dispatcher:
@@ -177,15 +215,22 @@ class Dispatcher:
                 raise IndexError("header longer than the frame")
         except _FAULTS as error:
             raise self._explained(frame, error) from None
-        call = Call(connection, route, correlation_id, client_id, request)
+        route.requests += 1
+        timed = route.requests % TIMED_ONE_IN == 1
+        call = (TimedCall if timed else Call)(connection, route, correlation_id, client_id, request)
         connection.calls.append(call)
         try:
             response = route.handle(call)
             if response is not None:
                 call.reply(response)
         except Exception:
+            route.failures += 1
             log.exception("a bug: %s v%s from %s failed", route.api.name, version, connection.client_host)
             self._answer_bug(call)
+
+    def routes(self) -> Iterable[Route]:
+        """What was asked for so far."""
+        return self._routes.values()
 
     def _route(self, key: int, version: int) -> Route:
         api = self.served.get(key)

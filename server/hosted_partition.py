@@ -255,6 +255,7 @@ class HostedPartition:
         counters = self.counters
         counters.bytes_in += len(buffer)
         counters.messages_in += header[12]
+        counters.produces += 1
         end_offset = log.log_end_offset
         if self.role.appended(end_offset):
             self._committed(len(buffer))

@@ -7,13 +7,10 @@ each request.
 
 from __future__ import annotations
 
-from time import perf_counter_ns
-
-#: Of the requests of one API and version, one in this many (a power of two) is timed: reading a clock twice costs more
-#: than the counting.
+#: Of the requests of one API and version, the first of this many is timed: reading a clock twice costs more than counting.
 TIMED_ONE_IN = 16
 #: Times are kept by their power of two in microseconds; the last bucket has all from 2^30 us (18 minutes) on.
-TIME_BUCKETS = 32
+_TIME_BUCKETS = 32
 
 
 class TopicMetrics:
@@ -27,13 +24,9 @@ class TopicMetrics:
         "failed_produces",
         "fetches",
         "invalid_crc",
-        "invalid_magic",
         "invalid_sequence",
         "messages_in",
-        "no_key",
         "produces",
-        "replication_bytes_in",
-        "replication_bytes_out",
     )
 
     def __init__(self) -> None:
@@ -49,59 +42,47 @@ class TopicMetrics:
     messages_in: int
     """Records that producers appended, by the headers of their batches."""
     produces: int
-    """Partitions in Produce requests, and of them failed_produces were refused."""
+    """How often a producer appended to a partition."""
     failed_produces: int
+    """How often what a producer sent for a partition was refused."""
     fetches: int
-    """Partitions in Fetch requests, and of them failed_fetches were refused."""
+    """How often a partition was answered for in a fetch."""
     failed_fetches: int
-    no_key: int
-    """Records refused because a compacted topic takes none without a key."""
-    invalid_magic: int
+    """How often of these with an error."""
     invalid_crc: int
+    """Batches refused because their checksum or their form is wrong."""
     invalid_sequence: int
-    """Records refused because offsets or sequence numbers do not follow each other."""
-    replication_bytes_in: int
-    """Bytes that this broker's followers fetched from leaders."""
-    replication_bytes_out: int
-    """Bytes that other brokers' followers fetched from here."""
+    """Batches refused because their sequence numbers do not follow what is there."""
 
     def add(self, other: TopicMetrics) -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class RequestMetrics:
-    """What happened to the requests of one API and version."""
+class Times:
+    """How long things took: how many, all together, and how many between one power of two and the next."""
 
-    __slots__ = ("buckets", "errors", "request_bytes", "requests", "response_bytes", "timed", "timed_ns")
+    __slots__ = ("buckets", "count", "total_ns")
 
     def __init__(self) -> None:
-        self.requests = 0
-        self.request_bytes = 0
-        self.response_bytes = 0
-        #: How many answers had an error of their own, by code.
-        self.errors: dict[int, int] = {}
-        #: Of the timed requests: how many, their times together, and how many took 2^(i-1) to 2^i microseconds.
-        self.timed = 0
-        self.timed_ns = 0
-        self.buckets = [0] * TIME_BUCKETS
+        self.count = 0
+        self.total_ns = 0
+        #: Bucket i: less than 2^i microseconds, and not less than 2^(i-1).
+        self.buckets = [0] * _TIME_BUCKETS
 
-    def begin(self, size: int) -> int:
-        """Counts a request of that many bytes in. Returns when it came, for `end`, or 0 when it is not timed."""
-        self.requests = count = self.requests + 1
-        self.request_bytes += size
-        return 0 if count & TIMED_ONE_IN - 1 else perf_counter_ns()
+    def add(self, took_ns: int) -> None:
+        self.count += 1
+        self.total_ns += took_ns
+        self.buckets[min((took_ns // 1000).bit_length(), _TIME_BUCKETS - 1)] += 1
 
-    def end(self, began_ns: int) -> None:
-        """A timed request has been answered."""
-        took_ns = perf_counter_ns() - began_ns
-        self.timed += 1
-        self.timed_ns += took_ns
-        self.buckets[min((took_ns // 1000).bit_length(), TIME_BUCKETS - 1)] += 1
+    def include(self, other: Times) -> None:
+        self.count += other.count
+        self.total_ns += other.total_ns
+        self.buckets = [ours + theirs for ours, theirs in zip(self.buckets, other.buckets)]
 
     def quantile_ms(self, quantile: float) -> float:
-        """The time that this share of the timed requests did not exceed: the upper end of its bucket, 0.0 without any."""
-        rank = quantile * self.timed
+        """The time that this share of them did not exceed: the upper end of its bucket, 0.0 when there are none."""
+        rank = quantile * self.count
         seen = 0
         for power, count in enumerate(self.buckets):
             seen += count
@@ -111,13 +92,11 @@ class RequestMetrics:
 
 
 class Metrics:
-    """All counters of one broker."""
+    """The counters of one broker that are not kept by what they count."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicMetrics] = {}
         self._deleted = TopicMetrics()
-        self.isr_shrinks = 0
-        self.isr_expands = 0
 
     def topic(self, name: str) -> TopicMetrics:
         """The counters of a topic; the same object until the topic is deleted."""

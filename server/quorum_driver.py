@@ -90,6 +90,10 @@ class QuorumDriver:
         return self._controller
 
     @property
+    def is_active(self) -> bool:
+        return self._is_active
+
+    @property
     def quorum_log(self) -> QuorumLog:
         assert self._log is not None, "the controller has not been started"
         return self._log
