@@ -22,8 +22,10 @@ from .oracle import SINGLE_NODE, ApacheKafka
 #: What both brokers are told in these tests beyond SINGLE_NODE.
 UNDER_TEST = {
     **SINGLE_NODE,
+    # Foreign suites take the node for number 0, and automatic topics for ones of several partitions.
+    "node.id": "0",
     "auto.create.topics.enable": "true",
-    "num.partitions": "1",
+    "num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
     "delete.topic.enable": "true",
 }

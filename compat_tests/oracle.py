@@ -46,6 +46,7 @@ class ApacheKafka(BrokerProcess):
             "process.roles": "broker,controller",
             "node.id": "1",
             "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"{self.host}:{self.controller_port}",
             "log.dirs": str(self.data_dir),

@@ -51,11 +51,13 @@ class WireClient:
         self.client_id = client_id
 
     def call(self, request: Message, version: int) -> Any:
-        self.send(request, version)
-        return self.receive(request, version)
+        return self.receive(request, version, self.send(request, version))
 
-    def send(self, request: Message, version: int) -> None:
-        self.send_bytes(request_frame(request, version, next(self._numbers), self.client_id))
+    def send(self, request: Message, version: int) -> int:
+        """Sends a request and gives its correlation id."""
+        number = next(self._numbers)
+        self.send_bytes(request_frame(request, version, number, self.client_id))
+        return number
 
     def send_bytes(self, frame: bytes) -> None:
         try:
@@ -63,11 +65,12 @@ class WireClient:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ConnectionClosed(str(error)) from None
 
-    def receive(self, request: Message, version: int) -> Any:
-        """The answer to the oldest request not yet answered, which must be of this kind and version."""
+    def receive(self, request: Message, version: int, number: int) -> Any:
+        """The next frame, which must be the answer to the request that was sent under `number`."""
         api = api_of(request)
         frame = self.receive_frame()
-        _, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
+        header, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
+        assert header.correlation_id == number, f"answer {header.correlation_id} in place of {number}"
         answer, end = decode(api.response, version, frame, body_at)
         assert end == len(frame), f"{len(frame) - end} bytes after {api.name} v{version}"
         return answer

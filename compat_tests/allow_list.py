@@ -1,0 +1,25 @@
+"""Allow-lists of foreign test-suites: the tests that must pass, one name a line, `#` before a remark.
+
+A list only grows: test_allow_lists.py looks at its history.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read(path: Path) -> list[str]:
+    """The names in a list, in its order."""
+    lines = (line.split(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def shortfall(allowed: list[str], outcomes: dict[str, str]) -> dict[str, str]:
+    """The listed tests that did not pass, with what became of them; empty when the list holds."""
+    became = {name: outcomes.get(name, "not run") for name in allowed}
+    return {name: outcome for name, outcome in became.items() if outcome != "passed"}
+
+
+def growth(allowed: list[str], outcomes: dict[str, str]) -> list[str]:
+    """The tests that passed and are not listed yet."""
+    return sorted(name for name, outcome in outcomes.items() if outcome == "passed" and name not in allowed)

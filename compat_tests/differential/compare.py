@@ -1,0 +1,87 @@
+"""Plays a scenario in every version to two brokers at once, and says where their answers differ."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from odradek.protocol.schema import Versions
+
+from .player import BY_NAME, Player, Told
+from .scenario import Scenario
+
+_MISSING = "(absent)"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A broker in a comparison: its name in the report, its address and the versions that it offers."""
+
+    name: str
+    bootstrap: str
+    offers: dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    version: int
+    step: str
+    path: str
+    theirs: object
+    ours: object
+
+    def __str__(self) -> str:
+        return f"v{self.version} | {self.step} | {self.path}: {self.theirs!r} but {self.ours!r}"
+
+
+@dataclass
+class Comparison:
+    """The outcome for one scenario: which versions were played, and where the answers differ."""
+
+    played: list[int] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+
+def versions_of(scenario: Scenario, oracle: Side) -> list[int]:
+    """The versions to play: of the table, of the scenario, and offered by the oracle."""
+    api = BY_NAME[scenario.api]
+    low, high = oracle.offers.get(scenario.api, (1, 0))
+    wanted = Versions.parse(scenario.versions)
+    return [v for v in range(api.versions.low, api.latest_stable_version + 1) if v in wanted and low <= v <= high]
+
+
+def helper_versions(*sides: Side) -> dict[str, int]:
+    """For each API the highest version that all sides have."""
+    shared = set.intersection(*(set(side.offers) for side in sides))
+    return {name: min(side.offers[name][1] for side in sides) for name in shared}
+
+
+def compare(scenario: Scenario, oracle: Side, ours: Side, started_ms: int) -> Comparison:
+    done = Comparison()
+    helpers = helper_versions(oracle, ours)
+    with ThreadPoolExecutor(2) as threads:
+        for version in versions_of(scenario, oracle):
+            run = f"{_slug(scenario.name)[:80]}-v{version}"
+            players = [
+                Player(side.bootstrap, scenario, version, helpers=helpers, run=run, started_ms=started_ms)
+                for side in (oracle, ours)
+            ]
+            theirs, own = threads.map(Player.play, players)
+            done.played.append(version)
+            done.differences += _differences(version, theirs, own)
+    return done
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", text).strip("-").lower()
+
+
+def _differences(version: int, theirs: list[Told], ours: list[Told]) -> list[Difference]:
+    found = []
+    for their, our in zip(theirs, ours, strict=True):
+        for path in sorted(their.answer.keys() | our.answer.keys()):
+            pair = their.answer.get(path, _MISSING), our.answer.get(path, _MISSING)
+            if pair[0] != pair[1]:
+                found.append(Difference(version, their.step, path, *pair))
+    return found

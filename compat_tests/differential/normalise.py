@@ -1,0 +1,162 @@
+"""An answer as {path: value}, with what no two brokers can agree on put into words.
+
+Ids become names: the name under which a step kept the value, else their kind and the order of their first appearance, so
+that an id that ought to be the same twice is still compared. Times become `<time>` unless they are the sentinel. Lists
+that Kafka orders by chance are put in the order of their names. Record batches are opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from odradek.protocol.records import batch as batch_format
+from odradek.protocol.records.batch import TimestampType
+from odradek.protocol.schema import RECORDS, Field, Message
+from odradek.protocol.uuids import ZERO_UUID, uuid_to_text
+
+#: Field -> the kind of id it is. An empty or negative value stands for "none" and is compared as it is.
+IDS = {
+    "topic_id": "topic",
+    "cluster_id": "cluster",
+    "member_id": "member",
+    "leader": "member",
+    "producer_id": "producer",
+    "session_id": "session",
+    "replica_directory_id": "directory",
+    "port": "port",
+    "log_dir": "directory",
+}
+TIMES = {"log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp", "last_timestamp"}
+#: Of the machine, not of the broker.
+ENVIRONMENT = {"total_bytes", "usable_bytes"}
+#: Where a broker's own log of metadata stands: how far it has come differs with every heartbeat.
+UNSTEADY = {"DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch"}}
+#: What tells the elements of a list apart, the first that an element has.
+KEYS = (
+    "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name", "log_dir",
+    "index", "partition_index", "partition", "partition_id", "broker_id", "node_id", "replica_id", "member_id",
+)  # fmt: skip
+
+#: In a text such a number is a time, a producer's id or made of one.
+_LONG_NUMBER = re.compile(r"-?\d{12,}")
+
+Flat = dict[str, Any]
+
+
+class Names:
+    """What the ids of one broker are called in one run of a scenario."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, str] = {}
+        self._counts: dict[str, int] = {}
+        #: Fields that are not to be compared in the answer that is looked at.
+        self.unsteady: set[str] = set()
+
+    def keep(self, name: str, value: Any) -> None:
+        self._names.setdefault(value, f"<{name}>")
+
+    def of(self, kind: str, value: Any) -> Any:
+        if value in ("", None, ZERO_UUID) or (isinstance(value, int) and value <= 0):
+            return value
+        if value not in self._names:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._names[value] = f"<{kind} {self._counts[kind]}>"
+        return self._names[value]
+
+    def within(self, text: str) -> str:
+        """A text with the ids in it called by their names."""
+        for value, name in self._names.items():
+            raw = uuid_to_text(value) if isinstance(value, bytes) and len(value) == 16 else value
+            if isinstance(raw, str) and len(raw) >= 8:
+                text = text.replace(raw, name)
+        return _LONG_NUMBER.sub("<number>", text)
+
+
+def flatten(answer: Message, version: int, names: Names) -> Flat:
+    names.unsteady = UNSTEADY.get(type(answer).__name__, set())
+    return dict(_pairs(answer, version, names, ""))
+
+
+def _pairs(value: Message, version: int, names: Names, path: str) -> Iterator[tuple[str, Any]]:
+    for field in value.SCHEMA.fields:
+        if version in field.versions:
+            yield from _field(field, getattr(value, field.name), version, names, f"{path}.{field.name}".lstrip("."))
+    if value.unknown_tags:
+        yield f"{path}.unknown_tags", sorted(value.unknown_tags)
+
+
+def _field(field: Field, value: Any, version: int, names: Names, path: str) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Message):
+        return _pairs(value, version, names, path)
+    if isinstance(value, list):
+        return _elements(value, version, names, path)
+    if field.type is RECORDS:
+        return _batches(value, names, path)
+    return ((path, plain(field.name, value, names)),)
+
+
+def plain(name: str, value: Any, names: Names) -> Any:
+    """One value of a field, in the words that are compared."""
+    if name in IDS:
+        return names.of(IDS[name], value)
+    if name in TIMES:
+        return value if value < 0 else "<time>"
+    if name in names.unsteady:
+        return "<changing>"
+    if name in ENVIRONMENT:
+        return value if value < 0 else "<bytes>"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    return names.within(value) if isinstance(value, str) else value
+
+
+def _elements(values: list[Any], version: int, names: Names, path: str) -> Iterator[tuple[str, Any]]:
+    yield f"{path}.length", len(values)
+    if not values or not isinstance(values[0], Message):
+        yield path, sorted(values, key=repr)
+        return
+    keyed = sorted(((_key(value, version, names), value) for value in values), key=lambda pair: repr(pair[0]))
+    labels = [str(n) if key is None else str(key) for n, (key, _) in enumerate(keyed)]
+    for n, (_, value) in enumerate(keyed):
+        label = labels[n] if labels.count(labels[n]) == 1 else f"{labels[n]}#{labels[:n].count(labels[n])}"
+        yield from _pairs(value, version, names, f"{path}[{label}]")
+
+
+def _key(value: Message, version: int, names: Names) -> Any:
+    present = {field.name for field in value.SCHEMA.fields if version in field.versions}
+    for name in KEYS:
+        if name in present and (found := getattr(value, name)) not in (None, ""):
+            return plain(name, found, names)
+    return None
+
+
+def _batches(records: Any, names: Names, path: str) -> Iterator[tuple[str, Any]]:
+    if records is None:
+        yield path, None
+        return
+    data, pos, number = bytes(records), 0, 0
+    while pos < len(data):
+        remaining = len(data) - pos
+        if remaining < batch_format.HEADER_BYTES or remaining < batch_format.read_header(data, pos).size:
+            yield f"{path}.torn", True
+            return
+        header = batch_format.read_header(data, pos)
+        yield from _batch(data[pos : pos + header.size], header, names, f"{path}[{number}]")
+        pos, number = pos + header.size, number + 1
+    yield f"{path}.batches", number
+
+
+def _batch(data: bytes, header: batch_format.BatchHeader, names: Names, path: str) -> Iterator[tuple[str, Any]]:
+    own_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    has_producer = header.producer_id >= 0
+    told = header._asdict() | {
+        "crc": "<of what differs>" if own_time or has_producer else header.crc,
+        "max_timestamp": "<time>" if own_time else header.max_timestamp,
+        "producer_id": names.of("producer", header.producer_id),
+    }
+    for name, value in told.items():
+        yield f"{path}.{name}", value
+    yield f"{path}.records", hashlib.sha256(data[batch_format.HEADER_BYTES :]).hexdigest()[:16]

@@ -1,0 +1,157 @@
+"""What a scenario is: requests in order, as data, to be sent alike to two brokers.
+
+A request is an API's name and a dict of fields, as in protocol/messages; fields that a version does not carry are left
+out of it, so that one scenario serves all versions. In any string value:
+
+- `$name` is a name of this run of this scenario alone: for topics, groups and the like.
+- `@name` is a value that an earlier answer held and a step kept: an id, a member's name.
+
+`ask` sends and awaits the answer, `send` and `receive` do so apart; each may say `on` which connection. The versions
+under test are those of the scenario's own API; every other request goes in the highest version that both brokers have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odradek.protocol.records import batch as batch_format
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.record import Record, encode_batch
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    kind: str  # "ask", "send", "receive", "bytes"
+    api: str = ""
+    fields: Fields = field(default_factory=dict)
+    version: int | None = None
+    on: str = "main"
+    #: Kept name -> path in the answer, such as "topics.0.topic_id".
+    keep: Mapping[str, str] = field(default_factory=dict)
+    #: The request is repeated until the answer satisfies it; the last answer counts.
+    until: Callable[[Any], bool] | None = None
+    #: False for what only prepares the ground, where brokers may differ in their way to it.
+    compared: bool = True
+    frame: bytes = b""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`name` is a sentence; `versions` narrows the versions of `api` ("3+"), all of them unless given."""
+
+    api: str
+    name: str
+    steps: tuple[Step, ...]
+    versions: str = "0+"
+
+
+def scenario(api: str, name: str, *steps: Step | list[Step], versions: str = "0+") -> Scenario:
+    flat: list[Step] = []
+    for step in steps:
+        flat += step if isinstance(step, list) else [step]
+    return Scenario(api, name, tuple(flat), versions)
+
+
+def ask(
+    api: str,
+    *,
+    on: str = "main",
+    version: int | None = None,
+    keep: Mapping[str, str] | None = None,
+    until: Callable[[Any], bool] | None = None,
+    **fields: Any,
+) -> Step:
+    return Step("ask", api, fields, version, on, keep or {}, until)
+
+
+def prepare(
+    api: str,
+    *,
+    on: str = "main",
+    version: int | None = None,
+    keep: Mapping[str, str] | None = None,
+    until: Callable[[Any], bool] | None = None,
+    **fields: Any,
+) -> Step:
+    """A request whose answer is not compared."""
+    return Step("ask", api, fields, version, on, keep or {}, until, compared=False)
+
+
+def send(api: str, *, on: str, version: int | None = None, **fields: Any) -> Step:
+    return Step("send", api, fields, version, on)
+
+
+def receive(*, on: str, keep: Mapping[str, str] | None = None, compared: bool = True) -> Step:
+    """The answer to what was sent on that connection."""
+    return Step("receive", on=on, keep=keep or {}, compared=compared)
+
+
+def send_bytes(frame: bytes, *, on: str = "main") -> Step:
+    """Bytes as they are, and whatever frame comes back, or the end of the connection."""
+    return Step("bytes", on=on, frame=frame)
+
+
+@dataclass(frozen=True)
+class BatchOf:
+    """A record batch, made when it is sent: `producer_id` may be "@kept", `age_ms` counts back from the start of the run."""
+
+    values: tuple[bytes | None, ...]
+    keys: tuple[bytes | None, ...] | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    age_ms: int = 60_000
+    step_ms: int = 1
+    compression: Compression = Compression.NONE
+    producer_id: int | str = batch_format.NO_PRODUCER_ID
+    producer_epoch: int = batch_format.NO_PRODUCER_EPOCH
+    base_sequence: int = batch_format.NO_SEQUENCE
+    transactional: bool = False
+    control: bool = False
+    #: Fields of the header that shall be wrong, under a right CRC.
+    header: Mapping[str, Any] = field(default_factory=dict)
+    #: Changes the finished bytes: (position, bytes to put there).
+    damage: tuple[int, bytes] | None = None
+
+    def build(self, started_ms: int, resolve: Callable[[Any], Any]) -> bytes:
+        first = started_ms - self.age_ms
+        keys = self.keys or (None,) * len(self.values)
+        records = [
+            Record(n, first + n * self.step_ms, key, value, list(self.headers))
+            for n, (key, value) in enumerate(zip(keys, self.values, strict=True))
+        ]
+        made = bytearray(
+            encode_batch(
+                records,
+                compression=self.compression,
+                producer_id=resolve(self.producer_id),
+                producer_epoch=self.producer_epoch,
+                base_sequence=self.base_sequence,
+                transactional=self.transactional,
+                control=self.control,
+            )
+        )
+        if self.header:
+            wrong = batch_format.read_header(made, 0)._replace(**self.header)
+            batch_format.write_header(made, 0, wrong)
+            batch_format.seal(made, 0, len(made))
+        if self.damage:
+            at, new = self.damage
+            made[at : at + len(new)] = new
+        return bytes(made)
+
+
+def batch(*values: bytes | None, **more: Any) -> BatchOf:
+    return BatchOf(values, **more)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several batches, one after the other."""
+
+    batches: tuple[BatchOf, ...]
+
+    def build(self, started_ms: int, resolve: Callable[[Any], Any]) -> bytes:
+        return b"".join(one.build(started_ms, resolve) for one in self.batches)
