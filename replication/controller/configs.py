@@ -13,17 +13,14 @@ from ...metadata.configs import (
     InvalidConfig,
     ResourceType,
     default_text,
-    definition,
     is_list,
-    synonyms,
-    to_text,
-    topic_default,
     topic_defaults,
     validate,
     validate_client_metrics_configs,
     validate_group_configs,
     validate_topic_configs,
 )
+from ...metadata.configs.describe import describe_topic
 from ...metadata.image import ConfigResource
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ClearElrRecord, ConfigRecord
@@ -40,9 +37,6 @@ MIN_ISR = "min.insync.replicas"
 # IncrementalAlterConfigs' numbers for what is to be done with a value.
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
 _OPERATION_NAMES = {_SET: "SET", _DELETE: "DELETE", _APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
-
-# DescribeConfigs' numbers for where a value comes from.
-_FROM_TOPIC, _FROM_BROKER, _FROM_BROKER_DEFAULT, _FROM_STATIC, _FROM_DEFAULT = 1, 2, 3, 4, 5
 
 #: What is set (None: taken away), in the order of the request.
 Changes = Mapping[str, str | None]
@@ -68,7 +62,7 @@ def incremental_alter_configs(
                 resource_name=resource.resource_name,
             )
         )
-    return ControllerResult([] if request.validate_only else records, response)
+    return ControllerResult(records, response, validate_only=request.validate_only)
 
 
 def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, version: int) -> ControllerResult:
@@ -91,7 +85,7 @@ def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, v
                 resource_name=resource.resource_name,
             )
         )
-    return ControllerResult([] if request.validate_only else records, response)
+    return ControllerResult(records, response, validate_only=request.validate_only)
 
 
 def _outcome(made: list[Message] | ApiError) -> tuple[ErrorCode, str | None, list[Message]]:
@@ -271,29 +265,14 @@ def _said(topic: CreatableTopic) -> dict[str, str]:
 
 
 def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
-    """Every key of a new topic with its value and where that comes from, by name."""
+    """Every key of a new topic with its value and where that comes from, by name. What was said is shown as it was said."""
     said = _said(topic)
-    return [_shown(state, name, said) for name in sorted(definition(ResourceType.TOPIC))]
-
-
-def _shown(state: ControllerState, name: str, said: Mapping[str, str]) -> CreatableTopicConfigs:
-    shown = CreatableTopicConfigs(name=name, value=said.get(name), config_source=_FROM_TOPIC)
-    if name not in said:
-        shown.value, shown.config_source = _inherited(state, name)
-    return shown
-
-
-def _inherited(state: ControllerState, name: str) -> tuple[str | None, int]:
-    broker_key = definition(ResourceType.TOPIC)[name].broker
-    layers = (
-        (state.values.dynamic_broker, _FROM_BROKER),
-        (state.values.dynamic_default, _FROM_BROKER_DEFAULT),
-        (state.values.static, _FROM_STATIC),
-    )
-    for layer, source in layers if broker_key is not None else ():
-        for synonym in synonyms(broker_key or ""):
-            if synonym in layer:
-                # A synonym may be in another unit.
-                same_unit = synonym == broker_key
-                return (layer[synonym] if same_unit else to_text(topic_default(name, state.values))), source
-    return default_text(ResourceType.TOPIC, name), _FROM_DEFAULT
+    return [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=said.get(entry.name, entry.value),
+            config_source=entry.config_source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in describe_topic(said, state.values)
+    ]

@@ -64,6 +64,23 @@ DECISIONS: dict[type[Message], Decision] = {
 }
 
 
+def _too_many_records(request: Message) -> RefusedRequest:
+    """CreatePartitions alone has no words for it in Kafka."""
+    if isinstance(request, CreatePartitionsRequest):
+        return RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return RefusedRequest(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
+#: Requests whose time is over when it begins with nothing. The others have no deadline here.
+_EXPIRE: tuple[type[Message], ...] = (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+)
+
+
 class Controller:
     """`static`: the texts of this node's own properties, under what the cluster configures. `chance`: see `Chance`."""
 
@@ -91,13 +108,14 @@ class Controller:
     def handle(self, request: Message, version: int) -> ControllerResult:
         """Decides on one request of `DECISIONS`. Every refusal is in the response; exceptions are bugs."""
         try:
+            if type(request) in _EXPIRE and request.timeout_ms <= 0:  # type: ignore[attr-defined]
+                raise RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)
             result = DECISIONS[type(request)](self._state, request, version)
+            if result.atomic and len(result.records) > MAX_RECORDS_PER_REQUEST:
+                raise _too_many_records(request)
         except RefusedRequest as refused:
             return ControllerResult([], refuse(request, refused))
-        if result.atomic and len(result.records) > MAX_RECORDS_PER_REQUEST:
-            too_many = "Unable to perform excessively large batch operation."
-            return ControllerResult([], refuse(request, RefusedRequest(ErrorCode.POLICY_VIOLATION, too_many)))
-        return result
+        return result._replace(records=[]) if result.validate_only else result
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:
         """The records of one decision, which stand at `next_offset` and after it. They were appended in `epoch`."""

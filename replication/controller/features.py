@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS, FEATURES, KRAFT_VERSION, supported_features
 from ...metadata.image import BROKER_RESOURCE, METADATA_VERSION
-from ...metadata.metadata_version import changes_records, level_name
+from ...metadata.metadata_version import changes_records
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import ConfigRecord, FeatureLevelRecord
 from ...protocol.messages.update_features import (
@@ -39,10 +39,12 @@ def update_features(state: ControllerState, request: UpdateFeaturesRequest, vers
             return ControllerResult([], response)
     if version < _ONE_RESULT:
         response.results = [
-            UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates
+            # Kafka says so in words.
+            UpdatableFeatureResult(feature=update.feature, error_message="NONE")
+            for update in request.feature_updates
         ]
     records = [record for update in request.feature_updates for record in _records(state, update)]
-    return ControllerResult([] if request.validate_only else records, response)
+    return ControllerResult(records, response, validate_only=request.validate_only)
 
 
 def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
@@ -131,6 +133,8 @@ def _check_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> st
 
 
 def _check_dependencies(state: ControllerState, update: FeatureUpdateKey) -> str | None:
+    if update.feature not in FEATURES:
+        return f"Feature {update.feature} not found."
     needed = FEATURES[update.feature].needs_metadata_version
     current = state.image.features.metadata_version
     if update.max_version_level == 0 or current >= needed:
@@ -159,4 +163,4 @@ def _metadata_version_refusal(state: ControllerState, update: FeatureUpdateKey) 
         why = "Unsafe metadata downgrade is not supported in this version."
     else:
         why = "Refusing to perform the requested downgrade because it might delete metadata information."
-    return f"Invalid metadata.version {new}. {why} (from {level_name(current)} to {level_name(new)})"
+    return f"Unsupported metadata.version downgrade from {current} to {new}. {why}"

@@ -34,7 +34,7 @@ def create_partitions(state: ControllerState, request: CreatePartitionsRequest, 
             response.results.append(_result(topic.name, made if isinstance(made, ApiError) else None))
             if not isinstance(made, ApiError):
                 records += made
-    return ControllerResult([] if request.validate_only else records, response)
+    return ControllerResult(records, response, validate_only=request.validate_only)
 
 
 def _result(name: str, error: ApiError | None) -> CreatePartitionsTopicResult:

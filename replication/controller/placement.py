@@ -111,7 +111,7 @@ def check_placement(replication_factor: int, brokers: list[UsableBroker]) -> Api
         return ApiError(
             code,
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered.",
+            f"{len(brokers)} broker(s) are registered or some brokers have all their log directories cordoned.",
         )
     return None
 

@@ -66,8 +66,9 @@ def _reassigned(state: ControllerState, name: str, asked: ReassignablePartition,
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     if asked.replicas is None:
         return _cancelled(state, topic, asked.partition_index)
-    error = None if may_resize else _check_same_size(topic, asked.partition_index, asked.replicas)
-    error = error or check_assignment(state, asked.replicas, None)
+    error = check_assignment(state, asked.replicas, None)
+    if error is None and not may_resize:
+        error = _check_same_size(topic, asked.partition_index, asked.replicas)
     return error or _changed(state, topic, asked.partition_index, asked.replicas)
 
 

@@ -11,6 +11,8 @@ from ...protocol.messages import incremental_alter_configs as incremental
 from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -88,10 +90,23 @@ def _elect_leaders(request: ElectLeadersRequest, refused: RefusedRequest) -> Mes
 
 
 def _alter_reassignments(request: AlterPartitionReassignmentsRequest, refused: RefusedRequest) -> Message:
+    responses = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=asked.partition_index, error_code=refused.code, error_message=refused.message
+                )
+                for asked in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=refused.code,
         error_message=refused.message,
+        responses=responses,
     )
 
 

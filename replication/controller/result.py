@@ -8,6 +8,8 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 
+#: More partitions than this one request may not create.
+MAX_PARTITIONS_PER_REQUEST = 10_000
 #: More records than this one request may not make: they are one batch of the metadata log, committed whole or not at all.
 MAX_RECORDS_PER_REQUEST = 10_000
 
@@ -19,6 +21,8 @@ class ControllerResult(NamedTuple):
     response: Message
     #: Whether the records must be committed whole. Those of a broker that is fenced may go in parts.
     atomic: bool = True
+    #: The client only asks whether it could be done; `Controller.handle` drops the records.
+    validate_only: bool = False
 
 
 class ApiError(NamedTuple):

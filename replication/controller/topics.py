@@ -27,7 +27,7 @@ from .partitions import (
     usable_brokers,
 )
 from .placement import place
-from .result import ApiError, ControllerResult, RefusedRequest, in_own_words
+from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RefusedRequest, in_own_words
 from .state import ControllerState
 from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 
@@ -46,6 +46,8 @@ class _NewTopic(NamedTuple):
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest, version: int) -> ControllerResult:
     """Every topic stands for itself: some may be created and some refused."""
+    if sum(_asked_partitions(state, topic) for topic in request.topics) > MAX_PARTITIONS_PER_REQUEST:
+        raise RefusedRequest(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     counts = Counter(topic.name for topic in request.topics)
     response = CreateTopicsResponse()
     records: list[Message] = []
@@ -59,7 +61,11 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, version:
             response.topics.append(made.result)
             records += made.records
     response.topics += [_refused(name, error) for name, error in _refused_by_name(counts)]
-    return ControllerResult([] if request.validate_only else records, response)
+    return ControllerResult(records, response, validate_only=request.validate_only)
+
+
+def _asked_partitions(state: ControllerState, topic: CreatableTopic) -> int:
+    return len(topic.assignments) or max(0, _or_default(state, topic.num_partitions, "num.partitions"))
 
 
 def _refused_by_name(counts: Counter[str]) -> Iterable[tuple[str, ApiError]]:

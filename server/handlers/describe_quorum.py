@@ -19,6 +19,8 @@ from ...protocol.uuids import ZERO_UUID
 from ..dispatch import Call
 from ..quorum_log import TOPIC
 
+_NOT_HOSTED = "This server does not host this topic-partition."
+
 
 def handle(call: Call) -> DescribeQuorumResponse:
     request: DescribeQuorumRequest = call.request
@@ -49,7 +51,9 @@ def _unknown(request: DescribeQuorumRequest) -> list[TopicDataResponse]:
         TopicDataResponse(
             topic_name=topic.topic_name,
             partitions=[
-                PartitionDataResponse(partition_index=partition.partition_index, error_code=error)
+                PartitionDataResponse(
+                    partition_index=partition.partition_index, error_code=error, error_message=_NOT_HOSTED
+                )
                 for partition in topic.partitions
             ],
         )

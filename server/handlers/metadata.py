@@ -36,8 +36,9 @@ _LAST_WITH_CLUSTER_OPERATIONS = 10
 
 def handle(call: Call) -> MetadataResponse:
     request: MetadataRequest = call.request
-    if _is_refused(request, call.version):
-        return MetadataResponse(topics=[_refused(topic.name, topic.topic_id) for topic in request.topics or ()])
+    error = _refusal(request, call.version)
+    if error:
+        return _refused(request, error)
     view = ClusterView(call.broker.image, call.listener)
     response = MetadataResponse(
         brokers=[
@@ -54,15 +55,22 @@ def handle(call: Call) -> MetadataResponse:
     return response
 
 
-def _is_refused(request: MetadataRequest, version: int) -> bool:
-    """The schema has ids from version 10 on; Kafka takes them in requests only later."""
-    if version >= _FIRST_WITH_IDS or not request.topics:
-        return False
-    return any(topic.name is None or topic.topic_id != ZERO_UUID for topic in request.topics)
+def _refusal(request: MetadataRequest, version: int) -> ErrorCode:
+    """The schema has ids from version 10 on; Kafka takes them in requests only later, and trips over a nameless topic."""
+    topics = request.topics or ()
+    has_ids = any(topic.topic_id != ZERO_UUID for topic in topics)
+    nameless = any(topic.name is None for topic in topics)
+    if version < _FIRST_WITH_IDS and (has_ids or nameless):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not has_ids else ErrorCode.NONE
 
 
-def _refused(name: str | None, topic_id: bytes) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "", topic_id=topic_id)
+def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:
+    topics = [
+        MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=error)
 
 
 def _topics(call: Call, request: MetadataRequest, view: ClusterView) -> list[MetadataResponseTopic]:
