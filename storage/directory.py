@@ -235,6 +235,10 @@ class LogDirectory:
         """Has a directory deleted from `due_ms` on: that of a deleted replica that was found at the start, too."""
         self._doomed.append((due_ms, path))
 
+    @property
+    def has_doomed(self) -> bool:
+        return bool(self._doomed)
+
     def delete_doomed(self, now_ms: int) -> int:
         """Removes the files of deleted replicas whose time has come; how many still wait. Any thread may call it."""
         due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
