@@ -1,0 +1,203 @@
+"""Metrics: counted where the work is done, named as Kafka names them, served over HTTP where a port is set."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import odradek
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from odradek.server import metrics_http
+from odradek.server.metrics import Metrics, Times
+
+from compat_tests.broker_process import free_port
+from compat_tests.java.fetch import java
+from compat_tests.oracle import QUICK_JVM, ApacheKafka
+
+Samples = dict[str, float]
+
+_SOURCE = Path(__file__).parent / "java" / "ListMetrics.java"
+_DEADLINE_S = 60
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+
+
+# Counting.
+
+
+def test_the_counters_of_a_deleted_topic_count_on_in_those_of_all() -> None:
+    metrics = Metrics()
+    metrics.topic("a").bytes_in += 5
+    metrics.topic("b").bytes_in += 7
+    metrics.drop_topic("a")
+    metrics.drop_topic("never.was")
+    assert list(metrics.topics()) == ["b"]
+    assert metrics.all_topics().bytes_in == 12
+    metrics.topic("a").bytes_in += 1
+    assert metrics.topic("a").bytes_in == 1
+    assert metrics.all_topics().bytes_in == 13
+
+
+def test_a_quantile_is_the_upper_end_of_its_bucket() -> None:
+    times = Times()
+    assert times.quantile_ms(0.99) == 0.0
+    for microseconds in [3] * 98 + [1000, 5_000_000]:
+        times.add(microseconds * 1000)
+    assert times.quantile_ms(0.5) == 0.004
+    assert times.quantile_ms(0.99) == 1.024
+    assert times.quantile_ms(0.999) == 8388.608
+    assert (times.count, times.total_ns) == (100, (3 * 98 + 1000 + 5_000_000) * 1000)
+
+
+def test_a_time_beyond_all_buckets_is_in_the_last() -> None:
+    times = Times()
+    times.add(1 << 62)
+    assert times.buckets[-1] == 1
+
+
+# Serving.
+
+
+async def test_metrics_are_off_unless_a_port_is_set() -> None:
+    async with odradek.Broker() as broker:
+        assert broker.server.metrics_server is None
+    code = "import odradek.server.broker, sys; sys.exit('prometheus_client' in sys.modules)"
+    assert (await asyncio.to_thread(run, sys.executable, "-c", code)).returncode == 0
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[odradek.Broker]:
+    async with odradek.Broker(config={"odradek.metrics.port": 0}) as running:
+        yield running
+
+
+async def http(broker: odradek.Broker, request: str) -> tuple[str, str, str]:
+    """Status, headers and body of one request."""
+    assert broker.server.metrics_server is not None
+    reader, writer = await asyncio.open_connection(*broker.server.metrics_server.address)
+    writer.write(request.encode())
+    answer = (await asyncio.wait_for(reader.read(), _DEADLINE_S)).decode()
+    writer.close()
+    head, _, body = answer.partition("\r\n\r\n")
+    status, _, headers = head.partition("\r\n")
+    return status, headers, body
+
+
+async def scrape(broker: odradek.Broker) -> Samples:
+    status, _, body = await http(broker, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status == "HTTP/1.1 200 OK"
+    lines = (line.rpartition(" ") for line in body.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+async def test_a_scrape_tells_what_clients_did(broker: odradek.Broker) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    consumer = AIOKafkaConsumer(
+        "orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
+    )
+    await producer.start()
+    for _ in range(20):
+        await producer.send_and_wait("orders", b"x" * 100)
+    await consumer.start()
+    for _ in range(20):
+        await consumer.getone()
+    await consumer.commit()
+    found = await scrape(broker)
+    await consumer.stop()
+    await producer.stop()
+
+    traffic = "kafka_server_brokertopicmetrics_"
+    assert found[traffic + 'messagesin_total{topic="orders"}'] == 20
+    assert found[traffic + "messagesin_total"] >= 20
+    assert found[traffic + 'bytesin_total{topic="orders"}'] > 2000
+    assert found[traffic + 'bytesout_total{topic="orders"}'] >= found[traffic + 'bytesin_total{topic="orders"}']
+    assert found[traffic + 'totalproducerequests_total{topic="orders"}'] == 20
+    produced = [
+        name for name in found if name.startswith('kafka_network_requestmetrics_requests_total{request="Produce"')
+    ]
+    assert sum(found[name] for name in produced) == 20
+    assert found['kafka_network_requestmetrics_totaltimems_count{request="Produce"}'] == 2
+    assert found['kafka_network_requestmetrics_totaltimems{quantile="0.99",request="Produce"}'] > 0
+    assert found['kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"}'] >= 2
+    assert found["kafka_server_replicamanager_leadercount"] == found["kafka_server_replicamanager_partitioncount"] > 1
+    assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 0
+    assert found['kafka_log_log_logendoffset{partition="0",topic="orders"}'] == 20
+    assert found['kafka_log_log_size{partition="0",topic="orders"}'] > 2000
+    assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
+    assert found["kafka_controller_kafkacontroller_globaltopiccount"] == 2
+    assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsstable"] == 1
+    assert found["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 1
+
+
+async def test_the_text_is_of_the_form_that_the_scraper_asks_for(broker: odradek.Broker) -> None:
+    _, headers, body = await http(broker, "GET /metrics?x=1 HTTP/1.0\r\n\r\n")
+    assert "text/plain" in headers
+    assert "# TYPE kafka_server_brokertopicmetrics_bytesin_total counter" in body
+    accept = "Accept: application/openmetrics-text; version=1.0.0"
+    _, headers, body = await http(broker, f"GET /metrics HTTP/1.1\r\n{accept}\r\n\r\n")
+    assert "application/openmetrics-text" in headers
+    assert body.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [("GET /", "404"), ("GET /metrics/x", "404"), ("POST /metrics", "405"), ("", "405"), ("HEAD /metrics", "200")],
+)
+async def test_nothing_else_is_served(broker: odradek.Broker, request_line: str, status: str) -> None:
+    line, _, body = await http(broker, f"{request_line} HTTP/1.1\r\n\r\n")
+    assert line.split()[1] == status
+    assert "kafka_" not in body
+
+
+async def test_a_request_that_never_ends_is_cut_off(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await http(broker, "GET /metrics HTTP/1.1\r\n" + "X: y\r\n" * 10_000) == ("", "", "")
+    monkeypatch.setattr(metrics_http, "_REQUEST_DEADLINE_S", 0.01)
+    assert await http(broker, "GET /metrics HTTP/1.1\r\n") == ("", "", "")
+
+
+async def test_an_address_that_is_taken_is_named(broker: odradek.Broker) -> None:
+    assert broker.server.metrics_server is not None
+    port = broker.server.metrics_server.address[1]
+    with pytest.raises(OSError, match=rf"cannot serve metrics on 127\.0\.0\.1:{port}"):
+        async with odradek.Broker(config={"odradek.metrics.port": port}):
+            pass
+
+
+# Names.
+
+
+def exported(line: str) -> set[str]:
+    """The names that the JMX exporter's usual rules make of one attribute of one of Kafka's MBeans."""
+    domain, kind, name, attribute = line.split("\t")
+    if not name:
+        return {re.sub(r"\W", "_", f"{domain}_{kind}_{attribute}").lower()}
+    base = re.sub(r"\W", "_", f"{domain}_{kind}_{name}").lower()
+    return {f"{base.removesuffix('persec')}_total" if attribute == "Count" else base}
+
+
+@pytest.mark.oracle
+async def test_every_metric_has_the_name_of_one_of_kafkas(
+    java_tools: None, tmp_path: Path, broker: odradek.Broker
+) -> None:
+    port = free_port()
+    agent = f"-Dcom.sun.management.jmxremote.port={port}", "-Dcom.sun.management.jmxremote.host=127.0.0.1"
+    open_to_all = "-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"
+    hostname = "-Djava.rmi.server.hostname=127.0.0.1"
+    with ApacheKafka(tmp_path, jvm=(*QUICK_JVM, *agent, *open_to_all, hostname)) as kafka:
+        async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
+            await producer.send_and_wait("t", b"x")
+        listed = await asyncio.to_thread(run, java(), "-XX:TieredStopAtLevel=1", str(_SOURCE), str(port))
+    assert listed.returncode == 0, listed.stderr
+    theirs = set().union(*map(exported, listed.stdout.splitlines()))
+    ours = {re.sub(r"\{.*", "", name) for name in await scrape(broker) if name.startswith("kafka_")}
+    assert len(ours) > 40
+    summary = "kafka_network_requestmetrics_totaltimems"
+    assert summary in theirs
+    assert ours - theirs - {f"{summary}_count", f"{summary}_sum"} == set()
