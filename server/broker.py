@@ -22,6 +22,8 @@ from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
 from .listener import ConnectionLimits, Endpoint, Listener
+from .log_cleaner import LogCleaner
+from .log_upkeep import LogUpkeep
 from .metrics import Metrics
 from .partitions import Partitions
 from .producer_ids import ProducerIds
@@ -59,6 +61,8 @@ class BrokerServer:
         self.metrics_server: MetricsServer | None = None
         self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
         self.producer_ids = ProducerIds(self)
+        self.upkeep = LogUpkeep(self)
+        self.cleaner = LogCleaner(self)
         self.fetch_max_bytes: int = config.get("fetch.max.bytes")
         self.directories: list[LogDirectory] = []
         self._clock = clock
@@ -89,6 +93,8 @@ class BrokerServer:
             self.groups = GroupDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
+            self.upkeep.start()
+            self.cleaner.start()
             await self._serve_metrics()
             for listener in self.listeners:
                 await listener.start()
@@ -103,6 +109,8 @@ class BrokerServer:
             await self.metrics_server.stop()
         for listener in self.listeners:
             await listener.stop()
+        await self.cleaner.stop()
+        await self.upkeep.stop()
         if hasattr(self, "groups"):
             self.groups.stop()
         if hasattr(self, "controller"):

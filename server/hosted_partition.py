@@ -81,6 +81,7 @@ class HostedPartition:
         "directory",
         "index",
         "is_internal",
+        "is_removed",
         "log",
         "offline",
         "on_failure",
@@ -114,6 +115,8 @@ class HostedPartition:
         self.on_failure = on_failure
         #: Its log directory has failed.
         self.offline = False
+        #: It is no longer this broker's: deleted, or moved to others.
+        self.is_removed = False
         self.watchers: dict[Watcher, None] = {}
         # Waiting for the high watermark: (offset, callback), offsets ascending.
         self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
@@ -249,6 +252,10 @@ class HostedPartition:
         _pack_epoch(buffer, LOG_OVERHEAD, header[2])
         try:
             log.append(buffer, (header,), now_ms)
+            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+                # `flush.messages` wants them on the disk before anybody is told: this waits, and everything else with
+                # it.
+                log.flush(now_ms)
         except LogDirectoryFailure as failure:
             self.on_failure(failure)
             return AppendResult(_KAFKA_STORAGE_ERROR)
@@ -306,8 +313,12 @@ class HostedPartition:
     def advance_log_start_offset(self, offset: int) -> None:
         """Forgets the records below `offset`, which is not above the high watermark (DeleteRecords)."""
         if self.log.advance_log_start_offset(offset):
-            for watcher in list(self.watchers):
-                watcher.disturbed()
+            self.log_start_moved()
+
+    def log_start_moved(self) -> None:
+        """Whoever waits here may wait below the log's start now."""
+        for watcher in list(self.watchers):
+            watcher.disturbed()
 
     # ---- commitment
 

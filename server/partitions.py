@@ -10,6 +10,7 @@ A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
@@ -17,8 +18,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryDataRequest,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from ..protocol.schema import Message
 from ..replication.partition import Partition
-from ..storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets, write_offsets
+from ..storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    read_offsets,
+    write_offsets,
+)
 from ..storage.config import LogConfig
 from ..storage.directory import (
     DELETE_SUFFIX,
@@ -61,6 +78,8 @@ class Partitions:
         self._by_id: dict[tuple[bytes, int], HostedPartition] = {}
         self._settings: dict[str, TopicSettings] = {}
         self._loaded = False
+        #: New replicas that the metadata has in no directory, or in another one: (topic id, index) to where they are.
+        self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
         #: By the name of the partition, and by its id: bound methods, since every request comes here.
         self.get = self._by_name.get
         self.get_by_id = self._by_id.get
@@ -132,6 +151,7 @@ class Partitions:
         """The replica is no longer this broker's."""
         del self._by_name[hosted.topic, hosted.index]
         self._by_id.pop((hosted.topic_id, hosted.index), None)
+        hosted.is_removed = True
         hosted.role.is_leader = False
         hosted.disturb()
         if not hosted.offline:
@@ -191,6 +211,8 @@ class Partitions:
         try:
             hosted = self._open(directory, image, topic, index, 0)
             write_topic_id(hosted.log.path, topic_id, sync=False)
+            if directory.directory_id != registration.directory(self._node_id):
+                self._report(hosted)
             return hosted
         except (LogDirectoryFailure, OSError) as error:
             if not isinstance(error, LogDirectoryFailure):
@@ -210,6 +232,27 @@ class Partitions:
             if hosted.directory in counts:
                 counts[hosted.directory] += 1
         return min(online, key=counts.__getitem__, default=None)
+
+    def _report(self, hosted: HostedPartition) -> None:
+        """Has the controller know in which directory a replica is (KIP-858), once this image is published."""
+        if not self._to_report:
+            asyncio.get_running_loop().call_soon(self._send_report)
+        self._to_report[hosted.topic_id, hosted.index] = hosted.directory
+
+    def _send_report(self) -> None:
+        directories: dict[bytes, dict[bytes, TopicDataRequest]] = {}
+        for (topic_id, index), directory in self._to_report.items():
+            if directory.directory_id is not None:
+                topics = directories.setdefault(directory.directory_id, {})
+                topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
+                topic.partitions.append(PartitionDataRequest(index))
+        self._to_report = {}
+        request = AssignReplicasToDirsRequest(
+            self._node_id,
+            self._broker.controller.broker_epoch,
+            [DirectoryDataRequest(name, list(topics.values())) for name, topics in directories.items()],
+        )
+        self._broker.controller.submit(request, _ASSIGN_VERSION, _check_reported)
 
     def _open(
         self, directory: LogDirectory, image: MetadataImage, topic: str, index: int, high_watermark: int
@@ -282,18 +325,21 @@ class Partitions:
         for partition in hosted:
             partition.log.close(now_ms)
         if self._loaded:
-            self.write_checkpoints(directory)
-            self.write_high_watermarks(directory)
+            found = checkpoints_of(partition.log for partition in hosted)
+            write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
+            write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
+            write_offsets(directory.path, HIGH_WATERMARKS, self.high_watermarks(directory))
             directory.mark_clean_shutdown(broker_epoch)
 
-    def write_checkpoints(self, directory: LogDirectory) -> None:
-        found = checkpoints_of(partition.log for partition in self.in_directory(directory))
-        write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
-        write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
-
-    def write_high_watermarks(self, directory: LogDirectory) -> None:
-        marks = {(p.topic, p.index): p.role.high_watermark for p in self.in_directory(directory)}
-        write_offsets(directory.path, HIGH_WATERMARKS, marks)
+    def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        return {(p.topic, p.index): p.role.high_watermark for p in self.in_directory(directory)}
 
 
+def _check_reported(response: Message) -> None:
+    assert isinstance(response, AssignReplicasToDirsResponse)
+    if response.error_code:
+        log.error("the controller does not take where replicas are: %s", ErrorCode(response.error_code).name)
+
+
+_ASSIGN_VERSION = 0
 _TOPIC_DEFAULTS = ("log.", "message.", "compression.", "min.insync.replicas", "max.decompressed.message.bytes")

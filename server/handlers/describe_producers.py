@@ -39,7 +39,7 @@ def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
     if hosted is None:
         invalid = check_name(topic)
         if invalid is not None:
-            return PartitionResponse(index, invalid.error, invalid.message)
+            return PartitionResponse(index, invalid.code, invalid.message)
         error = absent_error(call.broker.image, topic, index)
         known = call.broker.image.topic(topic) is not None
         return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")

@@ -1,0 +1,171 @@
+"""Compaction in the background (`log.cleaner.enable`): always the dirtiest log that needs it, until none does.
+
+The work is all CPU, so it is not done in this process, where it would hold up every request: a large one is done by a
+process of its own, which is there only as long as it works. Small ones are not worth starting a process for; a thread
+does them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..protocol.records.errors import BatchError
+from ..storage.checkpoints import CLEANER_OFFSETS, TopicPartition, read_offsets, write_offsets
+from ..storage.compaction import CleaningJob, CleaningResult, Dirt, finish, job, look
+from ..storage.files import LogDirectoryFailure
+from ..storage.offset_map import BYTES_PER_KEY
+
+if TYPE_CHECKING:
+    from .broker import BrokerServer
+    from .hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.cleaner")
+
+#: Below this, the start of a process (some 0.1 s of CPU) costs more than it saves.
+SMALL_JOB_BYTES = 2 << 20
+
+
+class LogCleaner:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._task: asyncio.Task[None] | None = None
+        #: Up to where each log is clean, as each directory's checkpoint says.
+        self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
+        #: Their batches are damaged: not to be touched before somebody has looked.
+        self._uncleanable: set[TopicPartition] = set()
+
+    def start(self) -> None:
+        if self._broker.config.get("log.cleaner.enable"):
+            self._task = asyncio.create_task(self._run(), name="log cleaner")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._broker.config.get("log.cleaner.backoff.ms") / 1000)
+            try:
+                while await self.clean_one():
+                    pass
+            except Exception:
+                log.exception("a bug: the log cleaner goes on after a pause")
+
+    async def clean_one(self) -> bool:
+        """Cleans the log that needs it most; False when none does."""
+        dirtiest = await self._dirtiest()
+        if dirtiest is None:
+            return False
+        hosted, dirt = dirtiest
+        try:
+            return await self._clean(hosted, dirt)
+        except LogDirectoryFailure as failure:
+            if not hosted.is_removed:
+                hosted.on_failure(failure)
+        except BatchError as damaged:
+            log.error("%s is not cleaned any more: %s", hosted.name, damaged)
+            self._uncleanable.add((hosted.topic, hosted.index))
+        return True
+
+    async def _dirtiest(self) -> tuple[HostedPartition, Dirt] | None:
+        best: tuple[HostedPartition, Dirt] | None = None
+        for hosted in self._broker.partitions:
+            if not hosted.log.config.compact or not self._may_clean(hosted):
+                continue
+            await asyncio.sleep(0)
+            if hosted.is_removed or hosted.offline:
+                continue
+            try:
+                checkpoint = self._checkpoint(hosted.directory.path).get((hosted.topic, hosted.index))
+                dirt = look(hosted.log, checkpoint, hosted.last_stable_offset, self._broker.now_ms())
+            except LogDirectoryFailure as failure:
+                hosted.on_failure(failure)
+                continue
+            if dirt.needs_cleaning(hosted.log.config) and (best is None or dirt.ratio > best[1].ratio):
+                best = hosted, dirt
+        return best
+
+    def _may_clean(self, hosted: HostedPartition) -> bool:
+        return not hosted.offline and not hosted.is_removed and (hosted.topic, hosted.index) not in self._uncleanable
+
+    async def _clean(self, hosted: HostedPartition, dirt: Dirt) -> bool:
+        broker = self._broker
+        most_keys = broker.config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
+        cleaning = job(hosted.log, dirt, broker.now_ms(), most_keys)
+        result = await run_job(cleaning, dirt.total_bytes)
+        if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
+            return True
+        broker.upkeep.note_doomed(hosted)
+        log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
+        path = hosted.directory.path
+        checkpoint = self._checkpoint(path)
+        checkpoint[hosted.topic, hosted.index] = result.end_offset
+        await asyncio.to_thread(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
+        # A full map cleans a part only; without progress it would begin anew for ever.
+        return result.end_offset > dirt.first_dirty_offset
+
+    def _checkpoint(self, path: str) -> dict[TopicPartition, int]:
+        if path not in self._clean_up_to:
+            self._clean_up_to[path] = read_offsets(path, CLEANER_OFFSETS)
+        return self._clean_up_to[path]
+
+
+async def run_job(cleaning: CleaningJob, total_bytes: int) -> CleaningResult:
+    """Raises what `CleaningJob.run` does. Cancelling it ends the process that works on it."""
+    if total_bytes <= SMALL_JOB_BYTES:
+        return await asyncio.to_thread(cleaning.run)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        f"from {__name__} import main; main()",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        answer, _ = await process.communicate(pickle.dumps(cleaning))
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        raise RuntimeError(f"the process that compacts ended with {process.returncode}")
+    outcome: Any = pickle.loads(answer)
+    if isinstance(outcome, DiskFault):
+        raise LogDirectoryFailure(outcome.directory, "compacting", OSError(outcome.number, outcome.words))
+    if isinstance(outcome, BatchError):
+        raise outcome
+    result: CleaningResult = outcome
+    return result
+
+
+class DiskFault(NamedTuple):
+    """A LogDirectoryFailure as it crosses from one process to another."""
+
+    directory: str
+    number: int
+    words: str
+
+
+def main() -> None:
+    """The process: a job on standard input, its result or its exception on standard output."""
+    cleaning: CleaningJob = pickle.load(sys.stdin.buffer)
+    os.nice(5)
+    outcome: Any
+    try:
+        outcome = cleaning.run()
+    except BatchError as damaged:
+        outcome = damaged
+    except LogDirectoryFailure as failure:
+        number = failure.cause.errno or errno.EIO
+        outcome = DiskFault(failure.directory, number, os.strerror(number))
+    sys.stdout.buffer.write(pickle.dumps(outcome))
