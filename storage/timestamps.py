@@ -22,6 +22,8 @@ class TimestampedOffset(NamedTuple):
 def record_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> TimestampedOffset | None:
     """The first record at or behind `start_offset` with at least `timestamp`."""
     for segment in segments:
+        if not segment.size:  # compaction has left nothing of it
+            continue
         newest = segment.largest_timestamp()
         # A segment whose records carry no time is as old as its file.
         if (newest if newest >= 0 else segment.modified_ms()) < timestamp:
