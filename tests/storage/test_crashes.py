@@ -29,16 +29,16 @@ spec.loader.exec_module(writer)
 
 
 class Killed:
-    """What a writer said before it was killed."""
+    """What a writer said before it was killed, at any moment within `delay_s` after so many lines."""
 
-    def __init__(self, directory, mode, seed, lines_before_kill):
+    def __init__(self, directory, mode, seed, lines_before_kill, delay_s):
         process = subprocess.Popen(
             [sys.executable, str(WRITER), str(directory), mode, str(seed)], stdout=subprocess.PIPE, text=True
         )
         deadline = threading.Timer(60, process.kill)
         deadline.start()
         self.said = {"appended": 0, "flushed": 0}
-        lines = 0
+        lines, moment = 0, deadline
         for line in process.stdout:
             if not line.endswith("\n"):
                 break
@@ -46,8 +46,11 @@ class Killed:
             self.said[word] = int(offset)
             lines += 1
             if lines == lines_before_kill:
-                process.kill()  # what it has said meanwhile is still in the pipe, and is read
+                # What it has said meanwhile is still in the pipe, and is read.
+                moment = threading.Timer(delay_s, process.kill)
+                moment.start()
         deadline.cancel()
+        moment.join()
         process.stdout.close()
         process.wait()
         assert lines >= lines_before_kill, "the writer ended by itself"
@@ -62,7 +65,7 @@ def read_through(log, logbook):
 def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
     chance = random.Random(mode)
     for number in range(KILLS):
-        killed = Killed(tmp_path, mode, number, chance.randrange(1, 400))
+        killed = Killed(tmp_path, mode, number, chance.randrange(1, 200), chance.random() * 0.05)
         directory = LogDirectory.open(tmp_path)
         assert not directory.had_clean_shutdown
         log = directory.open_log("t", 0, writer.MODES[mode], now_ms=0)
