@@ -176,7 +176,7 @@ def delete(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetDeleteRequest)
     group = state.groups.get(request.group_id)
-    error = _refuse_delete(group, request.group_id)
+    error = _refuse_delete(group)
     if error is not ErrorCode.NONE:
         state.reply(message, OffsetDeleteResponse(error_code=error))
         return
@@ -185,10 +185,8 @@ def delete(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, OffsetDeleteResponse(topics=topics))
 
 
-def _refuse_delete(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+def _refuse_delete(group: ClassicGroup | None) -> ErrorCode:
     """Only of consumers is it known which topics they still use."""
-    if not group_id:
-        return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:

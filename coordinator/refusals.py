@@ -51,7 +51,9 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 
 
 def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
-    return join_refused(error)
+    """Only what is wrong with the request itself is told with its member id."""
+    is_about_it = error in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
+    return join_refused(error, request.member_id if is_about_it else "")
 
 
 def _sync(request: SyncGroupRequest, error: ErrorCode) -> Message:

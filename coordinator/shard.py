@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..protocol.errors import ErrorCode
 from ..protocol.messages.delete_groups import DeleteGroupsRequest
 from ..protocol.messages.describe_groups import DescribeGroupsRequest
 from ..protocol.messages.heartbeat import HeartbeatRequest
@@ -28,7 +29,9 @@ from ..protocol.messages.offset_fetch import OffsetFetchRequest
 from ..protocol.messages.sync_group import SyncGroupRequest
 from ..protocol.schema import Message
 from . import admin, offsets
+from .checks import refuse
 from .classic import join, leave, rebalance, sync
+from .refusals import refused
 from .result import GroupRequest, GroupsConfig, Output, Record
 from .retention import delete_offsets_of_topics, expire_offsets
 from .state import ShardState
@@ -66,7 +69,12 @@ class GroupShard:
 
     def handle(self, message: GroupRequest | TopicsDeleted, now: int) -> None:
         if type(message) is GroupRequest:
-            OPERATIONS[type(message.request)](self.state, message, now)
+            request = message.request
+            error = refuse(self.state.config, request, message.version)
+            if error is ErrorCode.NONE:
+                OPERATIONS[type(request)](self.state, message, now)
+            else:
+                self.state.reply(message, refused(request, error))
         else:
             assert isinstance(message, TopicsDeleted)
             delete_offsets_of_topics(self.state, message.topics)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..coordinator.checks import refuse
 from ..coordinator.refusals import refused
 from ..coordinator.result import GroupsConfig
 from ..coordinator.shard import TopicsDeleted
@@ -67,7 +68,7 @@ class GroupDriver:
         """
         shard = self._shards.get(self.partition_for(key))
         if shard is None:
-            reply(refused(request, ErrorCode.NOT_COORDINATOR))
+            reply(refused(request, refuse(self._config(), request, version) or ErrorCode.NOT_COORDINATOR))
         else:
             shard.submit(request, version, client, reply)
 
@@ -166,19 +167,23 @@ class GroupDriver:
         config = self._broker.config
         return ShardDriver(
             partition,
-            GroupsConfig(
-                initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
-                min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
-                max_session_timeout_ms=config.get("group.max.session.timeout.ms"),
-                max_group_size=config.get("group.max.size"),
-                offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
-                offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
-                offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
-                max_record_bytes=partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES,
-            ),
+            self._config(partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES),
             self._clock,
             config.get("offsets.commit.timeout.ms"),
             Compression(config.get("offsets.topic.compression.codec")),
+        )
+
+    def _config(self, max_record_bytes: int = 0) -> GroupsConfig:
+        config = self._broker.config
+        return GroupsConfig(
+            initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
+            min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
+            max_session_timeout_ms=config.get("group.max.session.timeout.ms"),
+            max_group_size=config.get("group.max.size"),
+            offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
+            offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
+            offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
+            max_record_bytes=max_record_bytes,
         )
 
     def stop(self) -> None:

@@ -223,7 +223,7 @@ class ClassicGroup:
         """The instance came back under a new id and takes the place and assignment of the old one, which is fenced."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
-        self.answer_join(member, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_member_id, protocol_name=None))
+        self.answer_join(member, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
         self.answer_sync(member, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
         if old_member_id in self.pending_syncs:
             self.pending_syncs.remove(old_member_id)

@@ -26,11 +26,6 @@ SKIP_ASSIGNMENT_VERSION = 9
 def join(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
-    for check in JOIN_CHECKS:
-        error = check(state, request)
-        if error is not ErrorCode.NONE:
-            state.reply(message, join_refused(error, request.member_id))
-            return
     group = state.groups.get(request.group_id)
     if group is not None:
         _join_group(state, group, message, request, now)
@@ -41,19 +36,6 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
         # That the group exists is recorded before anything else of it, and whatever becomes of this request.
         state.write_empty_group(group)
         _join_group(state, group, message, request, now)
-
-
-def _group_id_is_given(state: ShardState, request: JoinGroupRequest) -> ErrorCode:
-    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
-
-
-def _session_timeout_is_allowed(state: ShardState, request: JoinGroupRequest) -> ErrorCode:
-    config = state.config
-    allowed = config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
-    return ErrorCode.NONE if allowed else ErrorCode.INVALID_SESSION_TIMEOUT
-
-
-JOIN_CHECKS = (_group_id_is_given, _session_timeout_is_allowed)
 
 
 def _join_group(
@@ -120,7 +102,7 @@ def _join_known(
         return
     error = group.refuse_member(member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
-        state.reply(message, join_refused(error, member_id, protocol_name=None))
+        state.reply(message, join_refused(error, member_id))
         return
     member = group.members[member_id]
     if _changes_nothing(group, member, request):

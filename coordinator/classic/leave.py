@@ -20,9 +20,6 @@ log = logging.getLogger(__name__)
 def leave(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, LeaveGroupRequest)
-    if not request.group_id:
-        state.reply(message, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        return
     group = state.groups.get(request.group_id)
     errors = [_leave_one(group, leaver) for leaver in request.members]
     state.reply(

@@ -7,8 +7,8 @@ from ...protocol.messages.join_group import JoinGroupResponse
 from ...protocol.messages.sync_group import SyncGroupResponse
 
 
-def join_refused(error: ErrorCode, member_id: str = "", protocol_name: str | None = "") -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=protocol_name)
+def join_refused(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
 
 
 def sync_refused(error: ErrorCode) -> SyncGroupResponse:

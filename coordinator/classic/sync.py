@@ -21,9 +21,6 @@ from .refusals import sync_refused
 
 log = logging.getLogger(__name__)
 
-#: The first version that must name the protocol it syncs (KIP-559).
-PROTOCOL_REQUIRED_VERSION = 5
-
 #: What a heartbeat of a member of the current generation is told; in a state that is not here there are no members.
 HEARTBEAT_ANSWERS = {
     State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
@@ -39,8 +36,6 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _heartbeat(state: ShardState, request: HeartbeatRequest, now: int) -> ErrorCode:
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
     group = state.groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
@@ -57,7 +52,7 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, SyncGroupRequest)
     group = state.groups.get(request.group_id)
-    error = _refuse_sync(group, message, request)
+    error = _refuse_sync(group, request)
     if error is not ErrorCode.NONE:
         state.reply(message, sync_refused(error))
         return
@@ -74,13 +69,7 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
         _assign(state, group, request, now)
 
 
-def _refuse_sync(group: ClassicGroup | None, message: GroupRequest, request: SyncGroupRequest) -> ErrorCode:
-    if message.version >= PROTOCOL_REQUIRED_VERSION and (
-        request.protocol_type is None or request.protocol_name is None
-    ):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if not request.group_id:
-        return ErrorCode.INVALID_GROUP_ID
+def _refuse_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
     if group is None or group.state is State.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.refuse_member(request.member_id, request.group_instance_id)

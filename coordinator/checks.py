@@ -1,0 +1,56 @@
+"""What is asked of a request whatever group it is for; so it can be told before the group's shard is known.
+
+Kafka takes an empty group id for what only tools and simple consumers do: commits, fetches, descriptions, deletions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.heartbeat import HeartbeatRequest
+from ..protocol.messages.join_group import JoinGroupRequest
+from ..protocol.messages.leave_group import LeaveGroupRequest
+from ..protocol.messages.offset_delete import OffsetDeleteRequest
+from ..protocol.messages.sync_group import SyncGroupRequest
+from ..protocol.schema import Message
+from .result import GroupsConfig
+
+#: The first version of SyncGroup that must name the protocol it syncs (KIP-559).
+PROTOCOL_REQUIRED_VERSION = 5
+
+Check = Callable[[GroupsConfig, Any, int], ErrorCode]
+
+
+def refuse(config: GroupsConfig, request: Message, version: int) -> ErrorCode:
+    """The first error of the request's checks; NONE for one that may go to its shard."""
+    for check in CHECKS.get(type(request), ()):
+        error = check(config, request, version)
+        if error is not ErrorCode.NONE:
+            return error
+    return ErrorCode.NONE
+
+
+def group_id_is_given(config: GroupsConfig, request: Any, version: int) -> ErrorCode:
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def session_timeout_is_allowed(config: GroupsConfig, request: JoinGroupRequest, version: int) -> ErrorCode:
+    is_allowed = config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
+    return ErrorCode.NONE if is_allowed else ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def protocol_is_named(config: GroupsConfig, request: SyncGroupRequest, version: int) -> ErrorCode:
+    is_named = request.protocol_type is not None and request.protocol_name is not None
+    may_be_left_out = version < PROTOCOL_REQUIRED_VERSION
+    return ErrorCode.NONE if is_named or may_be_left_out else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+CHECKS: dict[type[Message], tuple[Check, ...]] = {
+    JoinGroupRequest: (group_id_is_given, session_timeout_is_allowed),
+    SyncGroupRequest: (protocol_is_named, group_id_is_given),
+    HeartbeatRequest: (group_id_is_given,),
+    LeaveGroupRequest: (group_id_is_given,),
+    OffsetDeleteRequest: (group_id_is_given,),
+}
