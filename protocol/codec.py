@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from construct import ConstructError
 
 from .lower_decode import lower_decoder
-from .lower_encode import lower_encoder
+from .lower_encode import lower_encoder, lower_joined_encoder
 from .schema import Message
 from .tree import construct_tree, remembered
 from .varint import Buffer
@@ -42,6 +42,12 @@ def lowered_encoder(cls: type[Message], version: int) -> Encoder:
     return lower_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
+@remembered
+def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
+    """`encode(message) -> bytes`."""
+    return lower_joined_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
+
+
 def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:
     """Reads one message at `pos`: (message, position after it).
 
@@ -61,7 +67,7 @@ def encode_pieces(message: Message, version: int) -> list[Any]:
 
 
 def encode(message: Message, version: int) -> bytes:
-    return b"".join(encode_pieces(message, version))
+    return lowered_joined_encoder(type(message), version)(message)
 
 
 def interpreted_decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:

@@ -24,12 +24,22 @@ _BYTES = [bytes((value,)) for value in range(128)]
 _SCOPE = {"BYTES": _BYTES, "encode_count": encode_count, "struct_pack": struct.pack, "write_tags": write_tags}
 
 
+#: A message written in at most this many pieces is added up as it goes, which is then faster than to join a list.
+_FEW_PIECES = 6
+
+
 class _Encoder:
-    def __init__(self, signature: str) -> None:
+    def __init__(self, signature: str, *, adds_up: bool = False) -> None:
         self.source = Source(signature)
         self.source.constants.update(_SCOPE)
+        self.adds_up = adds_up
+        self.pieces = 0
         self._layout = ""
         self._values: list[str] = []
+
+    def write(self, piece: str) -> None:
+        self.pieces += 1
+        self.source(f"made += {piece}" if self.adds_up else f"write({piece})")
 
     # A run: fixed-size fields not written yet.
 
@@ -40,7 +50,7 @@ class _Encoder:
     def flush(self) -> None:
         layout, values = self._taken()
         if layout:
-            self.source(f"write({self._packed(layout, values)})")
+            self.write(self._packed(layout, values))
 
     def _taken(self) -> tuple[str, list[str]]:
         taken = self._layout, self._values
@@ -82,7 +92,7 @@ class _Encoder:
         layout, values = self._taken()
         with self.source.block(f"if {held} is None:"):
             code = "B" if codec.compact else codec.classic.fmtstr[1:]
-            self.source(f"write({self._packed(layout + code, [*values, '0' if codec.compact else '-1'])})")
+            self.write(self._packed(layout + code, [*values, "0" if codec.compact else "-1"]))
         with self.source.block("else:"):
             self._layout, self._values = layout, values
             self._content(codec, held)
@@ -92,10 +102,10 @@ class _Encoder:
             encoded = self.source.name("b")
             self.source(f"{encoded} = {held}.encode()")
             self._count(codec, encoded, p.MAX_STRING_BYTES)
-            self.source(f"write({encoded})")
+            self.write(encoded)
         elif isinstance(codec, p.Blob):
             self._count(codec, held, None)
-            self.source(f"write({held})")
+            self.write(held)
         else:
             assert isinstance(codec, p.Sequence), codec
             self._elements(codec.element, held, self._count(codec, held, None))
@@ -111,11 +121,11 @@ class _Encoder:
         layout, values = self._taken()
         source(f"{count} = len({counted}) + 1")
         with source.block(f"if {count} < 128:"):
-            source(f"write({self._packed(layout + 'B', [*values, count]) if layout else f'BYTES[{count}]'})")
+            self.write(self._packed(layout + "B", [*values, count]) if layout else f"BYTES[{count}]")
         with source.block("else:"):
             if layout:
-                source(f"write({self._packed(layout, values)})")
-            source(f"write(encode_count({count}, {limit and limit + 1}))")
+                self.write(self._packed(layout, values))
+            self.write(f"encode_count({count}, {limit and limit + 1})")
         return count
 
     def _elements(self, element: Construct, held: str, count: str) -> None:
@@ -126,10 +136,11 @@ class _Encoder:
             ready = f"ready_{code}"
             source.constants[ready] = [struct.Struct(f">{n}{code}").pack for n in range(READY_NUMBERS + 1)]
             with source.block(f"if {count} <= {READY_NUMBERS}:"):
-                source(f"write({ready}[len({held})](*{held}))")
+                self.write(f"{ready}[len({held})](*{held})")
             with source.block("else:"):
-                source(f'write(struct_pack(f">{{len({held})}}{code}", *{held}))')
+                self.write(f'struct_pack(f">{{len({held})}}{code}", *{held})')
             return
+        self.pieces += _FEW_PIECES
         item = source.name("e")
         with source.block(f"for {item} in {held}:"):
             self.value(element, item)
@@ -139,7 +150,7 @@ class _Encoder:
         held = self._held(value, "m")
         layout, values = self._taken()
         with self.source.block(f"if {held} is None:"):
-            self.source(f"write({self._packed(layout + 'b', [*values, str(codec.null)])})")
+            self.write(self._packed(layout + "b", [*values, str(codec.null)]))
         with self.source.block("else:"):
             self._layout, self._values = layout, values
             self.run("b", "1")
@@ -158,11 +169,15 @@ class _Encoder:
         plain = [f"{held}.unknown_tags is None"]
         plain += [self._is_default(f"{held}.{member.name}", member.default) for member in codec.tagged.values()]
         with self.source.block(f"if {' and '.join(plain)}:"):
-            self.source(f"write({self._packed(layout + 'x', values) if layout else 'BYTES[0]'})")
+            self.write(self._packed(layout + "x", values) if layout else 'b"\\0"')
         with self.source.block("else:"):
             if layout:
-                self.source(f"write({self._packed(layout, values)})")
-            self.source(f"{self._tags(codec)}({held}, write)")
+                self.write(self._packed(layout, values))
+            if self.adds_up:
+                self.source("pieces = []")
+            self.source(f"{self._tags(codec)}({held}, {'pieces.append' if self.adds_up else 'write'})")
+            if self.adds_up:
+                self.source('made += b"".join(pieces)')
 
     def _tags(self, codec: p.Structure) -> str:
         """Makes the function that writes the tagged fields of a structure; its name."""
@@ -196,9 +211,28 @@ class _Encoder:
 
 
 def lower_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
+    """`encode(message, write)`."""
     encoder = _Encoder("encode(message, write)")
     encoder.structure(tree, "message")
     encoder.flush()
     if len(encoder.source.lines) == 1:
         encoder.source("pass")
     return encoder.source.compile(f"<encode {name}>")
+
+
+def lower_joined_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
+    """`encode(message) -> bytes`."""
+    adding = _Encoder("encode(message)", adds_up=True)
+    adding.source('made = b""')
+    adding.structure(tree, "message")
+    adding.flush()
+    adding.source("return made")
+    if adding.pieces <= _FEW_PIECES:
+        return adding.source.compile(f"<encode {name} joined>")
+    joining = _Encoder("encode(message)")
+    joining.source("pieces = []")
+    joining.source("write = pieces.append")
+    joining.structure(tree, "message")
+    joining.flush()
+    joining.source('return b"".join(pieces)')
+    return joining.source.compile(f"<encode {name} joined>")
