@@ -17,11 +17,12 @@ from ..metadata.image import EMPTY_IMAGE, MetadataImage
 from ..storage.directory import LogDirectory
 from ..storage.files import LogDirectoryFailure
 from .auto_creation import AutoCreation
+from .connection_limits import ConnectionLimits
 from .coordinator_driver import GroupDriver
 from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
-from .listener import ConnectionLimits, Endpoint, Listener
+from .listener import Endpoint, Listener
 from .log_cleaner import LogCleaner
 from .log_upkeep import LogUpkeep
 from .metrics import Metrics
@@ -141,9 +142,7 @@ class BrokerServer:
 
     def _bind(self) -> None:
         config = self.config
-        limits = ConnectionLimits(
-            config.get("max.connections"), config.get("max.connections.per.ip"), _overrides(config)
-        )
+        limits = ConnectionLimits(config)
         for said in config.listeners.brokers:
             self._add_listener(Endpoint(said.name, said.host, said.port), self.dispatcher, limits)
         for said in config.listeners.controllers:
@@ -202,10 +201,3 @@ def _advertised(bound: Endpoint, said: Endpoint) -> Endpoint:
     if host in ("", "0.0.0.0", "::"):
         host = "localhost"
     return Endpoint(bound.name, host, port)
-
-
-def _overrides(config: BrokerConfig) -> dict[str, int]:
-    """max.connections.per.ip.overrides: "host:count,host:count"."""
-    text = config.get("max.connections.per.ip.overrides")
-    pairs = (entry.rpartition(":") for entry in text.split(",") if entry.strip())
-    return {host.strip(): int(count) for host, _, count in pairs}

@@ -93,6 +93,10 @@ class BrokerConfig:
             raise KeyError(name)
         return self.values.get(name)
 
+    def is_set(self, name: str) -> bool:
+        """Whether any layer sets this very name."""
+        return name in self.values.texts
+
     @property
     def node_id(self) -> int:
         node_id: int = self.get("node.id")

@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._taking = False
         self._reading = True
         self._peer_reads = True
-        self._held_by: Call | None = None
+        self._held_by: Call | Connection | None = None
 
     # What asyncio calls.
 
@@ -216,8 +216,14 @@ class Connection(asyncio.BufferedProtocol):
             self._buffer[:filled] = memoryview(buffer)[pos:end]
         self._filled = filled
 
-    def hold(self, call: Call) -> None:
-        self._held_by = call
+    def hold(self, holder: Call | Connection) -> None:
+        """Takes no request before this call is answered; or, held by itself, before it is released."""
+        self._held_by = holder
+
+    def release(self) -> None:
+        if self._held_by is self:
+            self._held_by = None
+            self._resume()
 
     def _resume(self) -> None:
         """Goes on reading, first what had been received already, when nothing stands against it any more."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .connection import READ_BUFFER_BYTES, Connection
+from .connection_limits import ConnectionLimits
 from .dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -38,34 +39,6 @@ class Endpoint:
     def address(self) -> str:
         """host:port, as clients take it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class ConnectionLimits:
-    """How many connections a broker has, and who has them: max.connections and max.connections.per.ip."""
-
-    def __init__(self, total: int, per_ip: int, overrides: dict[str, int]) -> None:
-        self.total = total
-        self.per_ip = per_ip
-        self.overrides = overrides
-        self.open = 0
-        self._by_ip: Counter[str] = Counter()
-
-    def enter(self, ip: str) -> str | None:
-        """Counts a connection in; or says why it may not be."""
-        limit = self.overrides.get(ip, self.per_ip)
-        if self._by_ip[ip] >= limit:
-            return f"it has {self._by_ip[ip]} already (max.connections.per.ip is {limit})"
-        if self.open >= self.total:
-            return f"there are {self.open} already (max.connections is {self.total})"
-        self._by_ip[ip] += 1
-        self.open += 1
-        return None
-
-    def leave(self, ip: str) -> None:
-        self.open -= 1
-        self._by_ip[ip] -= 1
-        if not self._by_ip[ip]:
-            del self._by_ip[ip]
 
 
 class Listener:
@@ -161,7 +134,7 @@ class Listener:
         peer: Any = transport.get_extra_info("peername") or ("", 0)
         ip = _plain_address(peer[0])
         connection.client_host = f"/{_java_address(ip)}"
-        refused = self.limits.enter(ip)
+        refused = self.limits.enter(ip, self.name)
         if refused is not None:
             connection.closed = True
             log.warning("refusing a connection of %s on %s: %s", ip, self.name, refused)
@@ -171,11 +144,16 @@ class Listener:
         connection.connection_id = f"{self.endpoint.address}-{connection.remote_address}"
         connection.counted_as = ip
         self.connections.add(connection)
+        loop = asyncio.get_running_loop()
+        pause_s = self.limits.pause_s(self.name, loop.time())
+        if pause_s > 0:
+            connection.hold(connection)
+            loop.call_later(pause_s, connection.release)
 
     def lost(self, connection: Connection) -> None:
         if connection.counted_as is None:
             return
-        self.limits.leave(connection.counted_as)
+        self.limits.leave(connection.counted_as, self.name)
         self.connections.discard(connection)
         self._silent_sweeps.pop(connection, None)
         self.broker.connection_lost(connection)

@@ -8,7 +8,7 @@ All of it is pure: texts and typed values in, typed values or InvalidConfig out.
 from __future__ import annotations
 
 from .broker_changes import validate_broker_change
-from .broker_rules import validate_broker_configs
+from .broker_rules import connection_overrides, validate_broker_configs
 from .broker_values import BrokerValues, broker_key, synonyms, topic_default, topic_defaults
 from .client_metrics_rules import validate_client_metrics_configs
 from .dynamic import usable_dynamic_configs, validate_dynamic_names
@@ -28,6 +28,7 @@ __all__ = [
     "Scope",
     "Value",
     "broker_key",
+    "connection_overrides",
     "default_text",
     "definition",
     "is_list",
