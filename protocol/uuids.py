@@ -24,8 +24,8 @@ def uuid_to_text(uuid: bytes) -> str:
 
 def uuid_from_text(text: str) -> bytes:
     """The sixteen bytes that `text` stands for. Raises ValueError for anything that is not a UUID in Kafka's form."""
-    if len(text) > 24:
-        raise ValueError(f"a UUID has 22 characters, not {len(text)}: {text[:32]!r}")
+    if len(text) > 24 or "+" in text or "/" in text:
+        raise ValueError(f"a UUID has 22 characters of URL-safe base64, not {text[:32]!r}")
     try:
         uuid = b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
     except ValueError as error:

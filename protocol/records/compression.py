@@ -105,7 +105,7 @@ def _compress_snappy(data: Buffer, level: int | None) -> bytes:
 def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
     view = memoryview(data)
     if view[:8] != _XERIAL_MAGIC:
-        return _snappy_block(view, limit)
+        return _snappy_block(view, limit, limit)
     pieces: list[Buffer] = []
     pos, left = len(_XERIAL_HEADER), limit
     while pos < len(view):
@@ -113,15 +113,15 @@ def _decompress_snappy(data: Buffer, limit: int) -> Buffer:
         pos += 4
         if not 0 <= size <= len(view) - pos:
             raise CorruptBatch(f"snappy block of {size} bytes, {len(view) - pos} remain")
-        pieces.append(_snappy_block(view[pos : pos + size], left))
+        pieces.append(_snappy_block(view[pos : pos + size], left, limit))
         left -= len(pieces[-1])
         pos += size
     return b"".join(pieces)
 
 
-def _snappy_block(block: memoryview, limit: int) -> Buffer:
+def _snappy_block(block: memoryview, left: int, limit: int) -> Buffer:
     size = cramjam.snappy.decompress_raw_len(block)
-    if size > limit:
+    if size > left:
         raise _too_large("snappy", limit)
     if size > len(block) * _SNAPPY_GREATEST_RATIO:
         raise CorruptBatch(f"snappy block of {len(block)} bytes claims to hold {size}")

@@ -1,0 +1,240 @@
+"""Headers of record batches: read, checked and patched, and what hostile bytes come to."""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.control_records import EndTxnMarker
+from odradek.protocol.records import batch
+from odradek.protocol.records.batch import (
+    HEADER_BYTES,
+    TimestampType,
+    check_batch,
+    check_crc,
+    iter_headers,
+    patch,
+    read_header,
+    seal,
+    set_log_append_time,
+    write_header,
+)
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.control import (
+    ControlRecord,
+    ControlType,
+    control_type,
+    decode_control,
+    encode_control,
+    encode_end_transaction,
+)
+from odradek.protocol.records.errors import (
+    BatchError,
+    CorruptBatch,
+    InvalidBatch,
+    OldMessageFormat,
+    UnsupportedCompression,
+)
+from odradek.protocol.records.record import Record, decode_batch, encode_batch
+
+RECORDS = [Record(7 + i, 1000 + i, b"key", b"value %d" % i, [("h", b"x"), ("n", None)]) for i in range(3)]
+BATCH = encode_batch(RECORDS, producer_id=4, producer_epoch=1, base_sequence=0x7FFFFFFF, leader_epoch=2)
+
+
+def test_a_header_says_what_the_batch_was_made_of() -> None:
+    header = read_header(BATCH)
+    assert (header.base_offset, header.last_offset, header.next_offset) == (7, 9, 10)
+    assert (header.size, header.record_count, header.leader_epoch, header.magic) == (len(BATCH), 3, 2, 2)
+    assert (header.base_timestamp, header.max_timestamp) == (1000, 1002)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4, 1, 0x7FFFFFFF)
+    assert header.last_sequence == 1, "sequence numbers wrap around"
+    assert header.compression is Compression.NONE and header.timestamp_type is TimestampType.CREATE_TIME
+    assert not (header.is_control or header.is_transactional or header.has_delete_horizon)
+
+
+def test_a_patch_changes_the_offsets_and_leaves_the_crc_right() -> None:
+    buffer = bytearray(b"head" + BATCH)
+    patch(buffer, 4, 1 << 40, 9)
+    header = read_header(buffer, 4)
+    check_batch(buffer, 4, header)
+    assert (header.base_offset, header.leader_epoch) == (1 << 40, 9)
+    assert [record.offset for record in decode_batch(buffer, 4)] == [(1 << 40) + i for i in range(3)]
+    assert buffer[4 + 16 :] == BATCH[16:]
+
+
+def test_log_append_time_is_the_time_of_every_record() -> None:
+    buffer = bytearray(BATCH)
+    header = set_log_append_time(buffer, 0, read_header(buffer), 55)
+    assert header == read_header(buffer)
+    check_batch(buffer, 0, header)
+    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert {record.timestamp for record in decode_batch(buffer)} == {55}
+
+
+def test_batches_are_walked_without_a_copy_until_one_is_cut_off() -> None:
+    data = BATCH + BATCH + BATCH[:-1]
+    assert [pos for pos, _ in iter_headers(data)] == [0, len(BATCH)]
+    assert [pos for pos, _ in iter_headers(memoryview(data), len(BATCH))] == [len(BATCH)]
+    assert list(iter_headers(BATCH[:40])) == []
+
+
+def test_a_compacted_batch_keeps_its_offsets_and_may_be_empty() -> None:
+    kept = encode_batch([RECORDS[1]], base_offset=7, last_offset=9)
+    assert (read_header(kept).base_offset, read_header(kept).last_offset) == (7, 9)
+    assert decode_batch(kept) == [RECORDS[1]]
+    empty = encode_batch([], base_offset=7, last_offset=9, producer_id=4, producer_epoch=1, base_sequence=0)
+    check_crc(empty, 0, read_header(empty))
+    assert decode_batch(empty) == [] and read_header(empty).next_offset == 10
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_message_formats_are_named_and_refused(magic: int) -> None:
+    """As they stand in a log: offset, size, then CRC, magic, attributes, key, value."""
+    old = bytes(8) + (22).to_bytes(4, "big") + bytes(4) + bytes((magic,)) + bytes(17)
+    with pytest.raises(OldMessageFormat, match=f"message format {magic}") as refused:
+        read_header(old)
+    assert refused.value.error_code is ErrorCode.INVALID_RECORD
+    with pytest.raises(OldMessageFormat):
+        list(iter_headers(old))
+    with pytest.raises(OldMessageFormat):
+        list(iter_headers(old + bytes(100)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "code"),
+    [
+        ({"magic": 3}, CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+        ({"magic": -1}, CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+        ({"length": 48}, CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+        ({"length": -1}, CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+        ({"length": len(BATCH)}, CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+        ({"length": 0x7FFFFFFF}, CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+        ({"record_count": 0}, InvalidBatch, ErrorCode.INVALID_RECORD),
+        ({"record_count": -1}, InvalidBatch, ErrorCode.INVALID_RECORD),
+        ({"record_count": 4}, InvalidBatch, ErrorCode.INVALID_RECORD),
+        ({"last_offset_delta": -1}, InvalidBatch, ErrorCode.INVALID_RECORD),
+        ({"attributes": 5}, UnsupportedCompression, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    ],
+    ids=str,
+)
+def test_a_header_that_cannot_be_is_refused(damage: dict[str, int], error: type[BatchError], code: ErrorCode) -> None:
+    buffer = bytearray(BATCH)
+    write_header(buffer, 0, read_header(buffer)._replace(**damage))
+    seal(buffer, 0, len(buffer))
+    with pytest.raises(error) as refused:
+        check_batch(buffer, 0, read_header(buffer))
+    assert type(refused.value) is error and refused.value.error_code is code
+
+
+def test_every_flipped_bit_under_the_crc_is_noticed() -> None:
+    for at in range(17, len(BATCH)):
+        for bit in range(8):
+            flipped = bytearray(BATCH)
+            flipped[at] ^= 1 << bit
+            with pytest.raises(BatchError):
+                check_batch(flipped, 0, read_header(flipped))
+
+
+def test_a_batch_cut_at_any_byte_is_refused() -> None:
+    for end in range(len(BATCH)):
+        with pytest.raises(CorruptBatch):
+            check_batch(BATCH[:end], 0, read_header(BATCH[:end]))
+        with pytest.raises(BatchError):
+            decode_batch(BATCH[:end])
+
+
+@pytest.mark.parametrize("compression", Compression, ids=lambda codec: codec.name)
+def test_damaged_records_are_read_or_refused_in_proportion_to_their_size(compression: Compression) -> None:
+    """The CRC made right again: damage as a broken or hostile producer makes it."""
+    rng = random.Random(compression)
+    honest = encode_batch(RECORDS * 20, base_offset=7, last_offset=66, compression=compression)
+    for _ in range(400):
+        data = bytearray(honest)
+        for _ in range(rng.choice((1, 1, 2, 8))):
+            data[rng.randrange(HEADER_BYTES - 4, len(data))] = rng.randrange(256)
+        started = time.process_time()
+        tracemalloc.start()
+        try:
+            decode_batch(data, limit=1 << 20)
+        except BatchError:
+            pass
+        finally:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert peak < 8 << 20
+        assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("count", [1, 60, 61, 1000, 0x7FFFFFFF, -1])
+def test_a_count_of_records_that_is_not_theirs_is_refused(count: int) -> None:
+    data = bytearray(encode_batch(RECORDS * 20, base_offset=7, last_offset=66))
+    write_header(data, 0, read_header(data)._replace(record_count=count))
+    if count == 60:
+        assert len(decode_batch(data)) == 60
+    else:
+        with pytest.raises(InvalidBatch):
+            decode_batch(data)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0c\0\0\0\1\1\0\0",  # ends before its length says
+        b"\x0e\0\0\0\1\1\0",  # is longer than the batch
+        b"\x0c\0\0\0\1\1\1",  # a negative count of headers
+        b"\x0c\0\0\0\1\1\x02",  # a header that is not there
+        b"\x10\0\0\0\1\1\x02\1\1",  # a header whose name is null
+        b"\x0c\0\0\0\x7e\1\0",  # a key that is longer than the record
+        b"\x0c\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",  # a varint without end
+        b"\x0b\0\0\0\1\1\0",  # a negative length
+        b"",
+    ],
+)
+def test_a_record_that_does_not_parse_is_refused(body: bytes) -> None:
+    data = bytearray(BATCH[:HEADER_BYTES] + body)
+    header = read_header(data)._replace(
+        length=len(data) - batch.LOG_OVERHEAD, record_count=1, last_offset_delta=0, attributes=0
+    )
+    write_header(data, 0, header)
+    with pytest.raises(InvalidBatch):
+        decode_batch(data)
+
+
+def test_a_transaction_is_ended_by_a_control_record() -> None:
+    for committed, kind in ((True, ControlType.COMMIT), (False, ControlType.ABORT)):
+        data = encode_end_transaction(
+            committed, base_offset=5, timestamp=1, producer_id=4, producer_epoch=1, coordinator_epoch=8
+        )
+        header = read_header(data)
+        check_batch(data, 0, header)
+        assert header.is_control and header.is_transactional and header.base_sequence == -1
+        (record,) = decode_batch(data)
+        assert decode_control(record.key, record.value) == ControlRecord(kind, EndTxnMarker(coordinator_epoch=8))
+
+
+def test_a_control_record_of_the_future_is_skipped_and_a_newer_version_of_one_is_read() -> None:
+    assert decode_control(b"\0\0\0\x63", b"whatever") is None
+    key, value = encode_control(ControlType.COMMIT, EndTxnMarker(coordinator_epoch=8))
+    assert decode_control(b"\0\1" + key[2:], b"\0\1" + value[2:] + b"more") == ControlRecord(
+        ControlType.COMMIT, EndTxnMarker(coordinator_epoch=8)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b""),
+        (b"\0\0\0", b""),
+        (b"\xff\xff\0\0", b""),
+        (b"\0\0\0\1", None),
+        (b"\0\0\0\1", b"\0"),
+        (b"\0\0\0\1", b"\0\0\0"),
+    ],
+)
+def test_a_control_record_that_does_not_parse_is_refused(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(InvalidBatch):
+        if control_type(key) is not None:
+            decode_control(key, value)
