@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode, interpreted_decode, interpreted_encode
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.schema import ArrayOf, Field, Message, Scalar, WireType
 from odradek.protocol.uuids import uuid_to_text
 
@@ -100,3 +101,26 @@ def value_as_json(value: Any, kind: WireType, version: int) -> Any:
     if kind.name == "records":
         return ""  # Apache shows only that they are there
     return base64.b64encode(value).decode() if kind.name == "bytes" else value
+
+
+def test_text_that_is_not_utf8_reads_as_apache_reads_it(codec_oracle: CodecOracle) -> None:
+    """A broken byte is one U+FFFD; how many a broken sequence makes is told alike for all that a client may send."""
+    rng = random.Random(8)
+    broken = [
+        b"\xff",
+        b"a\xffb",
+        b"\xc3(",
+        b"\xe2\x82",
+        b"\xf0\x9f\x98",
+        b"\x80\x80",
+        b"\xf0\x9fx",
+        b"\xc0\xaf",
+        b"\xfe\xfe",
+    ]
+    broken += [bytes(rng.choice((0x41, 0x80, 0xBF, 0xC3, 0xE2, 0xF0, 0xFF)) for _ in range(6)) for _ in range(200)]
+    for data in broken:
+        frame = b"\x02g" + bytes(4) + bytes((len(data) + 1,)) + data + b"\0\0"
+        read, _ = decode(HeartbeatRequest, 4, frame)
+        echoed, values = codec_oracle.echo("org.apache.kafka.common.message.HeartbeatRequestData", 4, frame)
+        assert read.member_id == values["memberId"], data
+        assert encode(read, 4) == echoed
