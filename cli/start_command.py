@@ -55,7 +55,7 @@ def _port(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
     from ..server.config import BrokerConfig
-    from ..storage.directory import LogDirectoryFailure
+    from ..storage.files import LogDirectoryFailure
 
     _log_to_standard_error(verbose=options.verbose)
     try:
