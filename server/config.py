@@ -26,6 +26,7 @@ from ..metadata.configs import (
     validate_broker_configs,
 )
 from ..storage.config import LogConfig
+from .config_providers import PREFIX, resolved
 from .endpoints import Listeners, read_listeners
 from .properties import parse_properties, read_properties
 from .topic_log_config import log_config_of
@@ -60,15 +61,15 @@ class BrokerConfig:
     """One broker's configuration. Raises InvalidConfig when the properties cannot be those of a broker."""
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
-        static = _with_defaults(dict(properties or {}))
-        self.values = BrokerValues(static)
+        said = resolved(properties or {})
+        self.values = BrokerValues(_with_defaults(said))
         validate_broker_configs(self.values)
         self.listeners: Listeners = read_listeners(self.values)
         self._check_roles()
         self._subscribers: list[Changed] = []
         self._read()
-        _warn_of_unknown(properties or {})
-        _warn_of_inert(properties or {})
+        _warn_of_unknown(said)
+        _warn_of_inert(said)
 
     def _read(self) -> None:
         self._effective: dict[str, Value] = dict(self.values.items()) | self.values.typed
@@ -180,7 +181,7 @@ def _is_alone(static: Mapping[str, str]) -> bool:
 
 
 def _warn_of_unknown(properties: Mapping[str, str]) -> None:
-    unknown = sorted(name for name in properties if broker_key(name) is None)
+    unknown = sorted(name for name in properties if broker_key(name) is None and not name.startswith(PREFIX))
     if unknown:
         log.warning("these properties are not known and change nothing: %s", ", ".join(unknown))
 

@@ -13,6 +13,7 @@ import logging
 import os
 import pickle
 import sys
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.records.errors import BatchError
@@ -100,7 +101,9 @@ class LogCleaner:
         broker = self._broker
         most_keys = broker.config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.log, dirt, broker.now_ms(), most_keys)
+        began = time.monotonic()
         result = await run_job(cleaning, dirt.total_bytes)
+        took_s = time.monotonic() - began
         if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
             return True
         broker.upkeep.note_doomed(hosted)
@@ -109,6 +112,9 @@ class LogCleaner:
         checkpoint = self._checkpoint(path)
         checkpoint[hosted.topic, hosted.index] = result.end_offset
         await asyncio.to_thread(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
+        # What was read and written too fast is waited for now.
+        bytes_per_s = max(1.0, broker.config.get("log.cleaner.io.max.bytes.per.second"))
+        await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
         # A full map cleans a part only; without progress it would begin anew for ever.
         return result.end_offset > dirt.first_dirty_offset
 

@@ -49,6 +49,7 @@ from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
 from ..storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from .batch_checks import AppendRules, append_rules
+from .cordoning import cordoned_directories
 from .hosted_partition import HostedPartition
 
 if TYPE_CHECKING:
@@ -221,17 +222,18 @@ class Partitions:
             return None
 
     def _directory_for(self, registration: PartitionImage) -> LogDirectory | None:
-        """The one that the metadata names, else the one with the fewest partitions."""
+        """The one that the metadata names, else that with the fewest partitions; a cordoned one for want of others."""
         online = [directory for directory in self.directories if directory.is_online]
         named = registration.directory(self._node_id)
         for directory in online:
             if directory.directory_id == named:
                 return directory
-        counts = dict.fromkeys(online, 0)
+        cordoned = cordoned_directories(self._broker)
+        counts = dict.fromkeys([d for d in online if d not in cordoned] or online, 0)
         for hosted in self._by_name.values():
             if hosted.directory in counts:
                 counts[hosted.directory] += 1
-        return min(online, key=counts.__getitem__, default=None)
+        return min(counts, key=counts.__getitem__, default=None)
 
     def _report(self, hosted: HostedPartition) -> None:
         """Has the controller know in which directory a replica is (KIP-858), once this image is published."""

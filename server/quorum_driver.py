@@ -27,6 +27,7 @@ from ..replication.controller.controller import Controller
 from ..replication.controller.refusals import refuse
 from ..replication.controller.result import RefusedRequest
 from ..storage.files import LogDirectoryFailure
+from .cordoning import CORDONED_KEY
 from .quorum_log import QuorumLog
 from .quorum_snapshots import write_image_snapshot
 from .quorum_start import broker_heartbeat, take_over
@@ -113,6 +114,7 @@ class QuorumDriver:
         self._published = self._controller.image
         self._publisher.publish(taken.delta, self._published)
         self._is_active = True
+        self._broker.config.subscribe(self._config_changed)
         self._arm_snapshots()
 
     async def stop(self) -> None:
@@ -141,6 +143,15 @@ class QuorumDriver:
         """Everything that was appended is committed; or the disk has failed."""
         while self._committing is not None:
             await asyncio.shield(self._committing)
+
+    def _config_changed(self, names: frozenset[str]) -> None:
+        """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
+        if CORDONED_KEY in names and self._is_active:
+            asyncio.get_running_loop().call_soon(self._send_heartbeat)
+
+    def _send_heartbeat(self) -> None:
+        heartbeat = broker_heartbeat(self._broker, self.broker_epoch, self.controller)
+        self.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
 
     # ---- requests
 
@@ -258,5 +269,6 @@ class QuorumDriver:
             self._snapshotting = None
 
 
+_HEARTBEAT_VERSION = 2
 _SNAPSHOT_BYTES = "metadata.log.max.record.bytes.between.snapshots"
 _SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"

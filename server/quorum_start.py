@@ -23,6 +23,7 @@ from ..protocol.records.control import ControlRecord, ControlType
 from ..protocol.schema import Message
 from ..replication.controller.chance import random_uuid
 from ..replication.controller.controller import Controller
+from .cordoning import cordoned_ids
 from .endpoints import SECURITY_PROTOCOLS
 from .formatting import BOOTSTRAP_FILE
 from .listener import Endpoint
@@ -218,6 +219,7 @@ def broker_heartbeat(
         broker_epoch=broker_epoch,
         current_metadata_offset=controller.next_offset - 1,
         want_shut_down=want_shut_down,
+        cordoned_log_dirs=cordoned_ids(broker),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, one_of_ignoring_case
-from .inert import BUFFERS, CONSUMER_GROUPS, THREADS
+from .inert import BUFFERS, CLASSIC_GROUPS, CONSUMER_GROUPS, ONE_TURN, THREADS
 from .key import BOOLEAN, CLUSTER, INT, LIST, LONG, SHORT, STRING, UNLIMITED, key
 
 KEYS = (
@@ -29,7 +29,7 @@ KEYS = (
         "group.consumer.regex.refresh.interval.ms", INT, 600_000, at_least(10_000), internal=True, inert=CONSUMER_GROUPS
     ),
     key("group.consumer.session.timeout.ms", INT, 45_000, at_least(1), inert=CONSUMER_GROUPS),
-    key("group.coordinator.append.linger.ms", INT, -1, at_least(-1)),
+    key("group.coordinator.append.linger.ms", INT, -1, at_least(-1), inert=ONE_TURN),
     key("group.coordinator.background.threads", INT, 2, at_least(1), inert=THREADS),
     key("group.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288), CLUSTER, inert=BUFFERS),
     key(
@@ -37,6 +37,7 @@ KEYS = (
         LIST,
         ("classic", "consumer", "streams"),
         list_of("consumer", "classic", "share", "streams", empty=False),
+        inert=CLASSIC_GROUPS,
     ),
     key("group.coordinator.threads", INT, 4, at_least(1), inert=THREADS),
     key("group.initial.rebalance.delay.ms", INT, 3000),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, gzip_level, list_of, one_of
-from .inert import BUFFERS, ONE_NODE, TEST_ONLY, THREADS
+from .inert import BUFFERS, ONE_NODE, TEST_ONLY, THREADS, WITH_RECOVERY_POINTS
 from .key import BOOLEAN, CLUSTER, DOUBLE, FOREVER, INT, LIST, LONG, PER_BROKER, STRING, key
 
 KEYS = (
@@ -22,7 +22,7 @@ KEYS = (
     key("default.replication.factor", INT, 1),
     key("delete.topic.enable", BOOLEAN, True),
     key("log.cleaner.backoff.ms", LONG, 15_000, at_least(0), CLUSTER),
-    key("log.cleaner.dedupe.buffer.size", LONG, 134_217_728, scope=CLUSTER, inert=BUFFERS),
+    key("log.cleaner.dedupe.buffer.size", LONG, 134_217_728, scope=CLUSTER),
     key("log.cleaner.delete.retention.ms", LONG, 86_400_000, at_least(0), CLUSTER),
     key("log.cleaner.enable", BOOLEAN, True),
     key("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, scope=CLUSTER, inert=BUFFERS),
@@ -40,7 +40,7 @@ KEYS = (
     key("log.flush.interval.ms", LONG, scope=CLUSTER),
     key("log.flush.offset.checkpoint.interval.ms", INT, 60_000, at_least(0)),
     key("log.flush.scheduler.interval.ms", LONG, FOREVER),
-    key("log.flush.start.offset.checkpoint.interval.ms", INT, 60_000, at_least(0)),
+    key("log.flush.start.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), inert=WITH_RECOVERY_POINTS),
     key("log.index.interval.bytes", INT, 4096, at_least(0), CLUSTER),
     key("log.index.size.max.bytes", INT, 10_485_760, at_least(4), CLUSTER),
     key("log.initial.task.delay.ms", LONG, 30_000, at_least(0), internal=True, inert=TEST_ONLY),
@@ -63,7 +63,7 @@ KEYS = (
     key("message.max.bytes", INT, 1_048_588, at_least(0), CLUSTER),
     key("min.insync.replicas", INT, 1, at_least(1), CLUSTER),
     key("num.partitions", INT, 1, at_least(1)),
-    key("num.recovery.threads.per.data.dir", INT, 2, at_least(1), CLUSTER),
+    key("num.recovery.threads.per.data.dir", INT, 2, at_least(1), CLUSTER, inert=THREADS),
     key("producer.id.expiration.check.interval.ms", INT, 600_000, at_least(1), internal=True),
     key("producer.id.expiration.ms", INT, 86_400_000, at_least(1), CLUSTER),
 )

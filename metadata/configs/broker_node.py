@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, quorum_bootstrap_servers, quorum_voters
-from .inert import ONE_NODE, QUOTAS, SNAPSHOTS, TEST_ONLY
+from .inert import ONE_NODE, QUOTAS, TEST_ONLY
 from .key import BOOLEAN, FOREVER, INT, LIST, LONG, NO_DEFAULT, STRING, key
 
 KEYS = (
@@ -14,7 +14,7 @@ KEYS = (
     key("controller.performance.sample.period.ms", LONG, 60_000, at_least(100), internal=True, inert=TEST_ONLY),
     key("controller.quorum.append.linger.ms", INT, 25, at_least(0), inert=ONE_NODE),
     key("controller.quorum.auto.join.enable", BOOLEAN, False, inert=ONE_NODE),
-    key("controller.quorum.bootstrap.servers", LIST, (), quorum_bootstrap_servers, inert=ONE_NODE),
+    key("controller.quorum.bootstrap.servers", LIST, (), quorum_bootstrap_servers),
     key("controller.quorum.election.backoff.max.ms", INT, 1000, at_least(0), inert=ONE_NODE),
     key("controller.quorum.election.timeout.ms", INT, 1000, at_least(0), inert=ONE_NODE),
     key("controller.quorum.fetch.max.bytes", INT, 1_048_576, at_least(1), inert=ONE_NODE),
@@ -22,20 +22,20 @@ KEYS = (
     key("controller.quorum.fetch.timeout.ms", INT, 2000, at_least(0), inert=ONE_NODE),
     key("controller.quorum.request.timeout.ms", INT, 2000, at_least(0), inert=ONE_NODE),
     key("controller.quorum.retry.backoff.ms", INT, 20, at_least(0), inert=ONE_NODE),
-    key("controller.quorum.voters", LIST, (), quorum_voters, inert=ONE_NODE),
+    key("controller.quorum.voters", LIST, (), quorum_voters),
     key("controller.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
     key("controller.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
     key("controller.socket.timeout.ms", INT, 30_000, inert=ONE_NODE),
     key("initial.broker.registration.timeout.ms", INT, 60_000, inert=ONE_NODE),
     key("internal.metadata.delete.delay.millis", LONG, 60_000, internal=True, inert=TEST_ONLY),
-    key("internal.metadata.log.segment.bytes", INT, internal=True, inert=TEST_ONLY),
+    key("internal.metadata.log.segment.bytes", INT, internal=True),
     key("internal.metadata.max.batch.size.in.bytes", INT, 8_388_608, internal=True, inert=TEST_ONLY),
     key("metadata.log.dir", STRING),
-    key("metadata.log.max.record.bytes.between.snapshots", LONG, 20_971_520, at_least(1), inert=SNAPSHOTS),
-    key("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, at_least(0), inert=SNAPSHOTS),
+    key("metadata.log.max.record.bytes.between.snapshots", LONG, 20_971_520, at_least(1)),
+    key("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, at_least(0)),
     key("metadata.log.segment.bytes", INT, 1_073_741_824, at_least(8_388_608)),
     key("metadata.log.segment.ms", LONG, 604_800_000),
-    key("metadata.max.idle.interval.ms", INT, 500, at_least(0)),
+    key("metadata.max.idle.interval.ms", INT, 500, at_least(0), inert=ONE_NODE),
     key("metadata.max.retention.bytes", LONG, 104_857_600),
     key("metadata.max.retention.ms", LONG, 604_800_000),
     key("node.id", INT, NO_DEFAULT, at_least(0)),

@@ -28,7 +28,7 @@ KEYS = (
     key("replica.socket.timeout.ms", INT, 30_000, inert=ONE_NODE),
     key("replication.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
     key("replication.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
-    key("unclean.leader.election.enable", BOOLEAN, False, scope=CLUSTER, inert=ONE_NODE),
+    key("unclean.leader.election.enable", BOOLEAN, False, scope=CLUSTER),
     key("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True, inert=ONE_NODE),
     key("follower.replication.throttled.rate", LONG, FOREVER, at_least(0), CLUSTER, dynamic_only=True, inert=QUOTAS),
     key("leader.replication.throttled.rate", LONG, FOREVER, at_least(0), CLUSTER, dynamic_only=True, inert=QUOTAS),

@@ -103,7 +103,6 @@ KEYS = (
         STRING,
         "PLAINTEXT",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        inert=SECURITY,
     ),
     key("security.providers", STRING, inert=SECURITY),
     key("ssl.allow.dn.changes", BOOLEAN, False, inert=SECURITY),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, gzip_level, list_of, one_of, throttled_replicas
+from .inert import QUOTAS, SHARE_GROUPS, TIERED
 from .key import BOOLEAN, DOUBLE, FOREVER, INT, LIST, LONG, STRING, key
 
 KEYS = (
@@ -18,16 +19,16 @@ KEYS = (
     ),
     key("compression.zstd.level", INT, 3, between(-131_072, 22), broker="compression.zstd.level"),
     key("delete.retention.ms", LONG, 86_400_000, at_least(0), broker="log.cleaner.delete.retention.ms"),
-    key("errors.deadletterqueue.group.enable", BOOLEAN, False),
+    key("errors.deadletterqueue.group.enable", BOOLEAN, False, inert=SHARE_GROUPS),
     key("file.delete.delay.ms", LONG, 60_000, at_least(0), broker="log.segment.delete.delay.ms"),
     key("flush.messages", LONG, FOREVER, at_least(1), broker="log.flush.interval.messages"),
     key("flush.ms", LONG, FOREVER, at_least(0), broker="log.flush.interval.ms"),
-    key("follower.replication.throttled.replicas", LIST, (), throttled_replicas),
+    key("follower.replication.throttled.replicas", LIST, (), throttled_replicas, inert=QUOTAS),
     key("index.interval.bytes", INT, 4096, at_least(0), broker="log.index.interval.bytes"),
     key("internal.segment.bytes", INT, internal=True),
-    key("leader.replication.throttled.replicas", LIST, (), throttled_replicas),
-    key("local.retention.bytes", LONG, -2, at_least(-2), broker="log.local.retention.bytes"),
-    key("local.retention.ms", LONG, -2, at_least(-2), broker="log.local.retention.ms"),
+    key("leader.replication.throttled.replicas", LIST, (), throttled_replicas, inert=QUOTAS),
+    key("local.retention.bytes", LONG, -2, at_least(-2), broker="log.local.retention.bytes", inert=TIERED),
+    key("local.retention.ms", LONG, -2, at_least(-2), broker="log.local.retention.ms", inert=TIERED),
     key("max.compaction.lag.ms", LONG, FOREVER, at_least(1), broker="log.cleaner.max.compaction.lag.ms"),
     key(
         "max.decompressed.message.bytes",
@@ -50,11 +51,11 @@ KEYS = (
     key("min.compaction.lag.ms", LONG, 0, at_least(0), broker="log.cleaner.min.compaction.lag.ms"),
     key("min.insync.replicas", INT, 1, at_least(1), broker="min.insync.replicas"),
     key("preallocate", BOOLEAN, False, broker="log.preallocate"),
-    key("remote.copy.lag.bytes", LONG, -1, at_least(-1), broker="log.remote.copy.lag.bytes"),
-    key("remote.copy.lag.ms", LONG, 0, at_least(-1), broker="log.remote.copy.lag.ms"),
-    key("remote.log.copy.disable", BOOLEAN, False),
-    key("remote.log.delete.on.disable", BOOLEAN, False),
-    key("remote.storage.enable", BOOLEAN, False),
+    key("remote.copy.lag.bytes", LONG, -1, at_least(-1), broker="log.remote.copy.lag.bytes", inert=TIERED),
+    key("remote.copy.lag.ms", LONG, 0, at_least(-1), broker="log.remote.copy.lag.ms", inert=TIERED),
+    key("remote.log.copy.disable", BOOLEAN, False, inert=TIERED),
+    key("remote.log.delete.on.disable", BOOLEAN, False, inert=TIERED),
+    key("remote.storage.enable", BOOLEAN, False, inert=TIERED),
     key("retention.bytes", LONG, -1, broker="log.retention.bytes"),
     key("retention.ms", LONG, 604_800_000, at_least(-1), broker="log.retention.ms"),
     key("segment.bytes", INT, 1_073_741_824, at_least(1_048_576), broker="log.segment.bytes"),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...metadata.image import METADATA_VERSION, NO_LEADER, BrokerImage, PartitionImage
-from ...metadata.metadata_version import DIRECTORY_ASSIGNMENT, MINIMUM
+from ...metadata.metadata_version import CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT, MINIMUM
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import (
     BrokerEndpoint,
@@ -231,6 +231,8 @@ def _directories_changed(
         online = [directory for directory in broker.directories if directory not in lost]
         yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)
     cordoned = request.cordoned_log_dirs
+    if state.image.features.metadata_version < CORDONED_LOG_DIRS:
+        return
     if cordoned is not None and tuple(sorted(cordoned)) != broker.cordoned_directories:
         yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned)
 

@@ -7,7 +7,7 @@ would be together after the change. Broker loggers are not configuration that is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...metadata.configs import (
     InvalidConfig,
@@ -46,7 +46,7 @@ def incremental_alter_configs(
     state: ControllerState, request: incremental.IncrementalAlterConfigsRequest, version: int
 ) -> ControllerResult:
     response = incremental.IncrementalAlterConfigsResponse()
-    records: list[Message] = []
+    records: list[ConfigRecord] = []
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         key = resource.resource_type, resource.resource_name
@@ -62,19 +62,19 @@ def incremental_alter_configs(
                 resource_name=resource.resource_name,
             )
         )
-    return ControllerResult(records, response, validate_only=request.validate_only)
+    return ControllerResult(_with_elr_clearing(state, records), response, validate_only=request.validate_only)
 
 
 def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, version: int) -> ControllerResult:
     """The older form: what a request does not name is taken away."""
     response = legacy.AlterConfigsResponse()
-    records: list[Message] = []
+    records: list[ConfigRecord] = []
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         key = resource.resource_type, resource.resource_name
         error = _check_resource(key, counts)
         said = {config.name: config.value for config in resource.configs}
-        gone = [name for name in state.image.config(*key) if name not in said]
+        gone = sorted(name for name in state.image.config(*key) if name not in said)
         code, message, more = _outcome(error or _altered(state, key, said, gone))
         records += more
         response.responses.append(
@@ -85,10 +85,10 @@ def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, v
                 resource_name=resource.resource_name,
             )
         )
-    return ControllerResult(records, response, validate_only=request.validate_only)
+    return ControllerResult(_with_elr_clearing(state, records), response, validate_only=request.validate_only)
 
 
-def _outcome(made: list[Message] | ApiError) -> tuple[ErrorCode, str | None, list[Message]]:
+def _outcome(made: list[ConfigRecord] | ApiError) -> tuple[ErrorCode, str | None, list[ConfigRecord]]:
     if isinstance(made, ApiError):
         return made.code, made.message, []
     return ErrorCode.NONE, None, made
@@ -133,7 +133,7 @@ def _list_changed(text: str, operation: int, operand: str) -> str:
 
 def _altered(
     state: ControllerState, resource: ConfigResource, changes: Changes, gone: Iterable[str]
-) -> list[Message] | ApiError:
+) -> list[ConfigRecord] | ApiError:
     """The records that make the changes and take away what is gone."""
     current = state.image.config(*resource)
     # A broker is told what it is told again: it may have failed to take it over the last time (KAFKA-14136).
@@ -152,20 +152,24 @@ def _altered(
     )
     if error is not None:
         return error
-    made: list[Message] = [_record(resource, name, value) for name, value in changed.items()]
-    made += [_record(resource, name, None) for name in gone]
-    return made + elr_clearing(state, resource, [*changed, *gone])
+    return [
+        *(_record(resource, name, value) for name, value in changed.items()),
+        *(_record(resource, name, None) for name in gone),
+    ]
 
 
 def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:
     return ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
 
 
-def elr_clearing(state: ControllerState, resource: ConfigResource, names: Iterable[str]) -> list[Message]:
+def _with_elr_clearing(state: ControllerState, records: Sequence[ConfigRecord]) -> list[Message]:
     """Eligible leaders are chosen by the old minimum of in-sync replicas, so they go with it (KIP-966)."""
-    if not state.elr_enabled or MIN_ISR not in names:
-        return []
-    return [ClearElrRecord(topic_name=resource[1] if resource[0] == ResourceType.TOPIC else "")]
+    cleared = [
+        ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
+        for record in records
+        if state.elr_enabled and record.name == MIN_ISR
+    ]
+    return [*records, *cleared]
 
 
 def _check_values(state: ControllerState, resource: ConfigResource, after: dict[str, str]) -> ApiError | None:
@@ -205,10 +209,10 @@ def _check_broker_name(name: str) -> ApiError | None:
 
 
 def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str]) -> ApiError | None:
-    tiered = state.values.get("remote.log.storage.system.enable") is True
     current = state.image.config(ResourceType.TOPIC, name)
     try:
-        validate_topic_configs(after, topic_defaults(state.values), current, tiered)
+        # Tiered storage is not built, so no topic may use it, whatever remote.log.storage.system.enable says.
+        validate_topic_configs(after, topic_defaults(state.values), current, tiered=False)
     except InvalidConfig as refused:
         return ApiError(refused.error, str(refused))
     return None
@@ -248,7 +252,7 @@ def _check_min_isr(
     return None
 
 
-def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[ConfigRecord] | ApiError:
+def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Message] | ApiError:
     """The records of what a new topic sets."""
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
@@ -257,7 +261,7 @@ def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Con
     said = _said(topic)
     resource = (ResourceType.TOPIC, topic.name)
     error = _validate_topic(state, topic.name, said) if said else None
-    return error or [_record(resource, name, value) for name, value in said.items()]
+    return error or _with_elr_clearing(state, [_record(resource, name, value) for name, value in said.items()])
 
 
 def _said(topic: CreatableTopic) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import odradek
 import pytest
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -121,3 +123,31 @@ def test_dynamic_values_outlive_the_broker(tmp_path: Path) -> None:
         alter(client, BROKER, "", message_max_bytes="2000")
     with odradek.Broker(data_dir=tmp_path) as broker:
         assert broker.server.config.get("message.max.bytes") == 2000
+
+
+def test_a_cordoned_log_directory_takes_no_new_partitions(tmp_path: Path) -> None:
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    with (
+        odradek.Broker(config={"log.dirs": f"{first},{second}"}) as broker,
+        WireClient(broker.bootstrap_servers) as client,
+    ):
+
+        def create(name: str) -> int:
+            topics = [CreatableTopic(name=name, num_partitions=4, replication_factor=1)]
+            error: int = client.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7).topics[0].error_code
+            return error
+
+        def directories(name: str) -> set[str]:
+            return {partition.log.log_directory for partition in broker.server.partitions if partition.topic == name}
+
+        assert create("everywhere") == 0
+        assert directories("everywhere") == {first, second}
+        alter(client, BROKER, "1", cordoned_log_dirs=first)
+        assert create("second.only") == 0
+        assert directories("second.only") == {second}
+        alter(client, BROKER, "1", cordoned_log_dirs="*")
+        numbers = itertools.count()
+        wait_until(lambda: create(f"nowhere-{next(numbers)}") == ErrorCode.INVALID_REPLICATION_FACTOR)
+        alter(client, BROKER, "1", cordoned_log_dirs=None)
+        wait_until(lambda: create("again") == 0)
+        assert directories("again") == {first, second}

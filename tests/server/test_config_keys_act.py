@@ -1,0 +1,60 @@
+"""A key acts, or says why it does not: whatever no room reads must be marked as without effect, and the other way round."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from odradek.metadata.configs.broker_values import synonyms
+from odradek.metadata.configs.key import ConfigKey
+from odradek.metadata.configs.tables import BROKER, OWN, TOPIC
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("server", "coordinator", "replication", "storage", "cli")
+
+#: Named outside metadata/configs, but only to be filled in for a single node or to be checked.
+NAMED_WITHOUT_EFFECT = {
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
+}
+
+
+@pytest.fixture(scope="module")
+def named() -> re.Pattern[str]:
+    """Matches every text that stands in the code of the rooms; what an f-string puts in may be anything."""
+    texts: set[str] = set()
+    for room in ROOMS:
+        for file in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z0-9.]+", str(node.value)):
+                    texts.add(re.escape(str(node.value)))
+                elif isinstance(node, ast.JoinedStr):
+                    parts = [re.escape(p.value) if isinstance(p, ast.Constant) else r"[a-z0-9]+" for p in node.values]
+                    if any("\\." in part for part in parts):
+                        texts.add("".join(parts))
+    return re.compile("|".join(sorted(texts)))
+
+
+def is_wrong(key: ConfigKey, is_named: bool) -> bool:
+    return is_named == bool(key.inert) and key.name not in NAMED_WITHOUT_EFFECT
+
+
+def test_every_key_of_a_topic_acts_or_says_why_not(named: re.Pattern[str]) -> None:
+    wrong = [name for name, key in TOPIC.items() if is_wrong(key, bool(named.fullmatch(name)))]
+    assert wrong == [], "give these their reason in the table, or take it away"
+
+
+def test_every_key_of_the_broker_acts_or_says_why_not(named: re.Pattern[str]) -> None:
+    of_topics = {
+        synonym
+        for name, key in TOPIC.items()
+        if key.broker is not None and named.fullmatch(name)
+        for synonym in synonyms(key.broker)
+    }
+    keys = BROKER | OWN
+    wrong = [name for name, key in keys.items() if is_wrong(key, name in of_topics or bool(named.fullmatch(name)))]
+    assert wrong == [], "give these their reason in the table, or take it away"
