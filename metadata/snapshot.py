@@ -1,6 +1,7 @@
 """An image as the records that make it again: what a snapshot of the metadata log holds.
 
-The order is Kafka's: `metadata.version` first, since it may decide how what follows is read.
+The order of kinds is Kafka's: `metadata.version` first, since it may decide how what follows is read.
+Within a kind things come sorted, so one image makes the same bytes always.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from .image import (
     METADATA_VERSION,
     BrokerImage,
     ClusterImage,
+    ConfigResource,
     ControllerImage,
     FeaturesImage,
     MetadataImage,
@@ -25,10 +27,10 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
     """The records of the image in Kafka's order; replayed on an empty image they make it again."""
     yield from _feature_records(image.features)
     yield from _cluster_records(image.cluster)
-    for topic in image.topics.by_name.values():
+    for _, topic in sorted(image.topics.by_name.items()):
         yield from _topic_records(topic)
-    for (resource_type, name), configs in image.configs.items():
-        for key, value in configs.items():
+    for (resource_type, name), configs in sorted(image.configs.items(), key=_key):
+        for key, value in sorted(configs.items()):
             yield records.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
     yield from _quota_records(image)
     if image.next_producer_id > 0:
@@ -115,18 +117,18 @@ def _topic_records(topic: TopicImage) -> Iterator[Message]:
 
 
 def _quota_records(image: MetadataImage) -> Iterator[Message]:
-    for entity, quotas in image.client_quotas.items():
+    for entity, quotas in sorted(image.client_quotas.items(), key=repr):
         parts = [records.EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in entity]
-        for key, value in quotas.items():
+        for key, value in sorted(quotas.items()):
             yield records.ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)
 
 
 def _security_records(image: MetadataImage) -> Iterator[Message]:
-    for acl_id, acl in image.acls.items():
+    for acl_id, acl in sorted(image.acls.items()):
         yield records.AccessControlEntryRecord(id=acl_id, **acl._asdict())
-    for (name, mechanism), credential in image.scram.items():
+    for (name, mechanism), credential in sorted(image.scram.items()):
         yield records.UserScramCredentialRecord(name=name, mechanism=mechanism, **credential._asdict())
-    for token_id, token in image.delegation_tokens.items():
+    for token_id, token in sorted(image.delegation_tokens.items()):
         yield records.DelegationTokenRecord(
             token_id=token_id,
             owner=token.owner,
@@ -136,3 +138,7 @@ def _security_records(image: MetadataImage) -> Iterator[Message]:
             max_timestamp=token.max_timestamp,
             expiration_timestamp=token.expiration_timestamp,
         )
+
+
+def _key(item: tuple[ConfigResource, object]) -> ConfigResource:
+    return item[0]

@@ -37,9 +37,9 @@ class Move(NamedTuple):
 def leadership_records(
     state: ControllerState, move: Move, concerns: Callable[[PartitionImage], bool]
 ) -> Iterable[PartitionChangeRecord]:
-    """The changes of all partitions that `concerns` picks."""
-    for topic in state.image.topics.by_id.values():
-        for index, partition in topic.partitions.items():
+    """The changes of all partitions that `concerns` picks, in the order of topics and indexes."""
+    for _, topic in sorted(state.image.topics.by_name.items()):
+        for index, partition in sorted(topic.partitions.items()):
             if concerns(partition):
                 record = leadership_record(state, topic, index, move)
                 if record is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...metadata.configs import BrokerValues
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS, FEATURES, KRAFT_VERSION, supported_features
 from ...metadata.image import BROKER_RESOURCE, METADATA_VERSION
 from ...metadata.metadata_version import changes_records
@@ -59,12 +60,12 @@ def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
 def min_isr_records(state: ControllerState) -> list[Message]:
     """With eligible leader replicas the minimum of in-sync replicas is the cluster's and no broker's own (KIP-966)."""
     made: list[Message] = []
-    for (resource_type, name), configs in state.image.configs.items():
+    if MIN_ISR not in state.image.config(BROKER_RESOURCE, ""):
+        value = str(BrokerValues(state.static).get(MIN_ISR))
+        made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
+    for (resource_type, name), configs in sorted(state.image.configs.items(), key=lambda item: item[0]):
         if resource_type == BROKER_RESOURCE and name and MIN_ISR in configs:
             made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
-    if MIN_ISR not in state.image.config(BROKER_RESOURCE, ""):
-        value = str(state.values.get(MIN_ISR))
-        made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
     return made
 
 

@@ -37,6 +37,8 @@ _Outcome = PartitionChangeRecord | ApiError | None
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest, version: int
 ) -> ControllerResult:
+    if not request.topics:
+        return ControllerResult([], AlterPartitionReassignmentsResponse())
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...metadata.configs import BrokerValues, Value, definition, topic_default
+from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
 from ...metadata.delta import MetadataDelta
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
 from ...metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, TOPIC_RESOURCE, MetadataImage, TopicImage
@@ -59,7 +59,7 @@ class ControllerState:
         default = self.image.config(BROKER_RESOURCE, "")
         own = self.image.config(BROKER_RESOURCE, str(self.node_id))
         if self._values is None or self._values[0] is not default or self._values[1] is not own:
-            self._values = (default, own, BrokerValues(self.static, default, own))
+            self._values = (default, own, _values(self.static, default, own))
         return self._values[2]
 
     def topic_value(self, topic: str, key: str) -> Value:
@@ -93,3 +93,16 @@ class ControllerState:
         names.discard(name)
         if not names:
             self.colliding_names.pop(unified(name), None)
+
+
+def _values(static: Mapping[str, str], default: Mapping[str, str], own: Mapping[str, str]) -> BrokerValues:
+    """What is stored and cannot be applied counts for nothing; the broker's log says so when it takes it over."""
+    return BrokerValues(
+        static,
+        usable_dynamic_configs(default, per_broker=False, refused=_ignore),
+        usable_dynamic_configs(own, per_broker=True, refused=_ignore),
+    )
+
+
+def _ignore(_name: str, _why: str) -> None:
+    pass
