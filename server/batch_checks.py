@@ -29,7 +29,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.records import batch
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.compression import LEVELS, Compression
-from ..protocol.records.errors import BatchError, UnsupportedCompression
+from ..protocol.records.errors import BatchError
 from ..protocol.records.record import Record, decode_batch, encode_batch
 from ..storage.config import LogConfig
 
@@ -38,6 +38,8 @@ FOREVER_MS = (1 << 63) - 1
 FIRST_VERSION_WITH_ZSTD = 7
 #: From here on a second batch shows its magic.
 _LEAST_SECOND_BATCH = 17
+#: What follows the length in the smallest message of any format.
+_LEAST_LENGTH = 14
 
 _CODECS = {"gzip": Compression.GZIP, "snappy": Compression.SNAPPY, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
 
@@ -52,6 +54,10 @@ class Refused(Exception):
         self.error = error
         self.record_errors = record_errors or []
         self.message = message
+
+
+class RefusedUnseen(Refused):
+    """Refused before the partition is looked at: the answer does not know where its log starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +146,29 @@ def check_batch(records: Any, rules: AppendRules, version: int, now_ms: int, par
 def _only_batch(records: Any, version: int) -> BatchHeader:
     """The header of the one batch there may be."""
     if records is None or len(records) < _LEAST_SECOND_BATCH:
-        raise Refused(ErrorCode.INVALID_RECORD)
+        raise RefusedUnseen(ErrorCode.INVALID_RECORD)
+    _check_first_bytes(records)
     header = batch.read_header(records)
     if header.size > len(records):
-        raise Refused(ErrorCode.INVALID_RECORD)
+        raise RefusedUnseen(ErrorCode.INVALID_RECORD)
     if version < FIRST_VERSION_WITH_ZSTD and header.compression is Compression.ZSTD:
-        raise UnsupportedCompression("zstd before Produce v7")
+        raise RefusedUnseen(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     # A torn batch behind the first is cut off, as Kafka does.
     if len(records) - header.size >= _LEAST_SECOND_BATCH:
         second = batch.read_header(records, header.size)
         if second.size <= len(records) - header.size:
-            raise Refused(ErrorCode.INVALID_RECORD)
+            raise RefusedUnseen(ErrorCode.INVALID_RECORD)
     return header
+
+
+def _check_first_bytes(records: Any) -> None:
+    """A length or a magic that no batch has, told in Kafka's words: people search for them."""
+    length, magic = int.from_bytes(records[8:12], "big", signed=True), records[_LEAST_SECOND_BATCH - 1]
+    if length < _LEAST_LENGTH:
+        why = f"Record size {length} is less than the minimum record overhead ({_LEAST_LENGTH})"
+        raise RefusedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why)
+    if magic > batch.MAGIC:
+        raise RefusedUnseen(ErrorCode.CORRUPT_MESSAGE, message=f"Invalid magic found in record: {magic}")
 
 
 def _check_header(buffer: Any, header: BatchHeader) -> None:

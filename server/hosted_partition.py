@@ -21,7 +21,7 @@ from ..replication.partition import Partition
 from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
 from ..storage.producers import ProducerBatch
-from .batch_checks import AppendRules, Refused, check_batch
+from .batch_checks import AppendRules, Refused, RefusedUnseen, check_batch
 from .internal_topics import INTERNAL_TOPICS
 from .metrics import TopicMetrics
 
@@ -235,7 +235,8 @@ class HostedPartition:
             counters.bytes_rejected += len(records)
         elif refused.error == ErrorCode.CORRUPT_MESSAGE:
             counters.invalid_crc += 1
-        start = -1 if refused.error in _ERRORS_WITHOUT_LOG_START else self.log_start_offset
+        unseen = isinstance(refused, RefusedUnseen) or refused.error in _ERRORS_WITHOUT_LOG_START
+        start = -1 if unseen else self.log_start_offset
         return AppendResult(
             refused.error, log_start_offset=start, record_errors=refused.record_errors, error_message=refused.message
         )

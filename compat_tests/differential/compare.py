@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -43,12 +44,16 @@ class Comparison:
     differences: list[Difference] = field(default_factory=list)
 
 
-def versions_of(scenario: Scenario, oracle: Side) -> list[int]:
-    """The versions to play: of the table, of the scenario, and offered by the oracle."""
+def versions_of(scenario: Scenario) -> list[int]:
+    """The versions to play: those of the table that the scenario is about."""
     api = BY_NAME[scenario.api]
-    low, high = oracle.offers.get(scenario.api, (1, 0))
     wanted = Versions.parse(scenario.versions)
-    return [v for v in range(api.versions.low, api.latest_stable_version + 1) if v in wanted and low <= v <= high]
+    return [version for version in range(api.versions.low, api.latest_stable_version + 1) if version in wanted]
+
+
+def offers(side: Side, api: str, version: int) -> bool:
+    low, high = side.offers.get(api, (1, 0))
+    return low <= version <= high
 
 
 def helper_versions(*sides: Side) -> dict[str, int]:
@@ -57,12 +62,27 @@ def helper_versions(*sides: Side) -> dict[str, int]:
     return {name: min(side.offers[name][1] for side in sides) for name in shared}
 
 
-def compare(scenario: Scenario, oracle: Side, ours: Side, started_ms: int) -> Comparison:
+def compare(
+    scenario: Scenario,
+    oracle: Side,
+    ours: Side,
+    started_ms: int,
+    *,
+    versions: Iterable[int] | None = None,
+    mark: str = "",
+) -> Comparison:
+    """Plays the scenario in `versions` (all of them unless given), as far as the oracle offers them.
+
+    `mark` goes into the names of topics and groups, so that a scenario may be played again to the same broker.
+    """
     done = Comparison()
     helpers = helper_versions(oracle, ours)
+    wanted = versions_of(scenario) if versions is None else sorted(versions)
     with ThreadPoolExecutor(2) as threads:
-        for version in versions_of(scenario, oracle):
-            run = f"{_slug(scenario.name)[:80]}-v{version}"
+        for version in wanted:
+            if not offers(oracle, scenario.api, version):
+                continue
+            run = f"{_slug(scenario.name)[:80]}{mark}-v{version}"
             players = [
                 Player(side.bootstrap, scenario, version, helpers=helpers, run=run, started_ms=started_ms)
                 for side in (oracle, ours)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from odradek.protocol.messages.fetch import FetchableTopicResponse
 from odradek.protocol.records import batch as batch_format
 from odradek.protocol.records.batch import TimestampType
 from odradek.protocol.schema import RECORDS, Field, Message
@@ -32,8 +33,11 @@ IDS = {
 TIMES = {"log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp", "last_timestamp"}
 #: Of the machine, not of the broker.
 ENVIRONMENT = {"total_bytes", "usable_bytes"}
-#: Where a broker's own log of metadata stands: how far it has come differs with every heartbeat.
-UNSTEADY = {"DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch"}}
+#: Where a broker's own log of metadata stands, which every heartbeat moves, and where a test's configuration put it.
+UNSTEADY = {
+    "ApiVersionsResponse": {"finalized_features_epoch"},
+    "DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch", "host"},
+}
 #: What tells the elements of a list apart, the first that an element has.
 KEYS = (
     "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name", "log_dir",
@@ -114,6 +118,7 @@ def plain(name: str, value: Any, names: Names) -> Any:
 
 
 def _elements(values: list[Any], version: int, names: Names, path: str) -> Iterator[tuple[str, Any]]:
+    values = _merged(values)
     yield f"{path}.length", len(values)
     if not values or not isinstance(values[0], Message):
         yield path, sorted(values, key=repr)
@@ -123,6 +128,19 @@ def _elements(values: list[Any], version: int, names: Names, path: str) -> Itera
     for n, (_, value) in enumerate(keyed):
         label = labels[n] if labels.count(labels[n]) == 1 else f"{labels[n]}#{labels[:n].count(labels[n])}"
         yield from _pairs(value, version, names, f"{path}[{label}]")
+
+
+def _merged(values: list[Any]) -> list[Any]:
+    """A Fetch may tell of one topic in several places; they are put together."""
+    if not values or not isinstance(values[0], FetchableTopicResponse):
+        return values
+    found: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    for value in values:
+        known = found.setdefault(
+            (value.topic, value.topic_id), FetchableTopicResponse(topic=value.topic, topic_id=value.topic_id)
+        )
+        known.partitions += value.partitions
+    return list(found.values())
 
 
 def _key(value: Message, version: int, names: Names) -> Any:
@@ -141,8 +159,7 @@ def _batches(records: Any, names: Names, path: str) -> Iterator[tuple[str, Any]]
     while pos < len(data):
         remaining = len(data) - pos
         if remaining < batch_format.HEADER_BYTES or remaining < batch_format.read_header(data, pos).size:
-            yield f"{path}.torn", True
-            return
+            break  # Kafka sends what its limit leaves of the next batch; every client drops it
         header = batch_format.read_header(data, pos)
         yield from _batch(data[pos : pos + header.size], header, names, f"{path}[{number}]")
         pos, number = pos + header.size, number + 1

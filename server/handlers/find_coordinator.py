@@ -17,6 +17,7 @@ from ..internal_topics import GROUP_METADATA_TOPIC
 from ..leaders import current_leader
 
 GROUP_KEY_TYPE = 0
+SHARE_KEY_TYPE = 2
 SEVERAL_KEYS_VERSION = 4
 #: Kafka's words for these errors, which versions 1 to 3 carry.
 MESSAGES = {
@@ -60,7 +61,8 @@ def _answer(call: Call) -> FindCoordinatorResponse:
     coordinators = []
     for key in request.coordinator_keys:
         error, node_id, host, port = _find(call, key)
-        message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST else ""
+        # Kafka gives no words for a share partition's key that it cannot read.
+        message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST and request.key_type != SHARE_KEY_TYPE else ""
         coordinators.append(
             Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=message)
         )

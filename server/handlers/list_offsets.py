@@ -66,7 +66,8 @@ def handle(call: Call) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
     for topic in request.topics:
         answers = []
-        for partition in topic.partitions:
+        # One that is asked for twice is refused once.
+        for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
             index = partition.partition_index
             try:
                 if asked[topic.name, index] > 1:

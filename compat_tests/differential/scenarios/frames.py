@@ -22,7 +22,6 @@ SCENARIOS = [
         "ApiVersions",
         "features and keys are told",
         ask("ApiVersions", client_software_name="a", client_software_version="1"),
-        versions="0-2",
     ),
     scenario(
         "ApiVersions",

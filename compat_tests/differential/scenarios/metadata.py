@@ -11,7 +11,7 @@ def is_created(answer: object) -> bool:
 
 
 SCENARIOS = [
-    scenario("Metadata", "the cluster alone", ask("Metadata", topics=[])),
+    scenario("Metadata", "the cluster alone", ask("Metadata", topics=[]), versions="1+"),
     scenario("Metadata", "a topic by its name", topic(partitions=3), ask("Metadata", topics=[{"name": "$t"}])),
     scenario(
         "Metadata",

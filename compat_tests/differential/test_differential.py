@@ -1,0 +1,99 @@
+"""The same requests, right and wrong, in every version, to Apache Kafka and to Odradek: the same answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.differential import known, scenarios
+from compat_tests.differential.compare import Side, compare, versions_of
+from compat_tests.differential.player import BY_NAME, advertised, await_coordinators
+from compat_tests.differential.scenario import Scenario
+from compat_tests.fixtures import UNDER_TEST
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import ApacheKafka
+
+_MOST_SHOWN = 25
+
+ALL: list[Scenario] = [
+    one
+    for module in iter_modules(scenarios.__path__)
+    for one in import_module(f"{scenarios.__name__}.{module.name}").SCENARIOS
+]
+KNOWN = known.read()
+
+
+def side(name: str, broker: BrokerProcess) -> Side:
+    await_coordinators(broker.bootstrap)
+    return Side(name, broker.bootstrap, advertised(broker.bootstrap))
+
+
+@pytest.fixture(scope="module")
+def oracle(apache_kafka: ApacheKafka) -> Side:
+    return side("Apache Kafka", apache_kafka)
+
+
+@pytest.fixture(scope="module")
+def specification(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+    """Apache Kafka 4.4.0: the judge where 4.3.1 answers otherwise than Odradek. Started when it is needed first."""
+    directory = tmp_path_factory.mktemp("specification")
+    with ApacheKafka(directory, UNDER_TEST, version=SPECIFICATION) as broker:
+        yield side("Apache Kafka 4.4.0", broker)
+
+
+@pytest.fixture(scope="module")
+def ours(odradek: OdradekProcess) -> Side:
+    return side("Odradek", odradek)
+
+
+@pytest.fixture(scope="module")
+def started_ms() -> int:
+    """The time that the records of all scenarios count from, the same for all brokers."""
+    return int(time.time() * 1000)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("scenario", ALL, ids=lambda one: f"{one.api}: {one.name}")
+def test_both_brokers_answer_alike(
+    scenario: Scenario, oracle: Side, ours: Side, started_ms: int, request: pytest.FixtureRequest
+) -> None:
+    done = compare(scenario, oracle, ours, started_ms)
+    excused = known.of(scenario, KNOWN)
+    left = known.unexplained(done.differences, excused)
+    # What 4.4 changed, and the versions that it brought, are judged by 4.4.
+    again = {one.version for one in left} | {v for v in versions_of(scenario) if v not in done.played}
+    if again:
+        judge: Side = request.getfixturevalue("specification")
+        judged = compare(scenario, judge, ours, started_ms, versions=again, mark="-44")
+        left = known.unexplained(judged.differences, excused)
+        done.played += judged.played
+        done.differences += judged.differences
+    told = "\n".join(str(one) for one in left[:_MOST_SHOWN])
+    assert not left, f"{len(left)} differences, Apache Kafka's value first:\n{told}"
+    assert set(done.played) == set(versions_of(scenario)), "versions were left out"
+    idle = known.idle(done.differences, excused)
+    assert not idle, f"these known differences are gone: remove them from {known.FILE.name}: {idle}"
+
+
+def test_every_api_that_odradek_serves_is_compared(ours: Side) -> None:
+    compared = {one.api for one in ALL}
+    assert set(ours.offers) <= compared, f"no scenario for {sorted(set(ours.offers) - compared)}"
+
+
+def test_odradek_offers_every_version_of_what_it_serves(ours: Side) -> None:
+    tables = {name: (BY_NAME[name].versions.low, BY_NAME[name].latest_stable_version) for name in ours.offers}
+    # Older librdkafka takes a broker that does not know Produce v0 for one without compression.
+    tables["Produce"] = (0, tables["Produce"][1])
+    assert ours.offers == tables
+
+
+def test_a_known_difference_belongs_to_a_scenario() -> None:
+    names = {(one.api, one.name) for one in ALL}
+    assert all((one.api, one.scenario) in names and one.reason for one in KNOWN)
+    assert len(names) == len(ALL), "two scenarios of one name"
