@@ -27,11 +27,11 @@ MODES = {
     "compact": dataclasses.replace(CONFIG, compact=True, delete=False),
     "retain": dataclasses.replace(CONFIG, retention_bytes=60_000, retention_ms=-1),
 }
-KEYS = 11
 
 
 def key_at(offset: int) -> bytes:
-    return b"key-%d" % (offset * offset % KEYS)
+    """Half of the records have keys that come again and again, the others ones that are soon never written again."""
+    return b"often-%d" % (offset % 11) if offset % 2 else b"once-%d" % (offset // 10)
 
 
 def value_at(offset: int) -> bytes:
