@@ -1,4 +1,10 @@
-"""What classic consumers put in JoinGroup and SyncGroup: their subscription and assignment."""
+"""What classic consumers put in JoinGroup and SyncGroup: their subscription and assignment.
+
+Opaque to the protocol, but read by the broker to tell which topics a group reads, and to move groups between
+protocols (KIP-848). The version stands before it as an int16. Subscription: 1 partitions owned (KIP-429), 2 the
+generation that owned them (KIP-792), 3 the rack (KIP-881); a newer version is read as the newest known. The
+assignment's versions are alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The two headers that stand before every request and response."""
+"""The two headers that stand before every request and response.
+
+Request header 1 is for versions of a request that are not flexible, 2 for those that are; the client id keeps its old
+form in both, so that a broker can read it before it knows the version (KIP-482). Response header 1 goes with flexible
+versions, but ApiVersions is always answered behind 0 (KIP-511). `Api.request_header_version` and
+`Api.response_header_version` tell.
+"""
 
 from __future__ import annotations
 

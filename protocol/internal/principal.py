@@ -1,4 +1,7 @@
-"""The principal that a broker forwards in Envelope."""
+"""The principal that a broker forwards in Envelope.
+
+Behind its version, an int16; what the default principal builder reads and writes (KIP-590).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The `.snapshot` file of a log: what is known of its idempotent and transactional producers, and the aborted transactions of `.txnindex`."""
+"""What a log keeps of producers beside its segments: the `.snapshot` file and the entries of `.txnindex`.
+
+A snapshot is the version as an int16, then this message, its CRC-32C over all that follows the CRC: id, epoch, last
+sequence and offset of each idempotent producer, and where its open transaction began (KIP-98). An entry of the
+transaction index is the version as an int16 and one aborted transaction; readers of read_committed are told those
+that overlap what they fetch.
+"""
 
 from __future__ import annotations
 

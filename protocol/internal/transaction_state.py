@@ -1,4 +1,9 @@
-"""Records of `__transaction_state`."""
+"""Records of `__transaction_state`: what the coordinator knows of each transactional id (KIP-98).
+
+Framed as in `__consumer_offsets`: the key a version and the id, the value a version and the state with the partitions
+of an open transaction. Version 1 is flexible; its tags hold the ids before and after an epoch that ran out, and which
+transaction protocol the client speaks (KIP-890).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""AddOffsetsToTxn (key 25), versions 0-4, flexible from 3."""
+"""AddOffsetsToTxn (key 25): a group's offsets become part of a transaction.
+
+Adds the partition of `__consumer_offsets` that holds the group; TxnOffsetCommit to the group's coordinator follows.
+
+Versions 0-4, flexible from 3. What each added:
+- 2: may answer PRODUCER_FENCED (KIP-588)
+- 4: may answer TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 

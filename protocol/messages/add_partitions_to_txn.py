@@ -1,4 +1,14 @@
-"""AddPartitionsToTxn (key 24), versions 0-5, flexible from 3."""
+"""AddPartitionsToTxn (key 24): partitions become part of a transaction before they are written to.
+
+Up to version 3 from producers, from 4 on from brokers, for many transactions at once, also only to verify that a
+partition is in one (KIP-890). All partitions of a transaction are added or none, the others answering
+OPERATION_NOT_ATTEMPTED.
+
+Versions 0-5, flexible from 3. What each added:
+- 2: may answer PRODUCER_FENCED (KIP-588)
+- 4: many transactions, verify only, an error for the whole (KIP-890)
+- 5: may answer TRANSACTION_ABORTABLE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""AddRaftVoter (key 80), versions 0-1, flexible from 0."""
+"""AddRaftVoter (key 80): adds a voter to the KRaft quorum.
+
+One change at a time (REQUEST_TIMED_OUT, DUPLICATE_VOTER); the new voter must be caught up and speak this KRaft
+version. The set is written to the log (KIP-853).
+
+Versions 0-1, all flexible. What each added:
+- 1: answered when committed, or as soon as it is written
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""AllocateProducerIds (key 67), versions 0, flexible from 0."""
+"""AllocateProducerIds (key 67): a broker takes a block of producer ids from the controller.
+
+Of a thousand; written to the metadata log, so that none is ever given twice. A stale broker epoch is refused
+(KIP-730).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

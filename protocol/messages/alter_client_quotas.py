@@ -1,4 +1,9 @@
-"""AlterClientQuotas (key 49), versions 0-1, flexible from 1."""
+"""AlterClientQuotas (key 49): sets and removes quotas of users, client ids and addresses.
+
+Each entity is changed whole or not, and answers for itself (KIP-546).
+
+Versions 0-1, flexible from 1.
+"""
 
 from __future__ import annotations
 

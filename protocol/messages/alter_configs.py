@@ -1,4 +1,10 @@
-"""AlterConfigs (key 33), versions 0-2, flexible from 2."""
+"""AlterConfigs (key 33): replaces the whole configuration of resources.
+
+What a request does not name goes back to its default: IncrementalAlterConfigs is what new clients send. Checked whole
+for each resource, by `validate_only` without effect.
+
+Versions 0-2, flexible from 2.
+"""
 
 from __future__ import annotations
 

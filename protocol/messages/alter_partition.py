@@ -1,4 +1,13 @@
-"""AlterPartition (key 56), versions 2-3, flexible from 0."""
+"""AlterPartition (key 56): a partition's leader asks the controller for a new in-sync set.
+
+From brokers only, several partitions at once. The controller checks leader epoch and partition epoch
+(INVALID_UPDATE_VERSION, FENCED_LEADER_EPOCH) and that no replica in the set is fenced or shutting down
+(INELIGIBLE_REPLICA); the leader counts the larger set for the high watermark meanwhile (KIP-497).
+
+Versions 2-3, all flexible. What each added:
+- 2: topics by id; INELIGIBLE_REPLICA, NEW_LEADER_ELECTED (KIP-841)
+- 3: broker epochs with the replicas, so that one that restarted is not taken for its former self (KIP-903)
+"""
 
 from __future__ import annotations
 

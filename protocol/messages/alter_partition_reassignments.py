@@ -1,4 +1,11 @@
-"""AlterPartitionReassignments (key 45), versions 0-1, flexible from 0."""
+"""AlterPartitionReassignments (key 45): moves partitions to other replicas, or calls that off by null.
+
+New replicas are added, caught up, and then the old ones taken out (KIP-455). Each partition answers for itself;
+NO_REASSIGNMENT_IN_PROGRESS when there is nothing to call off.
+
+Versions 0-1, all flexible. What each added:
+- 1: a change of the replication factor can be forbidden (KIP-860)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""AlterReplicaLogDirs (key 34), versions 1-2, flexible from 2."""
+"""AlterReplicaLogDirs (key 34): moves replicas between the log directories of this broker.
+
+A copy is made beside the log in use and takes its place when it has caught up (KIP-113). LOG_DIR_NOT_FOUND,
+KAFKA_STORAGE_ERROR.
+
+Versions 1-2, flexible from 2.
+"""
 
 from __future__ import annotations
 

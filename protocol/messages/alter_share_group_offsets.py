@@ -1,4 +1,9 @@
-"""AlterShareGroupOffsets (key 91), versions 0, flexible from 0."""
+"""AlterShareGroupOffsets (key 91): sets the start offsets of a share group.
+
+Only while it is empty (NON_EMPTY_GROUP) (KIP-932).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""AlterUserScramCredentials (key 51), versions 0, flexible from 0."""
+"""AlterUserScramCredentials (key 51): sets and removes users' SCRAM credentials.
+
+The salted password comes from the client, never the password. A user named twice is DUPLICATE_RESOURCE; iterations
+are bounded (KIP-554).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""ApiVersions (key 18), versions 0-5, flexible from 3."""
+"""ApiVersions (key 18): which keys and versions are served, and which features.
+
+The first request on a connection. A version that we do not have is answered in version 0 with UNSUPPORTED_VERSION and
+our versions of this API (KIP-511); the response header is always version 0, since the client cannot know our versions
+yet. Client software names must be plain (INVALID_REQUEST else). Features tell the finalized levels of the cluster
+(KIP-584).
+
+Versions 0-5, flexible from 3. What each added:
+- 3: client software name and version (KIP-511); features
+- 4: a feature may start at level 0 (KAFKA-17011)
+- 5: the client says which cluster and node it expects, REBOOTSTRAP_REQUIRED else (KIP-1242)
+"""
 
 from __future__ import annotations
 

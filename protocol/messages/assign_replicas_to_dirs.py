@@ -1,4 +1,9 @@
-"""AssignReplicasToDirs (key 73), versions 0, flexible from 0."""
+"""AssignReplicasToDirs (key 73): a broker tells the controller in which log directory its replicas are.
+
+So that a failed directory costs only what was in it (KIP-858).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""BeginQuorumEpoch (key 53), versions 0-1, flexible from 1."""
+"""BeginQuorumEpoch (key 53): a new leader of the KRaft quorum makes itself known to voters.
+
+Sent until each voter fetches from it (KIP-595).
+
+Versions 0-1, flexible from 1. What each added:
+- 1: directory ids and the leader's addresses (KIP-853)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""BrokerHeartbeat (key 63), versions 0-2, flexible from 0."""
+"""BrokerHeartbeat (key 63): a broker is alive, and how far it is in the metadata log.
+
+Asks to be unfenced when it has caught up, and to shut down in order: leadership is taken off it first (KIP-631).
+Silence for `broker.session.timeout.ms` fences it.
+
+Versions 0-2, all flexible. What each added:
+- 1: log directories that have failed (KIP-858)
+- 2: log directories that take no new partitions (KIP-1066)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""BrokerRegistration (key 62), versions 0-4, flexible from 0."""
+"""BrokerRegistration (key 62): a broker enters the cluster.
+
+The controller gives it an epoch, which its heartbeats carry, and fences it until it has caught up with the metadata
+log. A node id in use by another process is DUPLICATE_BROKER_REGISTRATION until that one's session ends; features must
+fit the cluster's (KIP-631).
+
+Versions 0-4, all flexible. What each added:
+- 1: migration from ZooKeeper (no longer)
+- 2: log directories (KIP-858)
+- 3: the epoch before a clean shutdown, for eligible leader replicas (KIP-966)
+- 4: a feature may start at level 0
+"""
 
 from __future__ import annotations
 

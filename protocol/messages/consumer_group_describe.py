@@ -1,4 +1,11 @@
-"""ConsumerGroupDescribe (key 69), versions 0-1, flexible from 0."""
+"""ConsumerGroupDescribe (key 69): KIP-848 groups: epochs, members, their assignments and targets.
+
+GROUP_ID_NOT_FOUND for groups of other types. A group with topics that the caller may not describe answers
+TOPIC_AUTHORIZATION_FAILED, without its members.
+
+Versions 0-1, all flexible. What each added:
+- 1: whether a member speaks the classic protocol (KIP-1099)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0-1, flexible from 0."""
+"""ConsumerGroupHeartbeat (key 68): a member of a KIP-848 group: join, subscribe, own, leave, all in one.
+
+Epoch 0 joins, -1 leaves, -2 leaves for a while (static). Only what changed is sent, both ways; the assignment comes
+when the member has to act on it, and its new epoch when it has given back what it must. FENCED_MEMBER_EPOCH makes it
+start anew.
+
+Versions 0-1, all flexible. What each added:
+- 1: a regular expression for topics, evaluated by the broker; the member draws its own id (KIP-1082)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ControllerRegistration (key 70), versions 0, flexible from 0."""
+"""ControllerRegistration (key 70): a controller makes its listeners and features known.
+
+To the active controller, after it started and after every change of it; how brokers find all controllers (KIP-919).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

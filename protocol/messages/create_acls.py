@@ -1,4 +1,11 @@
-"""CreateAcls (key 30), versions 1-3, flexible from 2."""
+"""CreateAcls (key 30): adds access rules.
+
+Each is checked and answered for itself; a rule that is there already is a success. Only the controller writes them.
+
+Versions 1-3, flexible from 2. What each added:
+- 1: pattern types (KIP-290)
+- 3: users as resources (KIP-373)
+"""
 
 from __future__ import annotations
 

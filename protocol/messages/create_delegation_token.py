@@ -1,4 +1,11 @@
-"""CreateDelegationToken (key 38), versions 1-3, flexible from 2."""
+"""CreateDelegationToken (key 38): a token by which others may authenticate as its owner.
+
+Only on an authenticated connection that did not itself come by a token (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED). Needs
+`delegation.token.secret.key` (KIP-48).
+
+Versions 1-3, flexible from 2. What each added:
+- 3: for another owner (KIP-373)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""CreatePartitions (key 37), versions 0-3, flexible from 2."""
+"""CreatePartitions (key 37): raises the number of partitions of topics.
+
+INVALID_PARTITIONS where it would not grow, REASSIGNMENT_IN_PROGRESS while replicas move. Replicas of the new
+partitions may be listed. Each topic asked for has its answer.
+
+Versions 0-3, flexible from 2. What each added:
+- 3: may be throttled by THROTTLING_QUOTA_EXCEEDED (KIP-599)
+"""
 
 from __future__ import annotations
 

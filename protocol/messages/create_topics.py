@@ -1,4 +1,16 @@
-"""CreateTopics (key 19), versions 2-7, flexible from 5."""
+"""CreateTopics (key 19): makes topics.
+
+Each is made with a number of partitions and replicas, or with its replicas listed; -1 takes the broker's default.
+Names are checked (INVALID_TOPIC_EXCEPTION, also for names that differ only in . and _), as are configs, counts and
+replicas, and the policy is asked. `validate_only` goes through all of it and makes nothing. The answer says what a
+topic came out as.
+
+Versions 2-7, flexible from 5. What each added:
+- 4: counts may be left to the broker (KIP-464)
+- 5: partitions, replicas and configs in the answer (KIP-525)
+- 6: may be throttled by THROTTLING_QUOTA_EXCEEDED (KIP-599)
+- 7: topic id in the answer (KIP-516)
+"""
 
 from __future__ import annotations
 

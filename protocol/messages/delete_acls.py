@@ -1,4 +1,11 @@
-"""DeleteAcls (key 31), versions 1-3, flexible from 2."""
+"""DeleteAcls (key 31): removes the access rules that match filters.
+
+The answer lists, for each filter, the rules that went.
+
+Versions 1-3, flexible from 2. What each added:
+- 1: pattern types (KIP-290)
+- 3: users as resources (KIP-373)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DeleteGroups (key 42), versions 0-3, flexible from 2."""
+"""DeleteGroups (key 42): removes groups and their offsets.
+
+Each group answers for itself: NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND.
+
+Versions 0-3, flexible from 2. What each added:
+- 3: the error in words
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DeleteRecords (key 21), versions 0-2, flexible from 2."""
+"""DeleteRecords (key 21): moves the start of partitions up.
+
+Everything before the offset goes; -1 means the high watermark. Answered with the new start when all live replicas
+have it, else REQUEST_TIMED_OUT. POLICY_VIOLATION on a topic that is only compacted (KIP-107).
+
+Versions 0-2, flexible from 2.
+"""
 
 from __future__ import annotations
 

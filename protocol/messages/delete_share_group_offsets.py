@@ -1,4 +1,9 @@
-"""DeleteShareGroupOffsets (key 92), versions 0, flexible from 0."""
+"""DeleteShareGroupOffsets (key 92): forgets topics of a share group.
+
+Only while it is empty (NON_EMPTY_GROUP) (KIP-932).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DeleteShareGroupState (key 86), versions 0, flexible from 0."""
+"""DeleteShareGroupState (key 86): the share coordinator forgets share partitions.
+
+Sent by the group coordinator when a group or its topic is deleted (KIP-932).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

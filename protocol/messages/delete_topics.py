@@ -1,4 +1,13 @@
-"""DeleteTopics (key 20), versions 1-6, flexible from 4."""
+"""DeleteTopics (key 20): removes topics, by name or by id.
+
+Their files are deleted in the background. TOPIC_DELETION_DISABLED where `delete.topic.enable` is off. Without the
+right to describe a topic, an id is answered without its name.
+
+Versions 1-6, flexible from 4. What each added:
+- 3: TOPIC_DELETION_DISABLED
+- 5: the error in words; may be throttled (KIP-599)
+- 6: by id, the name may be null (KIP-516)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""DescribeAcls (key 29), versions 1-3, flexible from 2."""
+"""DescribeAcls (key 29): the access rules that match a filter.
+
+A null or ANY part of the filter matches everything; pattern type MATCH finds what applies to a name: literals,
+prefixes and wildcards. SECURITY_DISABLED without an authorizer.
+
+Versions 1-3, flexible from 2. What each added:
+- 1: pattern types (KIP-290)
+- 3: users as resources (KIP-373)
+"""
 
 from __future__ import annotations
 

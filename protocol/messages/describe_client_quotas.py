@@ -1,4 +1,10 @@
-"""DescribeClientQuotas (key 48), versions 0-1, flexible from 1."""
+"""DescribeClientQuotas (key 48): the quotas that match a filter of users, client ids and addresses.
+
+Match type 0 is a name, 1 the default, 2 anything given. `strict` leaves out entities with parts beyond the filter's
+(KIP-546).
+
+Versions 0-1, flexible from 1.
+"""
 
 from __future__ import annotations
 

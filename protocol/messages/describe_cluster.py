@@ -1,4 +1,12 @@
-"""DescribeCluster (key 60), versions 0-2, flexible from 0."""
+"""DescribeCluster (key 60): the cluster's id, controller and nodes.
+
+A broker tells of brokers (the controller shown is one of them, as clients expect), a controller of controllers
+(MISMATCHED_ENDPOINT_TYPE when asked for the other).
+
+Versions 0-2, all flexible. What each added:
+- 1: endpoint type (KIP-919)
+- 2: fenced brokers, when asked for (KIP-1073)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""DescribeConfigs (key 32), versions 1-4, flexible from 4."""
+"""DescribeConfigs (key 32): the configuration of topics, brokers, loggers, groups and client metrics.
+
+Null keys ask for all. Each value comes with its source (topic, broker, cluster default, static file, built-in
+default), whether it is read-only or secret (then null), and, when asked for, the whole chain of synonyms that it was
+taken from (KIP-226).
+
+Versions 1-4, flexible from 4. What each added:
+- 1: sources and synonyms (KIP-226)
+- 3: type and documentation of each key (KIP-569)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DescribeDelegationToken (key 41), versions 1-3, flexible from 2."""
+"""DescribeDelegationToken (key 41): the tokens that the caller may see.
+
+Null owners ask for all; tokens of others are shown to those who may describe them (KIP-48).
+
+Versions 1-3, flexible from 2. What each added:
+- 3: who asked for the token (KIP-373)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""DescribeLogDirs (key 35), versions 1-5, flexible from 2."""
+"""DescribeLogDirs (key 35): the log directories of this broker and the size of what is in them.
+
+A null list asks for all partitions. A future copy that is being moved has `is_future_key`; `offset_lag` tells how far
+a replica is behind (KIP-113).
+
+Versions 1-5, flexible from 2. What each added:
+- 3: an error for the whole answer
+- 4: total and usable bytes of each volume (KIP-827)
+- 5: whether the directory is cordoned, taking no new partitions (KIP-1066)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeProducers (key 61), versions 0, flexible from 0."""
+"""DescribeProducers (key 61): the producers that a partition's leader knows.
+
+Id, epoch, last sequence and timestamp, and where an open transaction begins: how a hanging one is found (KIP-664).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

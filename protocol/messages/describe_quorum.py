@@ -1,4 +1,12 @@
-"""DescribeQuorum (key 55), versions 0-2, flexible from 0."""
+"""DescribeQuorum (key 55): voters and observers of the KRaft log and how far they are.
+
+Only the leader knows; brokers hand it on. Times are those of the last fetch and of the last time that a replica was
+caught up.
+
+Versions 0-2, all flexible. What each added:
+- 1: those times (KIP-836)
+- 2: directory ids, nodes with their listeners, errors in words (KIP-853)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DescribeShareGroupOffsets (key 90), versions 0-1, flexible from 0."""
+"""DescribeShareGroupOffsets (key 90): the start offsets of share groups.
+
+A null list of topics asks for all. Read from the share coordinators (KIP-932).
+
+Versions 0-1, all flexible. What each added:
+- 1: lag (KIP-1226)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeTopicPartitions (key 75), versions 0, flexible from 0."""
+"""DescribeTopicPartitions (key 75): topics in pages, with eligible leader replicas.
+
+Topics in order of their names, up to a number of partitions; the cursor tells where to go on (KIP-966).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

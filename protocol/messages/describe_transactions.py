@@ -1,4 +1,10 @@
-"""DescribeTransactions (key 65), versions 0, flexible from 0."""
+"""DescribeTransactions (key 65): state, producer, timeout and partitions of transactions.
+
+Asked of each id's coordinator; TRANSACTIONAL_ID_NOT_FOUND. Partitions that the caller may not describe are left out
+(KIP-664).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeUserScramCredentials (key 50), versions 0, flexible from 0."""
+"""DescribeUserScramCredentials (key 50): which SCRAM mechanisms users have, with their iterations.
+
+No secret is shown. Null asks for all users; RESOURCE_NOT_FOUND for one without credentials (KIP-554).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""ElectLeaders (key 43), versions 0-2, flexible from 2."""
+"""ElectLeaders (key 43): has leaders elected.
+
+Type 0 gives leadership back to the preferred replica (ELECTION_NOT_NEEDED if it leads), type 1 elects any live
+replica where no in-sync one is left, at the loss of records. Null asks for all partitions (KIP-460).
+
+Versions 0-2, flexible from 2. What each added:
+- 1: election types, an error for the whole answer (KIP-460)
+"""
 
 from __future__ import annotations
 

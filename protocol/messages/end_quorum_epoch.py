@@ -1,4 +1,11 @@
-"""EndQuorumEpoch (key 54), versions 0-1, flexible from 1."""
+"""EndQuorumEpoch (key 54): the leader of the KRaft quorum resigns.
+
+The voters that are farthest ahead stand in the order named, each a little later, so that a stop does not cost an
+election timeout (KIP-595).
+
+Versions 0-1, flexible from 1. What each added:
+- 1: candidates with their directory ids, and the leader's addresses (KIP-853)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""EndTxn (key 26), versions 0-5, flexible from 3."""
+"""EndTxn (key 26): commits or aborts a transaction.
+
+Answered when the decision is in `__transaction_state`; the markers follow to all its partitions.
+CONCURRENT_TRANSACTIONS while an earlier end is not through. The same decision twice is a success, the other one
+INVALID_TXN_STATE.
+
+Versions 0-5, flexible from 3. What each added:
+- 2: may answer PRODUCER_FENCED (KIP-588)
+- 4: may answer TRANSACTION_ABORTABLE (KIP-890)
+- 5: the epoch is bumped with every end and told (KIP-890, part 2)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ExpireDelegationToken (key 40), versions 1-2, flexible from 2."""
+"""ExpireDelegationToken (key 40): brings a token's expiry forward, a negative period ends it at once.
+
+For its owner and its renewers (KIP-48).
+
+Versions 1-2, flexible from 2.
+"""
 
 from __future__ import annotations
 

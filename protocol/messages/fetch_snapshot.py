@@ -1,4 +1,11 @@
-"""FetchSnapshot (key 59), versions 0-1, flexible from 0."""
+"""FetchSnapshot (key 59): a piece of a snapshot of the KRaft log.
+
+For a replica whose position is before the start of the leader's log: Fetch names the snapshot, this brings it, from a
+position on. SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE (KIP-630).
+
+Versions 0-1, all flexible. What each added:
+- 1: directory id of the replica, and the leader's address (KIP-853)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""FindCoordinator (key 10), versions 0-6, flexible from 3."""
+"""FindCoordinator (key 10): the broker that coordinates a group, a transactional id or a share partition.
+
+The key's hash chooses a partition of the internal topic; its leader is the coordinator. The topic is created on first
+use, and COORDINATOR_NOT_AVAILABLE is answered until it has a leader. Key type 0 is a group, 1 a transactional id, 2 a
+share partition written as "group:topic id:partition".
+
+Versions 0-6, flexible from 3. What each added:
+- 1: key type; the error in words
+- 4: several keys at once (KIP-699)
+- 5: may answer TRANSACTION_ABORTABLE (KIP-890)
+- 6: share partitions (KIP-932)
+"""
 
 from __future__ import annotations
 

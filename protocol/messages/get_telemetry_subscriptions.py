@@ -1,4 +1,9 @@
-"""GetTelemetrySubscriptions (key 71), versions 0, flexible from 0."""
+"""GetTelemetrySubscriptions (key 71): which metrics a client shall push, how often and how.
+
+A client without an id is given one. Only offered when something receives client metrics (KIP-714).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1, flexible from 1."""
+"""IncrementalAlterConfigs (key 44): changes single keys of resources' configuration.
+
+Set, delete, and for lists append and subtract (KIP-339). Checked whole for each resource, by `validate_only` without
+effect. What is set is dynamic: in force at once where the key allows it.
+
+Versions 0-1, flexible from 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""InitProducerId (key 22), versions 0-6, flexible from 2."""
+"""InitProducerId (key 22): a producer id and epoch, for idempotence or for a transactional id.
+
+Without a transactional id any broker answers with an id of the block that it holds. With one, the coordinator bumps
+the epoch, which fences earlier producers of that id, and aborts the transaction that they left
+(CONCURRENT_TRANSACTIONS until it has). Version 6 is not offered: two-phase commit is unstable.
+
+Versions 0-6, flexible from 2. What each added:
+- 3: the id and epoch that the producer has, to go on after an error (KIP-360)
+- 4: may answer PRODUCER_FENCED (KIP-588)
+- 5: may answer TRANSACTION_ABORTABLE (KIP-890)
+- 6: two-phase commit, a prepared transaction may be kept (KIP-939)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""InitializeShareGroupState (key 83), versions 0, flexible from 0."""
+"""InitializeShareGroupState (key 83): the share coordinator begins the state of share partitions.
+
+Sent by the group coordinator, with a state epoch that fences older ones, and the first offset (KIP-932).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

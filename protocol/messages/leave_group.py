@@ -1,4 +1,13 @@
-"""LeaveGroup (key 13), versions 0-5, flexible from 4."""
+"""LeaveGroup (key 13): members leave a classic group.
+
+The group rebalances without waiting for their sessions. From version 3 an administrator may take out several members,
+static ones by their instance id alone.
+
+Versions 0-5, flexible from 4. What each added:
+- 1: throttle time
+- 3: several members, static ones by instance id (KIP-345)
+- 5: the reason, for the broker's log (KIP-800)
+"""
 
 from __future__ import annotations
 

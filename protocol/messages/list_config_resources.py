@@ -1,4 +1,11 @@
-"""ListConfigResources (key 74), versions 0-1, flexible from 0."""
+"""ListConfigResources (key 74): the names of what has configuration of its own.
+
+No types asked for means all that there are: topics, brokers, loggers, client metrics, groups.
+
+Versions 0-1, all flexible. What each added:
+- 0: client metrics only (KIP-714)
+- 1: types of resources (KIP-1142)
+"""
 
 from __future__ import annotations
 

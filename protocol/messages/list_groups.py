@@ -1,4 +1,12 @@
-"""ListGroups (key 16), versions 0-5, flexible from 3."""
+"""ListGroups (key 16): the groups that this broker coordinates, of all types.
+
+A client asks every broker. Filters, when there are any, name the states and types wanted, in any case.
+
+Versions 0-5, flexible from 3. What each added:
+- 1: throttle time
+- 4: states, and a filter of them (KIP-518)
+- 5: types (classic, consumer, share, streams), and a filter of them (KIP-848)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,20 @@
-"""ListOffsets (key 2), versions 1-11, flexible from 6."""
+"""ListOffsets (key 2): the offset of a timestamp, or of a named place in the log.
+
+The answer is the first record whose timestamp is at or after the one asked for, -1 if there is none. Negative
+timestamps are places: -1 the end (high watermark, or last stable offset for read_committed), -2 the start, -3 the
+record with the greatest timestamp, -4 the start of what is on local disk, -5 the end of tiered storage, -6 the
+earliest offset not yet tiered.
+
+Versions 1-11, flexible from 6. What each added:
+- 2: isolation level
+- 4: leader epoch, both ways (KIP-320)
+- 5: may answer OFFSET_NOT_AVAILABLE right after an election (KIP-207)
+- 7: -3 (KIP-734)
+- 8: -4 (KIP-405)
+- 9: -5 (KIP-1005)
+- 10: a timeout for look-ups in tiered storage (KIP-1075)
+- 11: -6 (KIP-1023)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""ListPartitionReassignments (key 46), versions 0, flexible from 0."""
+"""ListPartitionReassignments (key 46): the reassignments that go on.
+
+For each partition all replicas, those being added and those being removed (KIP-455). Null asks for all.
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""ListTransactions (key 66), versions 0-2, flexible from 0."""
+"""ListTransactions (key 66): the transactions that this broker coordinates.
+
+Filters by state, by producer id, by how long they have run. A state that does not exist is told as unknown (KIP-664).
+
+Versions 0-2, all flexible. What each added:
+- 1: how long they have run (KIP-994)
+- 2: a pattern for the ids, INVALID_REGULAR_EXPRESSION (KIP-1152)
+"""
 
 from __future__ import annotations
 

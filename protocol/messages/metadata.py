@@ -1,4 +1,22 @@
-"""Metadata (key 3), versions 0-13, flexible from 9."""
+"""Metadata (key 3): brokers, and topics with their partitions, leaders and replicas.
+
+A null list of topics asks for all (an empty one too in version 0), an empty list for none. A topic that does not
+exist is created when both the broker's `auto.create.topics.enable` and the request allow it, and answers
+LEADER_NOT_AVAILABLE until it has leaders. By topic id nothing is ever created. A partition whose listener is missing
+on its leader answers LISTENER_NOT_FOUND.
+
+Versions 0-13, flexible from 9. What each added:
+- 1: racks, controller, internal topics; null asks for all
+- 2: cluster id (KIP-78)
+- 4: auto-creation can be declined (KIP-204)
+- 5: offline replicas (KIP-112)
+- 7: leader epochs (KIP-320)
+- 8: authorized operations, when asked for (KIP-430)
+- 10: topic ids in the answer (KIP-516)
+- 11: cluster operations moved to DescribeCluster (KIP-700)
+- 12: topics may be asked for by id alone
+- 13: an error for the whole answer (KIP-1102)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""OffsetCommit (key 8), versions 2-10, flexible from 8."""
+"""OffsetCommit (key 8): a group's positions, written to `__consumer_offsets`.
+
+Answered after the record is committed. A member names its generation (classic) or epoch (consumer protocol), which
+fences it: ILLEGAL_GENERATION, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH. Generation -1 with no member is a commit from
+outside a group, taken only while the group is empty. The metadata string comes back as it was sent, up to
+`offset.metadata.max.bytes`.
+
+Versions 2-10, flexible from 8. What each added:
+- 5: no retention time, it is the broker's setting (KIP-211)
+- 6: leader epoch of the position (KIP-320)
+- 7: static members (KIP-345)
+- 9: for the consumer protocol too; GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848)
+- 10: topics by id (KIP-848)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""OffsetDelete (key 47), versions 0."""
+"""OffsetDelete (key 47): removes a group's positions for partitions.
+
+GROUP_SUBSCRIBED_TO_TOPIC while members read the topic, NON_EMPTY_GROUP for a group that is not a consumer's
+(KIP-496).
+
+Version 0, never flexible.
+"""
 
 from __future__ import annotations
 

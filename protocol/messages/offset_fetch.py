@@ -1,4 +1,17 @@
-"""OffsetFetch (key 9), versions 1-10, flexible from 6."""
+"""OffsetFetch (key 9): a group's committed positions.
+
+Offset -1 says that nothing was committed. A null list of topics asks for every partition that the group has
+committed. With `require_stable`, a partition with a transactional commit still open answers UNSTABLE_OFFSET_COMMIT,
+to be asked again (KIP-447).
+
+Versions 1-10, flexible from 6. What each added:
+- 2: null asks for all; an error for the whole group
+- 5: leader epoch of the position (KIP-320)
+- 7: require_stable (KIP-447)
+- 8: several groups in one request (KIP-709)
+- 9: member and epoch, checked for the consumer protocol (KIP-848)
+- 10: topics by id (KIP-848)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4, flexible from 4."""
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended in the log.
+
+The largest epoch at or below the one asked for, and the offset after its last record: where a reader that was there
+must cut off what another leader has overwritten (KIP-101, KIP-279). -1 when nothing is known of such epochs.
+
+Versions 2-4, flexible from 4. What each added:
+- 3: replica id; -2 may see beyond the high watermark
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""PushTelemetry (key 72), versions 0, flexible from 0."""
+"""PushTelemetry (key 72): a client's metrics, as OTLP, compressed as agreed.
+
+UNKNOWN_SUBSCRIPTION_ID has the client ask anew; too early is THROTTLING_QUOTA_EXCEEDED, too large TELEMETRY_TOO_LARGE
+(KIP-714).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

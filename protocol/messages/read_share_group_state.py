@@ -1,4 +1,10 @@
-"""ReadShareGroupState (key 84), versions 0, flexible from 0."""
+"""ReadShareGroupState (key 84): the state of share partitions, for their leader.
+
+The start, and the ranges above it with their delivery states and counts. The leader epoch fences former leaders
+(KIP-932).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""ReadShareGroupStateSummary (key 87), versions 0-1, flexible from 0."""
+"""ReadShareGroupStateSummary (key 87): the start and epochs of share partitions, without their ranges.
+
+For the group coordinator, to describe offsets (KIP-932).
+
+Versions 0-1, all flexible. What each added:
+- 1: how many deliveries are complete above the start (KIP-1226)
+"""
 
 from __future__ import annotations
 

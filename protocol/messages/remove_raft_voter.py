@@ -1,4 +1,9 @@
-"""RemoveRaftVoter (key 81), versions 0, flexible from 0."""
+"""RemoveRaftVoter (key 81): takes a voter out of the KRaft quorum.
+
+By id and directory id; the leader itself resigns when it is the one. VOTER_NOT_FOUND (KIP-853).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

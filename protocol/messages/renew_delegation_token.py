@@ -1,4 +1,9 @@
-"""RenewDelegationToken (key 39), versions 1-2, flexible from 2."""
+"""RenewDelegationToken (key 39): puts off a token's expiry, up to its maximum lifetime.
+
+For its owner and its renewers (KIP-48).
+
+Versions 1-2, flexible from 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""SaslAuthenticate (key 36), versions 0-2, flexible from 2."""
+"""SaslAuthenticate (key 36): one step of the SASL exchange.
+
+Client and server tokens go back and forth until the mechanism is done. SASL_AUTHENTICATION_FAILED closes the
+connection, after `connection.failed.authentication.delay.ms`.
+
+Versions 0-2, flexible from 2. What each added:
+- 1: how long the session lasts before the client must authenticate again (KIP-368)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""SaslHandshake (key 17), versions 0-1."""
+"""SaslHandshake (key 17): the client names its SASL mechanism.
+
+UNSUPPORTED_SASL_MECHANISM lists those that are enabled. After version 1 the tokens travel in SaslAuthenticate, after
+version 0 they come bare.
+
+Versions 0-1, never flexible. What each added:
+- 1: tokens follow in SaslAuthenticate (KIP-152)
+"""
 
 from __future__ import annotations
 

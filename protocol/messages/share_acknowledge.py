@@ -1,4 +1,10 @@
-"""ShareAcknowledge (key 79), versions 1-2, flexible from 0."""
+"""ShareAcknowledge (key 79): accepts, releases, rejects or renews records that were acquired.
+
+Each partition answers for itself; INVALID_RECORD_STATE for records that the member does not hold (KIP-932).
+
+Versions 1-2, all flexible. What each added:
+- 2: renewing, and how long the lock then lasts (KIP-1222)
+"""
 
 from __future__ import annotations
 

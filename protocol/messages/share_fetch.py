@@ -1,4 +1,12 @@
-"""ShareFetch (key 78), versions 1-2, flexible from 0."""
+"""ShareFetch (key 78): records for a member of a share group, each acquired for a time.
+
+Records not acknowledged before the acquisition lock ends are given to others, up to a number of deliveries.
+Acknowledgements of earlier records come along. A share session (epoch 0 begins, -1 ends) lets only changes be named
+(KIP-932).
+
+Versions 1-2, all flexible. What each added:
+- 2: how records are acquired, by batch or strictly by count (KIP-1206); renewing acknowledgements (KIP-1222)
+"""
 
 from __future__ import annotations
 

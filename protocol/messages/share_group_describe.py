@@ -1,4 +1,9 @@
-"""ShareGroupDescribe (key 77), versions 1, flexible from 0."""
+"""ShareGroupDescribe (key 77): share groups: epochs, members and assignments.
+
+Version 0 was of the early access in 4.0 (KIP-932).
+
+Version 1, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""ShareGroupHeartbeat (key 76), versions 1, flexible from 0."""
+"""ShareGroupHeartbeat (key 76): a member of a share group: join, subscribe, leave.
+
+Epoch 0 joins, -1 leaves. Partitions may be given to several members at once, so nothing is ever waited for (KIP-932).
+Version 0 was of the early access in 4.0.
+
+Version 1, flexible.
+"""
 
 from __future__ import annotations
 

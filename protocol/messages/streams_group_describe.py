@@ -1,4 +1,10 @@
-"""StreamsGroupDescribe (key 89), versions 0-1, flexible from 0."""
+"""StreamsGroupDescribe (key 89): streams groups: topology, members and tasks.
+
+GROUP_ID_NOT_FOUND for groups of other types (KIP-1071).
+
+Versions 0-1, all flexible. What each added:
+- 1: the topology in words, when asked for (KIP-1331); the assignor's name (KIP-1357)
+"""
 
 from __future__ import annotations
 

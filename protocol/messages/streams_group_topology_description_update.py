@@ -1,4 +1,9 @@
-"""StreamsGroupTopologyDescriptionUpdate (key 93), versions 0, flexible from 0."""
+"""StreamsGroupTopologyDescriptionUpdate (key 93): a member hands in the description of its topology.
+
+When a heartbeat asked for it; kept for StreamsGroupDescribe. STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED (KIP-1331).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

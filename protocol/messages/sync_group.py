@@ -1,4 +1,14 @@
-"""SyncGroup (key 14), versions 0-5, flexible from 4."""
+"""SyncGroup (key 14): the leader of a classic group hands in assignments, each member gets its own.
+
+Followers' requests wait until the leader's has come; the assignment is committed to `__consumer_offsets` before
+anyone is answered. A member that has an assignment is never answered an empty one. A member that does not sync in
+time is dropped.
+
+Versions 0-5, flexible from 4. What each added:
+- 1: throttle time
+- 3: static members (KIP-345)
+- 5: protocol type and name, checked against the group's (KIP-559)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""TxnOffsetCommit (key 28), versions 0-6, flexible from 3."""
+"""TxnOffsetCommit (key 28): positions committed as part of a transaction.
+
+They are pending until the transaction's marker comes. The producer's id and epoch fence it; a member also names its
+generation (KIP-447).
+
+Versions 0-6, flexible from 3. What each added:
+- 2: leader epoch of the position
+- 3: member, generation and instance id (KIP-447)
+- 4: may answer TRANSACTION_ABORTABLE (KIP-890)
+- 5: also adds the offsets to the transaction (KIP-890, part 2)
+- 6: topics by id; GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-1319)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""UnregisterBroker (key 64), versions 0, flexible from 0."""
+"""UnregisterBroker (key 64): removes a broker that is gone for good.
+
+Its registration goes, so that it counts no longer for features and is shown no more (KIP-631).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

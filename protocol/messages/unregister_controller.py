@@ -1,4 +1,10 @@
-"""UnregisterController (key 94), versions 0, flexible from 0."""
+"""UnregisterController (key 94): removes the registration of a controller that is gone.
+
+Its features count no longer when features are raised. For one that was stopped for good: a live one registers again.
+The active controller refuses to remove itself (INVALID_REQUEST); CONTROLLER_ID_NOT_REGISTERED where there is none.
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""UpdateFeatures (key 57), versions 0-2, flexible from 0."""
+"""UpdateFeatures (key 57): raises or lowers the finalized levels of features, as `metadata.version`.
+
+All brokers and controllers must support the level. Lowering must be asked for as safe or unsafe (KIP-584, KIP-778).
+
+Versions 0-2, all flexible. What each added:
+- 1: kinds of change instead of a permission; validate only
+- 2: one error for all, nothing for each feature
+"""
 
 from __future__ import annotations
 

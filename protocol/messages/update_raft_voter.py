@@ -1,4 +1,9 @@
-"""UpdateRaftVoter (key 82), versions 0, flexible from 0."""
+"""UpdateRaftVoter (key 82): a voter tells the leader its listeners and KRaft versions.
+
+Sent by each voter that finds itself recorded otherwise (KIP-853).
+
+Version 0, flexible.
+"""
 
 from __future__ import annotations
 

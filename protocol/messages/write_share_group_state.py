@@ -1,4 +1,11 @@
-"""WriteShareGroupState (key 85), versions 0-1, flexible from 0."""
+"""WriteShareGroupState (key 85): the share coordinator keeps what a share partition's leader decided.
+
+Appended to `__share_group_state` as an update, now and then as a snapshot. FENCED_STATE_EPOCH, FENCED_LEADER_EPOCH
+(KIP-932).
+
+Versions 0-1, all flexible. What each added:
+- 1: how many deliveries are complete above the start (KIP-1226)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""WriteTxnMarkers (key 27), versions 1-2, flexible from 1."""
+"""WriteTxnMarkers (key 27): the transaction coordinator tells leaders to end transactions.
+
+Between brokers only. Each marker becomes a control batch in its partitions; for `__consumer_offsets` the pending
+commits are applied or dropped. A coordinator epoch older than the last seen is TRANSACTION_COORDINATOR_FENCED.
+
+Versions 1-2, all flexible. What each added:
+- 2: transaction version of each marker, which decides how the epoch is checked (KIP-1228)
+"""
 
 from __future__ import annotations
 
