@@ -23,6 +23,7 @@ from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
 from .listener import Endpoint, Listener
+from .listener_changes import ListenerChanges
 from .log_cleaner import LogCleaner
 from .log_upkeep import LogUpkeep
 from .metrics import Metrics
@@ -53,6 +54,8 @@ class BrokerServer:
         #: What Metadata answers from; the publisher replaces it.
         self.image: MetadataImage = EMPTY_IMAGE
         self.listeners: list[Listener] = []
+        self._limits = ConnectionLimits(config)
+        self._listener_changes = ListenerChanges(self)
         #: The APIs that brokers' listeners serve, as ApiVersions shows them.
         self.dispatcher = Dispatcher("broker")
         #: Called with each connection that ended.
@@ -99,6 +102,7 @@ class BrokerServer:
             await self._serve_metrics()
             for listener in self.listeners:
                 await listener.start()
+            self.config.subscribe(self._listener_changes.config_changed)
         except BaseException:
             await self.stop()
             raise
@@ -108,6 +112,7 @@ class BrokerServer:
         self._is_stopping = True
         if self.metrics_server is not None:
             await self.metrics_server.stop()
+        await self._listener_changes.stop()
         for listener in self.listeners:
             await listener.stop()
         await self.cleaner.stop()
@@ -141,17 +146,17 @@ class BrokerServer:
             raise failures[0]
 
     def _bind(self) -> None:
-        config = self.config
-        limits = ConnectionLimits(config)
-        for said in config.listeners.brokers:
-            self._add_listener(Endpoint(said.name, said.host, said.port), self.dispatcher, limits)
-        for said in config.listeners.controllers:
-            self._add_listener(Endpoint(said.name, said.host, said.port), Dispatcher("controller"), limits)
+        for said in self.config.listeners.brokers:
+            self.add_listener(Endpoint(said.name, said.host, said.port), self.dispatcher)
+        for said in self.config.listeners.controllers:
+            self.add_listener(Endpoint(said.name, said.host, said.port), Dispatcher("controller"))
 
-    def _add_listener(self, endpoint: Endpoint, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
-        listener = Listener(self, endpoint, dispatcher, limits)
-        self.listeners.append(listener)
+    def add_listener(self, endpoint: Endpoint, dispatcher: Dispatcher) -> Listener:
+        """A listener that has its address and accepts nobody yet. Raises OSError."""
+        listener = Listener(self, endpoint, dispatcher, self._limits)
         listener.bind()
+        self.listeners.append(listener)
+        return listener
 
     # What others ask of it.
 

@@ -150,6 +150,7 @@ class BrokerConfig:
             usable_dynamic_configs(default, per_broker=False, refused=_log_refused),
             usable_dynamic_configs(own, per_broker=True, refused=_log_refused),
         )
+        self._read_listeners()
         self._read()
         names = before.keys() | self._effective.keys()
         changed = frozenset(name for name in names if before.get(name) != self._effective.get(name))
@@ -159,6 +160,12 @@ class BrokerConfig:
             for function in self._subscribers:
                 function(changed)
         return changed
+
+    def _read_listeners(self) -> None:
+        try:
+            self.listeners = read_listeners(self.values)
+        except InvalidConfig as refused:
+            log.error("the listeners stay as they are: %s", refused)
 
 
 def _with_defaults(static: dict[str, str]) -> dict[str, str]:

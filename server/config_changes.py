@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..metadata.configs import InvalidConfig, ResourceType, usable_dynamic_configs, validate_broker_change
+from ..metadata.configs import BrokerValues, InvalidConfig, ResourceType, usable_dynamic_configs, validate_broker_change
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from .dispatch import Call
+from .endpoints import read_listeners
 
 #: Checks one resource of a request; True when it is done with, False when it is for the controller. Raises Refused.
 Check = Callable[[Call, Any], bool]
@@ -121,6 +122,21 @@ def stored_dynamic(call: Call, name: str) -> dict[str, str]:
 def check_broker_values(call: Call, name: str, configs: Mapping[str, str]) -> None:
     """Whether this broker can take these values as all of its own (or, for the name "", as all defaults)."""
     try:
-        validate_broker_change(call.broker.config.values, configs, per_broker=bool(name))
+        after = validate_broker_change(call.broker.config.values, configs, per_broker=bool(name))
+        _check_listeners(call, after)
     except InvalidConfig as refused:
         raise Refused(ErrorCode.INVALID_REQUEST, str(refused)) from None
+
+
+def _check_listeners(call: Call, after: BrokerValues) -> None:
+    """New listeners must be such, and those that clients were told of must stay (KIP-226)."""
+    config = call.broker.config
+    if after.get("listeners") == config.get("listeners"):
+        return
+    found = read_listeners(after)
+    told = {endpoint.name for endpoint in config.listeners.advertised}
+    names = {endpoint.name for endpoint in (*found.brokers, *found.controllers)}
+    if not told <= names:
+        raise InvalidConfig(
+            f"Advertised listeners '{','.join(told)}' must be a subset of listeners '{','.join(names)}'"
+        )

@@ -344,4 +344,11 @@ def _check_reported(response: Message) -> None:
 
 
 _ASSIGN_VERSION = 0
-_TOPIC_DEFAULTS = ("log.", "message.", "compression.", "min.insync.replicas", "max.decompressed.message.bytes")
+_TOPIC_DEFAULTS = (
+    "log.",
+    "message.",
+    "compression.",
+    "min.insync.replicas",
+    "max.decompressed.message.bytes",
+    "producer.id.expiration.ms",
+)
