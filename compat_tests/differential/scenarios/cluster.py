@@ -8,6 +8,8 @@ from typing import Any
 from ..ground import produce, produced, topic
 from ..scenario import Step, ask, batch, prepare, scenario
 
+#: The level of metadata.version that 4.3 gives to a new cluster, and Odradek too.
+LEVEL = 30
 #: Feature upgrade kinds.
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -171,20 +173,24 @@ SCENARIOS = [
     scenario(
         "UpdateFeatures",
         "the level that it has",
-        feature("group.version", 1),
-        feature("group.version", 1, validate_only=True),
+        feature("metadata.version", LEVEL),
+        feature("metadata.version", LEVEL, validate_only=True),
     ),
     scenario(
-        "UpdateFeatures", "a lower level without leave to downgrade", feature("group.version", 0, validate_only=True)
+        "UpdateFeatures",
+        "a lower level without leave to downgrade",
+        feature("metadata.version", LEVEL - 1, validate_only=True),
     ),
-    scenario("UpdateFeatures", "kinds of upgrade that do not exist", feature("group.version", 1, 7), versions="1+"),
+    scenario(
+        "UpdateFeatures", "kinds of upgrade that do not exist", feature("metadata.version", LEVEL, 7), versions="1+"
+    ),
     scenario(
         "UpdateFeatures",
         "the same feature twice and none",
         ask(
             "UpdateFeatures",
             timeout_ms=1000,
-            feature_updates=[{"feature": "group.version", "max_version_level": 1}] * 2,
+            feature_updates=[{"feature": "metadata.version", "max_version_level": LEVEL}] * 2,
         ),
         ask("UpdateFeatures", timeout_ms=1000, feature_updates=[]),
     ),
