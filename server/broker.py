@@ -31,6 +31,7 @@ from .partitions import Partitions
 from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
+from .replica_moves import ReplicaMoves
 from .waiters import Deadlines, Wakeups
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class BrokerServer:
     deadlines: Deadlines
     wakeups: Wakeups
     partitions: Partitions
+    moves: ReplicaMoves
     groups: GroupDriver
     controller: QuorumDriver
 
@@ -94,9 +96,11 @@ class BrokerServer:
             self.cluster_id = ensure_formatted(self.config)
             self._open_directories()
             self.partitions = Partitions(self, self.directories)
+            self.moves = ReplicaMoves(self)
             self.groups = GroupDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
+            self.moves.resume()
             self.upkeep.start()
             self.cleaner.start()
             await self._serve_metrics()
@@ -121,6 +125,8 @@ class BrokerServer:
             self.groups.stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
+        if hasattr(self, "moves"):
+            await self.moves.stop()
         if hasattr(self, "partitions"):
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:

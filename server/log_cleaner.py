@@ -40,6 +40,7 @@ class LogCleaner:
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
         #: Their batches are damaged: not to be touched before somebody has looked.
         self._uncleanable: set[TopicPartition] = set()
+        self._cleaned_now: HostedPartition | None = None
 
     def start(self) -> None:
         if self._broker.config.get("log.cleaner.enable"):
@@ -66,6 +67,7 @@ class LogCleaner:
         if dirtiest is None:
             return False
         hosted, dirt = dirtiest
+        self._cleaned_now = hosted
         try:
             return await self._clean(hosted, dirt)
         except LogDirectoryFailure as failure:
@@ -74,7 +76,13 @@ class LogCleaner:
         except BatchError as damaged:
             log.error("%s is not cleaned any more: %s", hosted.name, damaged)
             self._uncleanable.add((hosted.topic, hosted.index))
+        finally:
+            self._cleaned_now = None
         return True
+
+    def works_on(self, hosted: HostedPartition) -> bool:
+        """Whether the log is being compacted now."""
+        return self._cleaned_now is hosted
 
     async def _dirtiest(self) -> tuple[HostedPartition, Dirt] | None:
         best: tuple[HostedPartition, Dirt] | None = None
@@ -95,7 +103,9 @@ class LogCleaner:
         return best
 
     def _may_clean(self, hosted: HostedPartition) -> bool:
-        return not hosted.offline and not hosted.is_removed and (hosted.topic, hosted.index) not in self._uncleanable
+        if hosted.offline or hosted.is_removed or self._broker.moves.get(hosted) is not None:
+            return False
+        return (hosted.topic, hosted.index) not in self._uncleanable
 
     async def _clean(self, hosted: HostedPartition, dirt: Dirt) -> bool:
         broker = self._broker

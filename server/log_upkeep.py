@@ -131,13 +131,15 @@ class LogUpkeep:
     async def _flush(self, hosted: HostedPartition, up_to_offset: int) -> None:
         if hosted.offline or hosted.is_removed:
             return
+        flushed = hosted.log
         try:
-            flush = hosted.log.prepare_flush(up_to_offset)
+            flush = flushed.prepare_flush(up_to_offset)
             if flush is not None:
                 await asyncio.to_thread(flush.run)
-                hosted.log.flushed(flush, self._broker.now_ms())
+                flushed.flushed(flush, self._broker.now_ms())
         except LogDirectoryFailure as failure:
-            if not hosted.is_removed:
+            # A replica that was deleted, or moved to another directory, meanwhile: its files may be gone.
+            if not hosted.is_removed and hosted.log is flushed:
                 hosted.on_failure(failure)
 
     async def write_checkpoints(self) -> None:

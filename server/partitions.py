@@ -213,7 +213,7 @@ class Partitions:
             hosted = self._open(directory, image, topic, index, 0)
             write_topic_id(hosted.log.path, topic_id, sync=False)
             if directory.directory_id != registration.directory(self._node_id):
-                self._report(hosted)
+                self.report(hosted)
             return hosted
         except (LogDirectoryFailure, OSError) as error:
             if not isinstance(error, LogDirectoryFailure):
@@ -235,7 +235,7 @@ class Partitions:
                 counts[hosted.directory] += 1
         return min(counts, key=counts.__getitem__, default=None)
 
-    def _report(self, hosted: HostedPartition) -> None:
+    def report(self, hosted: HostedPartition) -> None:
         """Has the controller know in which directory a replica is (KIP-858), once this image is published."""
         if not self._to_report:
             asyncio.get_running_loop().call_soon(self._send_report)

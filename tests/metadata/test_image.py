@@ -25,7 +25,7 @@ from odradek.protocol.schema import Message
 
 from tests.metadata.image_records_strategy import histories
 
-EXAMPLES = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 ID = b"0123456789abcdef"
 
 
@@ -37,7 +37,7 @@ def replayed(image: MetadataImage, made: list[Message]) -> MetadataImage:
 
 
 @EXAMPLES
-@given(histories(), st.data())
+@given(histories(25), st.data())
 def test_a_history_comes_to_one_image_however_it_is_cut_into_deltas(
     history: list[Message], data: st.DataObject
 ) -> None:
@@ -55,7 +55,7 @@ def test_a_history_comes_to_one_image_however_it_is_cut_into_deltas(
 
 
 @EXAMPLES
-@given(histories())
+@given(histories(25))
 def test_an_image_is_the_replay_of_its_snapshot(history: list[Message]) -> None:
     image = replayed(EMPTY_IMAGE, history)
     again = MetadataDelta()

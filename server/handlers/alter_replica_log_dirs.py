@@ -1,0 +1,71 @@
+"""AlterReplicaLogDirs (key 34), versions 1-2: replicas move to another log directory of this broker (KIP-113).
+
+The answer says that a move has begun; DescribeLogDirs shows how far it has come. A directory that is not this broker's is
+LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a cordoned one takes nothing (KIP-1066), and a partition that is
+not here is REPLICA_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ...storage.directory import FUTURE_SUFFIX, replica_directory_name
+from ...storage.files import LogDirectoryFailure
+from ..broker import BrokerServer
+from ..cordoning import cordoned_directories
+from ..dispatch import Call
+
+log = logging.getLogger("odradek.moves")
+
+_LONGEST_NAME = 255
+
+
+def handle(call: Call) -> AlterReplicaLogDirsResponse:
+    request: AlterReplicaLogDirsRequest = call.request
+    wanted = {
+        (topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (topic, index), path in wanted.items():
+        result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
+        error = _move(call.broker, topic, index, path)
+        result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _move(broker: BrokerServer, topic: str, index: int, path: str) -> ErrorCode:
+    if len(f"{topic}-{index}") + _SUFFIX_LENGTH > _LONGEST_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    directory = next((d for d in broker.directories if d.path == path), None)
+    if directory is None:
+        configured = (os.path.abspath(name) for name in broker.config.log_dirs)  # noqa: PTH100  (as LogDirectory has it)
+        return ErrorCode.KAFKA_STORAGE_ERROR if path in configured else ErrorCode.LOG_DIR_NOT_FOUND
+    if not directory.is_online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if directory in cordoned_directories(broker):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    hosted = broker.partitions.get((topic, index))
+    if hosted is None:
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    if hosted.offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        broker.moves.move(hosted, directory)
+    except LogDirectoryFailure as failure:
+        broker.partitions.directory_failed(failure)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE
+
+
+_SUFFIX_LENGTH = len(replica_directory_name("", 0, FUTURE_SUFFIX)) - len("-0")

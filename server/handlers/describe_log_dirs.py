@@ -1,0 +1,89 @@
+"""DescribeLogDirs (key 35), versions 1-5: what is in each log directory, and how much room is left.
+
+Null for the topics is every partition. A replica that is on its way from another directory is shown where it goes as a
+future one, with what it has still to copy as its lag (KIP-113). From version 4 the answer has the space of the file system
+(KIP-827), from version 5 whether the directory takes new replicas (KIP-1066). A directory that has failed is shown by its
+error alone. The metadata log is not shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ...storage.directory import LogDirectory
+from ..broker import BrokerServer
+from ..cordoning import cordoned_directories
+from ..dispatch import Call
+
+
+def handle(call: Call) -> DescribeLogDirsResponse:
+    request: DescribeLogDirsRequest = call.request
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    broker = call.broker
+    cordoned = cordoned_directories(broker)
+    by_path = {directory.path: directory for directory in broker.directories}
+    results = [
+        _described(broker, by_path[path], asked, by_path[path] in cordoned) if path in by_path else _offline(path)
+        for path in _configured(broker.config.log_dirs)
+    ]
+    return DescribeLogDirsResponse(results=results)
+
+
+def _configured(names: Iterable[str]) -> Sequence[str]:
+    return list(dict.fromkeys(os.path.abspath(name) for name in names))  # noqa: PTH100  (as LogDirectory has it)
+
+
+def _offline(path: str) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+
+
+def _described(
+    broker: BrokerServer, directory: LogDirectory, asked: set[tuple[str, int]] | None, is_cordoned: bool
+) -> DescribeLogDirsResult:
+    if not directory.is_online:
+        return _offline(directory.path)
+    try:
+        space = os.statvfs(directory.path)
+    except OSError:
+        return _offline(directory.path)
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for topic, partition in _partitions(broker, directory):
+        if asked is None or (topic, partition.partition_index) in asked:
+            topics.setdefault(topic, DescribeLogDirsTopic(name=topic)).partitions.append(partition)
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=list(topics.values()),
+        total_bytes=space.f_frsize * space.f_blocks,
+        usable_bytes=space.f_frsize * space.f_bavail,
+        is_cordoned=is_cordoned,
+    )
+
+
+def _partitions(broker: BrokerServer, directory: LogDirectory) -> Iterable[tuple[str, DescribeLogDirsPartition]]:
+    for hosted in broker.partitions.in_directory(directory):
+        lag = max(hosted.high_watermark - hosted.log_end_offset, 0)
+        yield (
+            hosted.topic,
+            DescribeLogDirsPartition(partition_index=hosted.index, partition_size=hosted.log.size, offset_lag=lag),
+        )
+    for move in broker.moves.into(directory):
+        yield (
+            move.hosted.topic,
+            DescribeLogDirsPartition(
+                partition_index=move.hosted.index,
+                partition_size=move.future.size,
+                offset_lag=move.offset_lag,
+                is_future_key=True,
+            ),
+        )
