@@ -7,8 +7,6 @@ each request.
 
 from __future__ import annotations
 
-#: Of the requests of one API and version, the first of this many is timed: reading a clock twice costs more than counting.
-TIMED_ONE_IN = 16
 #: Times are kept by their power of two in microseconds; the last bucket has all from 2^30 us (18 minutes) on.
 _TIME_BUCKETS = 32
 

@@ -110,7 +110,7 @@ def _requests(broker: BrokerServer) -> Iterator[Metric]:
 
 def _request_times(times: dict[str, Times]) -> Metric:
     name = "kafka_network_requestmetrics_totaltimems"
-    words = "Milliseconds from taking a request to giving its answer to the socket, of one request in sixteen."
+    words = "Milliseconds from taking a request to giving its answer to the socket, of one request in 64."
     family = Metric(name, words, "summary")
     for api, taken in times.items():
         for quantile in _QUANTILES if taken.count else ():
