@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .broker_process import BrokerProcess
+from .broker_process import BrokerProcess, free_port
 from .java.fetch import VERSIONS, ToolsMissing, is_complete, java
 from .java.tool import ToolHost
 from .odradek_process import OdradekProcess
@@ -56,7 +56,9 @@ def apache_kafka(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def odradek(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
     """One Odradek process for the whole run, configured as `apache_kafka` is."""
-    with OdradekProcess(tmp_path_factory.mktemp("odradek"), UNDER_TEST) as broker:
+    address = f"PLAINTEXT://127.0.0.1:{free_port()}"
+    properties = {**UNDER_TEST, "listeners": address, "advertised.listeners": address}
+    with OdradekProcess(tmp_path_factory.mktemp("odradek"), properties) as broker:
         assert isinstance(broker, OdradekProcess)
         yield broker
 

@@ -14,7 +14,10 @@ _SERVING = re.compile(r"^odradek: serving on (?P<host>[^\s,]+):(?P<port>\d+)", r
 
 
 class OdradekProcess(BrokerProcess):
-    """`python -m odradek start --port N --data-dir D --override k=v ...`; the first start picks a free port."""
+    """`python -m odradek start --port N --data-dir D --override k=v ...`; the first start picks a free port.
+
+    With `listeners` among the properties these decide, and `--port` is left out.
+    """
 
     name = "Odradek"
 
@@ -30,7 +33,9 @@ class OdradekProcess(BrokerProcess):
         self.python = python
 
     def command(self) -> list[str]:
-        command = [*self.python, "-m", "odradek", "start", "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        command = [*self.python, "-m", "odradek", "start", "--data-dir", str(self.data_dir)]
+        if "listeners" not in self.properties:
+            command += ["--port", str(self.port)]
         for key, value in self.properties.items():
             command += ["--override", f"{key}={value}"]
         return command
