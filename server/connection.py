@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..storage.slices import LogSlice
 from .dispatch import Call, PeerFault
+from .sending import FileSender
 
 if TYPE_CHECKING:
     from .listener import Listener
@@ -53,6 +54,7 @@ class Connection(asyncio.BufferedProtocol):
         "_needed",
         "_peer_reads",
         "_reading",
+        "_sender",
         "_taking",
         "_transport",
         "_unsent_bytes",
@@ -102,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._peer_reads = True
         self._held_by: Call | Connection | None = None
+        self._sender: FileSender | None = None
 
     # What asyncio calls.
 
@@ -115,6 +118,9 @@ class Connection(asyncio.BufferedProtocol):
         self.calls.clear()
         self._buffer = None
         self._held_by = None
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
         self.listener.lost(self)
 
     def eof_received(self) -> bool:
@@ -197,6 +203,7 @@ class Connection(asyncio.BufferedProtocol):
     def _may_take(self) -> bool:
         return (
             self._peer_reads
+            and not (self._sender is not None and self._sender.is_busy)
             and self._held_by is None
             and len(self.calls) < MAX_UNANSWERED_CALLS
             and self._unsent_bytes <= WRITE_HIGH_WATER_BYTES
@@ -266,13 +273,40 @@ class Connection(asyncio.BufferedProtocol):
             return
         size = self._unsent_bytes if not calls else sum(map(len, out))
         self._unsent_bytes -= size
-        for number, piece in enumerate(out):
-            if type(piece) is LogSlice:
-                out[number] = piece.bytes()
-        if size <= JOINED_ANSWER_BYTES:
+        if size <= JOINED_ANSWER_BYTES and not self._sender_is_busy():
             self._transport.write(b"".join(out))
         else:
-            self._transport.writelines(out)
+            self._send_large(out)
+
+    def _sender_is_busy(self) -> bool:
+        return self._sender is not None and self._sender.is_busy
+
+    def _send_large(self, out: list[Any]) -> None:
+        """Past the transport, from the files themselves, where that can be; the transport must have sent its own first."""
+        if self._sender_is_busy() or (self._transport.get_write_buffer_size() == 0 and self._may_send_files()):
+            cast(FileSender, self._sender).send(out)
+        else:
+            self._transport.writelines([piece.bytes() if type(piece) is LogSlice else piece for piece in out])
+
+    def _may_send_files(self) -> bool:
+        """Makes the sender on first use: only where answers are large does a connection need it."""
+        if self._sender is None:
+            found = self._transport.get_extra_info("socket")
+            if found is None:
+                return False  # a simulated connection
+            try:
+                loop = asyncio.get_running_loop()
+                self._sender = FileSender(found.fileno(), loop, self._resume, self._sending_failed)
+            except OSError as error:
+                log.warning("%s: answers are copied: %s", self.remote_address, error)
+                return False
+        return True
+
+    def _sending_failed(self, error: OSError) -> None:
+        if not isinstance(error, ConnectionError):
+            log.error("the answer to %s cannot be sent: %s", self.remote_address, error)
+        self._sender = None
+        self.abort()
 
     # Endings.
 

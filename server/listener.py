@@ -107,8 +107,9 @@ class Listener:
                 ("socket.receive.buffer.bytes", socket.SO_RCVBUF),
                 ("socket.send.buffer.bytes", socket.SO_SNDBUF),
             ):
-                # Connections inherit it; -1 leaves it to the system.
-                if (size := self.broker.config.get(key)) > 0:
+                # Connections inherit it. What nobody has set is left to the system, as -1 is: it sizes each connection's
+                # buffers by what goes through them, and Kafka's 100 KiB would make ten waits of one large answer.
+                if key in self.broker.config.values.texts and (size := self.broker.config.get(key)) > 0:
                     made.setsockopt(socket.SOL_SOCKET, option, size)
             made.bind((host, port))
         except OSError:
