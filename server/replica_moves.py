@@ -47,6 +47,11 @@ class ReplicaMove:
         self.task: asyncio.Task[None] | None = None
 
     @property
+    def next_offset(self) -> int:
+        """What is to be copied next. The batch that has it may begin below the log's start."""
+        return max(self.future.log_end_offset, self.hosted.log_start_offset)
+
+    @property
     def offset_lag(self) -> int:
         return self.hosted.log_end_offset - self.future.log_end_offset
 
@@ -172,16 +177,16 @@ class ReplicaMoves:
 
     def _bytes_left(self, move: ReplicaMove) -> int:
         """At the most; of one segment."""
-        return hosted_bytes_from(move.hosted.log, move.future.log_end_offset)
+        return bytes_from(move.hosted.log, move.next_offset)
 
     async def _copy_chunk(self, move: ReplicaMove) -> None:
-        found = move.hosted.log.read(move.future.log_end_offset, CHUNK_BYTES)
+        found = move.hosted.log.read(move.next_offset, CHUNK_BYTES)
         now_ms = self._broker.now_ms()
         await asyncio.to_thread(lambda: move.future.append(found.bytes(), None, now_ms))
 
     def _change_places(self, move: ReplicaMove) -> None:
         hosted, future, now_ms = move.hosted, move.future, self._broker.now_ms()
-        while (found := hosted.log.read(future.log_end_offset, CHUNK_BYTES)).size:
+        while (found := hosted.log.read(move.next_offset, CHUNK_BYTES)).size:
             future.append(found.bytes(), None, now_ms)
         future.advance_log_start_offset(hosted.log_start_offset)
         if hosted.is_leader:
@@ -196,7 +201,7 @@ class ReplicaMoves:
         self._broker.partitions.report(hosted)
 
 
-def hosted_bytes_from(source: Log, offset: int) -> int:
+def bytes_from(source: Log, offset: int) -> int:
     """How much a log has from an offset on."""
     if offset >= source.log_end_offset:
         return 0

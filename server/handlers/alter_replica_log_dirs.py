@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs (key 34), versions 1-2: replicas move to another log directory of this broker (KIP-113).
 
 The answer says that a move has begun; DescribeLogDirs shows how far it has come. A directory that is not this broker's is
-LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a cordoned one takes nothing (KIP-1066), and a partition that is
-not here is REPLICA_NOT_AVAILABLE.
+LOG_DIR_NOT_FOUND, one that is offline KAFKA_STORAGE_ERROR, a cordoned one takes nothing (KIP-1066), a partition that is not
+here is REPLICA_NOT_AVAILABLE, and one that is nowhere UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def _move(broker: BrokerServer, topic: str, index: int, path: str) -> ErrorCode:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     hosted = broker.partitions.get((topic, index))
     if hosted is None:
-        return ErrorCode.REPLICA_NOT_AVAILABLE
+        exists = broker.image.partition(topic, index) is not None
+        return ErrorCode.REPLICA_NOT_AVAILABLE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if hosted.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
