@@ -17,7 +17,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar, Union, cast, dataclass_transform
+
+from .source import Source, literal
 
 #: Record batches as they are in the frame (a view, to be copied by who keeps it), or as they shall be sent.
 Records = Union[bytes, bytearray, memoryview, None]
@@ -33,6 +36,7 @@ class Versions(NamedTuple):
     high: int
 
     @classmethod
+    @cache
     def parse(cls, text: str) -> Versions:
         if text == "none":
             return cls(NEVER, NEVER - 1)
@@ -106,7 +110,7 @@ class Message:
 WireType = Union[Scalar, ArrayOf, type[Message]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Field:
     """One line of a table. `tag` is None for a field that has a place in the order of the message."""
 
@@ -231,13 +235,48 @@ def message(versions: str, *, flexible: str = "none", key: int | None = None) ->
     """
 
     def decorate(cls: T) -> T:
-        made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False)(cls)
-        lines = ((f.name, f.metadata["wire"]) for f in dataclasses.fields(made) if "wire" in f.metadata)
-        fields = tuple(dataclasses.replace(row, name=name) for name, row in lines)
-        made.SCHEMA = Schema(fields, Versions.parse(versions), Versions.parse(flexible), key)
+        # A docstring and an `__init__` made by dataclass would take most of the time of an import.
+        cls.__doc__ = cls.__doc__ or "A table: see the module."
+        made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False, init=False)(cls)
+        made.__init__ = _first_init(made)
+        fields = []
+        for field in dataclasses.fields(made):
+            if "wire" in field.metadata:
+                fields.append(field.metadata["wire"])
+                fields[-1].name = field.name
+        made.SCHEMA = Schema(tuple(fields), Versions.parse(versions), Versions.parse(flexible), key)
         return cast(T, made)
 
     return decorate
+
+
+def _first_init(cls: type[Message]) -> Callable[..., None]:
+    """The `__init__` of a class until it is first called: then one is compiled, which takes its place."""
+
+    def init(self: Message, *given: Any, **named: Any) -> None:
+        cls.__init__ = _compiled_init(cls)  # type: ignore[method-assign]
+        cls.__init__(self, *given, **named)
+
+    return init
+
+
+def _compiled_init(cls: type[Message]) -> Callable[..., None]:
+    """What dataclass would make: the fields in order, each by place or by name, and `unknown_tags` by name."""
+    source = Source("init(self, {}*, unknown_tags=None)")
+    signature = []
+    for field in cls.SCHEMA.fields:
+        common = field.common_default()
+        if is_shared(common):
+            signature.append(f"{field.name}={literal(common) or source.constant(common, 'default')}, ")
+            source(f"self.{field.name} = {field.name}")
+        else:
+            signature.append(f"{field.name}=MISSING, ")
+            made = "[]" if isinstance(common, list) else source.constant(type(common), type(common).__name__) + "()"
+            source(f"self.{field.name} = {made} if {field.name} is MISSING else {field.name}")
+    source("self.unknown_tags = unknown_tags")
+    source.lines[0] = source.lines[0].replace("{}", "".join(signature))
+    source.constants["MISSING"] = dataclasses.MISSING
+    return source.compile(f"<__init__ of {cls.__name__}>")
 
 
 @dataclass_transform()
