@@ -324,8 +324,7 @@ class Partitions:
     def _close_directory(self, directory: LogDirectory, broker_epoch: int) -> None:
         hosted = self.in_directory(directory)
         now_ms = self._broker.now_ms()
-        for partition in hosted:
-            partition.log.close(now_ms)
+        directory.close_logs((partition.log for partition in hosted), now_ms)
         if self._loaded:
             found = checkpoints_of(partition.log for partition in hosted)
             write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)

@@ -55,16 +55,26 @@ class _SparseIndex:
         return len(self) * self.ENTRY.size
 
     def _load(self) -> None:
+        width = self.ENTRY.size
         try:
-            size = os.stat(self.path).st_size
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             raise CorruptIndex(f"{self.path} is missing") from None
-        self._in_file, rest = divmod(size, self.ENTRY.size)
-        if rest:
-            raise CorruptIndex(f"{self.path} has {size} bytes, no multiple of {self.ENTRY.size}")
-        self._check()
+        try:
+            size = os.fstat(fd).st_size
+            self._in_file, rest = divmod(size, width)
+            if rest:
+                raise CorruptIndex(f"{self.path} has {size} bytes, no multiple of {width}")
+            if not size:
+                self._set_ends(None, None)
+            else:
+                first, last = os.pread(fd, width, 0), os.pread(fd, width, size - width)
+                self._set_ends(self.ENTRY.unpack(first), self.ENTRY.unpack(last))
+        finally:
+            os.close(fd)
 
-    def _check(self) -> None:
+    def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
+        """Takes note of the first and the last entry. Raises CorruptIndex."""
         raise NotImplementedError
 
     def _entries(self, first: int, count: int) -> bytes:
@@ -144,7 +154,10 @@ class _SparseIndex:
             self._pending.clear()
             self._in_file = count
             os.truncate(self.path, count * width)
-        self._check()
+        if len(self):
+            self._set_ends(self._entry(0), self._entry(len(self) - 1))
+        else:
+            self._set_ends(None, None)
 
     def delete(self) -> None:
         unlink_if_exists(self.path)
@@ -161,10 +174,10 @@ class OffsetIndex(_SparseIndex):
     last_offset: int
     last_position: int
 
-    def _check(self) -> None:
+    def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
         self.last_offset, self.last_position = self.base_offset, 0
-        if len(self):
-            relative, self.last_position = self._entry(len(self) - 1)
+        if last is not None:
+            relative, self.last_position = last
             self.last_offset = self.base_offset + relative
             # Zeros at the end: preallocated by a broker that was killed.
             if relative < 0 or self.last_position < 0 or (len(self) > 1 and self.last_position == 0):
@@ -207,13 +220,13 @@ class TimeIndex(_SparseIndex):
     last_offset: int
     last_timestamp: int
 
-    def _check(self) -> None:
+    def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
         self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
-        if len(self):
-            self.last_timestamp, relative = self._entry(len(self) - 1)
+        if first is not None and last is not None:
+            self.last_timestamp, relative = last
             self.last_offset = self.base_offset + relative
             padded = len(self) > 1 and relative == 0
-            if relative < 0 or padded or self.last_timestamp < self._entry(0)[0]:
+            if relative < 0 or padded or self.last_timestamp < first[0]:
                 raise CorruptIndex(f"{self.path} ends with an entry for timestamp {self.last_timestamp}")
 
     def append(self, timestamp: int, offset: int) -> None:

@@ -208,7 +208,11 @@ def take_inventory(path: str) -> tuple[list[int], list[int]]:
     """(base offsets of the segments, offsets of the producer snapshots), ascending, after finishing what was begun:
     temporary and deleted files go, and a compaction that was swapping its result in is completed or dropped.
     """
-    names = {entry.name for entry in os.scandir(path)}
+    try:
+        names = set(os.listdir(path))
+    except FileNotFoundError:
+        os.makedirs(path)
+        names = set()
     if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         names = _finish_swaps(path, names)
     logs = {name[:20] for name in names if name.endswith(LOG_SUFFIX) and base_offset_of(name) is not None}

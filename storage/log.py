@@ -56,7 +56,6 @@ class Log(LogSegments):
         """
         place = Place(os.fspath(path))
         try:
-            os.makedirs(place.path, exist_ok=True)
             loaded = LogLoader(place, config, files, now_ms).load(log_start_offset, recovery_point, clean=clean)
         except OSError as error:
             raise LogDirectoryFailure(place.log_directory, f"opening {place.path}", error) from error
@@ -244,14 +243,19 @@ class Log(LogSegments):
             pending.run()
             self.flushed(pending, now_ms)
 
-    def close(self, now_ms: int, *, clean: bool = True) -> None:
-        """`clean`: flushed, indexes complete and a producer snapshot taken, so that the next opening scans nothing."""
+    def close(self, now_ms: int, *, clean: bool = True, sync: bool = True) -> None:
+        """`clean`: flushed, indexes complete and a producer snapshot taken, so that the next opening scans nothing.
+
+        Without `sync` the caller syncs the whole file system when the last log is closed (`LogDirectory.close_logs`).
+        """
         try:
             if clean:
                 self.active.become_inactive()
-                self.flush(now_ms)
                 self._take_snapshot()
-                self.epochs.write()
+                if sync:
+                    self.flush(now_ms)
+                self.epochs.write(sync=sync)
+                self.recovery_point = self.log_end_offset
             for segment in self.segments:
                 segment.close()
         except OSError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, read_header
 from ..protocol.records.errors import CorruptBatch
@@ -24,6 +25,7 @@ _SCAN_BYTES = 8192
 #: Places where readers stopped and will come back to. Consumers at different places in one segment are few.
 _MOST_HINTS = 32
 _UNKNOWN = -2
+I = TypeVar("I", OffsetIndex, TimeIndex)
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _SPAN_BYTES = _SPAN.size
 
@@ -104,30 +106,29 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         index = self._offset_index
         if index is None:
-            self._open_indexes()
-            index = self._offset_index
-            assert index is not None
+            index = self._offset_index = self._opened(OffsetIndex)
+            if index.last_position >= max(self.size, 1):
+                self._rebuild()
+                index = self._offset_index = OffsetIndex(self._place, self.base_offset, self.suffix)
         return index
 
     @property
     def time_index(self) -> TimeIndex:
         index = self._time_index
         if index is None:
-            self._open_indexes()
-            index = self._time_index
-            assert index is not None
+            index = self._time_index = self._opened(TimeIndex)
         return index
 
-    def _open_indexes(self) -> None:
+    def _opened(self, kind: type[I]) -> I:
         try:
-            self._offset_index = OffsetIndex(self._place, self.base_offset, self.suffix)
-            self._time_index = TimeIndex(self._place, self.base_offset, self.suffix)
-            if self._offset_index.last_position >= max(self.size, 1):
-                raise CorruptIndex(f"{self._offset_index.path} points behind the end of its segment")
+            return kind(self._place, self.base_offset, self.suffix)
         except CorruptIndex:
-            rebuild_indexes(self.path, self._place, self.base_offset, self.size, self.suffix)
-            self._offset_index = OffsetIndex(self._place, self.base_offset, self.suffix)
-            self._time_index = TimeIndex(self._place, self.base_offset, self.suffix)
+            self._rebuild()
+            return kind(self._place, self.base_offset, self.suffix)
+
+    def _rebuild(self) -> None:
+        self._offset_index = self._time_index = None
+        rebuild_indexes(self.path, self._place, self.base_offset, self.size, self.suffix)
 
     def forget_indexes(self) -> None:
         """To be read from their files again; what was only in memory of them is dropped."""
@@ -211,7 +212,8 @@ class Segment:
     def become_inactive(self) -> None:
         """Another segment takes the appends: the indexes are completed, as Kafka's are."""
         self.write_indexes()
-        os.truncate(self.path, self.size)
+        if os.stat(self.path).st_size != self.size:  # it was preallocated
+            os.truncate(self.path, self.size)
 
     def write_indexes(self) -> None:
         if self._time_index is not None and self.max_timestamp != _UNKNOWN:
