@@ -122,7 +122,10 @@ class QuorumDriver:
         if self._controller is not None and self._is_active:
             # What follows concerns whoever opens the log next; here partitions close anyway.
             self._publishes = False
-            self._leave()
+            try:
+                self._leave()
+            except LogDirectoryFailure as failure:
+                self._fail(failure)
             await self.settled()
         self._is_active = False
         if self._snapshot_due is not None:
@@ -130,7 +133,10 @@ class QuorumDriver:
         if self._snapshotting is not None:
             await self._snapshotting
         if self._log is not None:
-            self._log.close(self._broker.now_ms())
+            try:
+                self._log.close(self._broker.now_ms())
+            except LogDirectoryFailure as failure:
+                log.error("closing the metadata log: %s", failure)
         self._flushing.shutdown()
 
     def _leave(self) -> None:
@@ -230,9 +236,11 @@ class QuorumDriver:
             log.exception("a reply of the controller could not be given: %r", response)
 
     def _fail(self, failure: Exception) -> None:
-        """Without its log a controller decides nothing: what waits is refused, and what comes."""
+        """Without its log a controller decides nothing: what waits is refused, and what comes; the broker cannot go on."""
         log.critical("the metadata log failed; nothing of the cluster can change any more", exc_info=failure)
         self._is_active = False
+        if not self._broker.failed.done():
+            self._broker.failed.set_result(failure)
         while self._waiting:
             waiting = self._waiting.popleft()
             self._answer(waiting.reply, refuse(waiting.request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.delta import MetadataDelta
 from ..metadata.transactions import MetadataTransactions
+from ..protocol.codec import MalformedMessage
 from ..protocol.records.control import ControlRecord, encode_control_batch
+from ..protocol.records.errors import BatchError
 from ..protocol.schema import Message
 from ..storage.config import UNLIMITED, LogConfig
 from ..storage.files import sync_directory
@@ -40,7 +42,7 @@ DIRECTORY_NAME = f"{TOPIC}-0"
 _READ_BYTES = 1 << 20
 
 
-class MetadataLost(Exception):
+class MetadataLost(OSError):
     """The log and its snapshots do not make up the whole of the metadata; starting would be to forget the cluster."""
 
 
@@ -74,7 +76,13 @@ class QuorumLog:
         return self.log.log_end_offset
 
     def load(self, now_ms: int) -> Loaded:
-        """Raises MetadataLost, OSError, and what damaged batches and records raise."""
+        """Raises MetadataLost, and OSError where the disk does not give it."""
+        try:
+            return self._load(now_ms)
+        except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
+            raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
+
+    def _load(self, now_ms: int) -> Loaded:
         newest = self.snapshots[-1] if self.snapshots else SnapshotId(0, 0)
         delta, epoch, timestamp_ms = MetadataDelta(), newest.epoch, -1
         if self.snapshots:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..metadata.configs import InvalidConfig
 from ..metadata.delta import MetadataDelta
 from ..metadata.features import supported_features, unknown_feature
 from ..protocol.internal.control_records import Endpoint as VoterEndpoint
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _ANY_HOST = ("", "0.0.0.0", "::")
 
 
-class InvalidQuorum(Exception):
+class InvalidQuorum(InvalidConfig):
     """This node cannot lead the quorum that its directory, or its configuration, names."""
 
 

@@ -18,7 +18,7 @@ FILE_NAME = "quorum-state"
 NOBODY = -1
 
 
-class CorruptQuorumState(Exception):
+class CorruptQuorumState(OSError):
     """The file is not one that a voter has written; a voter that has forgotten its vote may not go on by itself."""
 
 
