@@ -237,8 +237,6 @@ def message(versions: str, *, flexible: str = "none", key: int | None = None) ->
     def decorate(cls: T) -> T:
         # A docstring and an `__init__` made by dataclass would take most of the time of an import.
         cls.__doc__ = cls.__doc__ or "A table: see the module."
-        # Without a text, dataclass() would write one from the signature, which takes longer than all the rest of it.
-        cls.__doc__ = cls.__doc__ or cls.__name__
         made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False, init=False)(cls)
         made.__init__ = _first_init(made)
         fields = []
