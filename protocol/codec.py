@@ -51,7 +51,8 @@ def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], 
 def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:
     """Reads one message at `pos`: (message, position after it).
 
-    Fields of type `records` are views of `buf`; all else is copied. Raises MalformedMessage.
+    Fields of type `records` are views of `buf`; all else is copied. A memoryview is copied whole where the message has
+    no such fields: who reads many messages out of one large view passes slices of it. Raises MalformedMessage.
     """
     try:
         return lowered_decoder(cls, version)(buf, pos)

@@ -69,22 +69,25 @@ def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: 
 # Signed varints, zigzag: the lengths and deltas inside record batches. Negative numbers of 64 bits take ten bytes.
 
 
-def zigzag_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A signed varint of at most 64 bits at `pos`: (value, position after it)."""
-    byte = buf[pos]
-    pos += 1
-    value = byte & 0x7F
-    shift = 7
-    while byte > 0x7F:
-        if shift > 63:
-            raise Fault
+def raw_varint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """A varint of at most 64 bits at `pos`, still zigzag: (number, position after it)."""
+    number = shift = 0
+    while shift < 70:
         byte = buf[pos]
         pos += 1
-        value |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if number > 0xFFFFFFFFFFFFFFFF:
+                raise Fault
+            return number, pos
         shift += 7
-    if value > 0xFFFFFFFFFFFFFFFF:
-        raise Fault
-    return value >> 1 ^ -(value & 1), pos
+    raise Fault
+
+
+def zigzag_varint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """A signed varint of at most 64 bits at `pos`: (value, position after it)."""
+    number, pos = raw_varint(buf, pos)
+    return number >> 1 ^ -(number & 1), pos
 
 
 def encode_zigzag(value: int) -> bytes:

@@ -16,11 +16,12 @@ from . import batch
 from .batch import BatchHeader, TimestampType
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from .errors import CorruptBatch, InvalidBatch
+from .lower_record import LEAST_BODY_BYTES, lower_records
 
 Header = tuple[str, bytes | None]
 
-#: Length, attributes, two deltas, two lengths, a count: a record takes at least a byte for each.
-_LEAST_RECORD_BYTES = 7
+#: With its length before it, a record takes at least this.
+_LEAST_RECORD_BYTES = LEAST_BODY_BYTES + 1
 _NULL = encode_zigzag(-1)
 
 
@@ -56,46 +57,16 @@ def decode_batch(
 
 
 def _decode_records(data: bytes, header: BatchHeader) -> list[Record]:
-    """The loop over every record; varints of one byte, nearly all of them, are read in line."""
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    fixed = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
-    records: list[Record] = []
-    pos, end = 0, len(data)
-    for _ in range(header.record_count):
-        size, pos = zigzag_varint(data, pos)
-        stop = pos + size
-        if size < _LEAST_RECORD_BYTES - 1 or stop > end:
-            raise Fault
-        delta, pos = zigzag_varint(data, pos + 1)
-        timestamp = base_timestamp + delta if fixed is None else fixed
-        delta = data[pos]
-        if delta < 0x80:
-            delta = delta >> 1 ^ -(delta & 1)
-            pos += 1
-        else:
-            delta, pos = zigzag_varint(data, pos)
-        key, pos = _decode_bytes(data, pos, stop)
-        value, pos = _decode_bytes(data, pos, stop)
-        if data[pos] == 0:
-            headers: list[Header] = []
-            pos += 1
-        else:
-            headers, pos = _decode_headers(data, pos, stop)
-        if pos != stop:
-            raise Fault
-        records.append(Record(base_offset + delta, timestamp, key, value, headers))
-    if pos != end:
-        raise InvalidBatch(f"{end - pos} bytes left after the last record of the batch at offset {base_offset}")
-    return records
+    appended = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+    records, pos = _decode_all(data, header.record_count, header.base_offset, header.base_timestamp, appended)
+    if pos != len(data):
+        raise InvalidBatch(f"{len(data) - pos} bytes left after the last record of a batch")
+    found: list[Record] = records
+    return found
 
 
 def _decode_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
-    size = data[pos]
-    if size < 0x80:
-        size = size >> 1 ^ -(size & 1)
-        pos += 1
-    else:
-        size, pos = zigzag_varint(data, pos)
+    size, pos = zigzag_varint(data, pos)
     if size < 0:
         return None, pos
     end = pos + size
@@ -116,6 +87,9 @@ def _decode_headers(data: bytes, pos: int, stop: int) -> tuple[list[Header], int
         value, pos = _decode_bytes(data, pos, stop)
         headers.append((name.decode(errors="replace"), value))
     return headers, pos
+
+
+_decode_all = lower_records(Record, _decode_headers)
 
 
 def encode_batch(
