@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import gc
 import logging
 import signal
 import sys
@@ -53,6 +54,7 @@ def _port(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    gc.disable()  # what is made during a start stays: looking for garbage in it only takes time
     from ..metadata.configs import InvalidConfig
     from ..server.config import BrokerConfig
     from ..storage.files import LogDirectoryFailure
@@ -97,6 +99,8 @@ async def _serve(config: Any) -> int:
         loop.add_signal_handler(number, stopping.set)
     broker = BrokerServer(config)
     await broker.start()
+    gc.freeze()
+    gc.enable()
     try:
         print(serving_line(broker), flush=True)
         await stopping.wait()
