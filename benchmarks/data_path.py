@@ -2,8 +2,9 @@
 
     python -m benchmarks.data_path HOST:PORT PID [--only small,batches,megabytes,fetch,tail] [--seconds 3]
 
-Drives any broker (Odradek or Apache Kafka) that listens there, and reads the CPU time of process PID from the scheduler's own
-counters. The client-side comparison with foreign load programs is `against_kafka`; this one is for finding out why.
+Drives any broker (Odradek or Apache Kafka) that listens there, and reads the CPU time of process PID from the
+scheduler's own counters. The client-side comparison with foreign load programs is `against_kafka`; this one is for
+finding out why.
 """
 
 from __future__ import annotations

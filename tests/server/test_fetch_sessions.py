@@ -1,0 +1,101 @@
+"""Which fetch sessions there may be, and which one makes room for another."""
+
+from __future__ import annotations
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.server.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
+
+VERSION = 12
+
+
+def request(partitions: int = 1, session_id: int = 0, epoch: int = 0, topic: str = "t") -> FetchRequest:
+    asked = [FetchPartition(index, -1, 0, -1, -1, 100) for index in range(partitions)]
+    topics = [FetchTopic(topic, partitions=asked)] if partitions else []
+    return FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics)
+
+
+def begun(sessions: FetchSessions, now_ms: int = 0, partitions: int = 1, *, is_follower: bool = False) -> int:
+    context = sessions.open(request(partitions), VERSION, now_ms)
+    assert isinstance(context, FetchContext)
+    return sessions.begin(context, now_ms, is_follower=is_follower)
+
+
+def opened(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> FetchContext:
+    context = sessions.open(asked, VERSION, now_ms)
+    assert isinstance(context, FetchContext), context
+    return context
+
+
+def test_epochs_go_up_one_by_one_and_around() -> None:
+    sessions = FetchSessions(10)
+    session = begun(sessions)
+    for epoch in (1, 2, 3):
+        opened(sessions, request(0, session, epoch))
+    assert sessions.open(request(0, session, 3), VERSION, 0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    next(iter(sessions)).epoch = (1 << 31) - 1
+    opened(sessions, request(0, session, (1 << 31) - 1))
+    assert next(iter(sessions)).epoch == 1
+
+
+def test_a_session_ends_when_nothing_is_left_in_it() -> None:
+    from odradek.protocol.messages.fetch import ForgottenTopic
+
+    sessions = FetchSessions(10)
+    session = begun(sessions)
+    forgetting = FetchRequest(
+        session_id=session, session_epoch=1, forgotten_topics_data=[ForgottenTopic("t", partitions=[0])]
+    )
+    assert opened(sessions, forgetting).session is None
+    assert len(sessions) == 0
+
+
+def test_a_full_fetch_ends_the_session_that_it_names() -> None:
+    sessions = FetchSessions(10)
+    session = begun(sessions)
+    context = opened(sessions, request(1, session, 0))
+    assert context.opens_session
+    assert len(sessions) == 0
+    assert not opened(sessions, request(1, 0, -1)).opens_session
+
+
+def test_without_room_there_is_no_session() -> None:
+    sessions = FetchSessions(2)
+    assert all(begun(sessions) for _ in range(2))
+    assert begun(sessions) == 0
+    assert begun(sessions, partitions=100) == 0, "not even for a larger one, before the others had their time"
+
+
+def test_a_session_that_is_not_used_makes_room() -> None:
+    sessions = FetchSessions(2)
+    stale, used = begun(sessions), begun(sessions)
+    opened(sessions, request(0, used, 1), EVICTION_MS + 1)
+    assert begun(sessions, EVICTION_MS + 1)
+    assert sessions.open(request(0, stale, 1), VERSION, EVICTION_MS + 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.evictions == 1
+
+
+def test_a_smaller_session_that_had_its_time_makes_room_for_a_larger_one() -> None:
+    sessions = FetchSessions(2)
+    small, large = begun(sessions, partitions=1), begun(sessions, partitions=50)
+    late = EVICTION_MS + 1
+    for session in (small, large):
+        opened(sessions, request(0, session, 1), late)
+    assert begun(sessions, late, partitions=0) == 0
+    assert begun(sessions, late, partitions=10)
+    assert {len(session.partitions) for session in sessions} == {50, 10}
+
+
+def test_a_follower_may_push_out_any_consumer() -> None:
+    sessions = FetchSessions(1)
+    assert begun(sessions, partitions=50)
+    assert begun(sessions, 1, is_follower=True)
+    assert begun(sessions, 2) == 0
+    assert [session.is_follower for session in sessions] == [True]
+
+
+def test_partitions_are_counted_over_all_sessions() -> None:
+    sessions = FetchSessions(5)
+    for partitions in (1, 2, 3):
+        begun(sessions, partitions=partitions)
+    assert sessions.partition_count == 6
