@@ -1,0 +1,135 @@
+"""A broker in this process and bare requests to it: what the tests of the data path share."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import odradek
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.protocol.records.batch import read_header
+from odradek.protocol.records.record import Record, decode_batch, encode_batch
+from odradek.server.hosted_partition import HostedPartition
+
+from compat_tests.wire import WireClient
+
+DEADLINE_S = 20
+PRODUCE_VERSION = 12
+FETCH_VERSION = 12
+
+_names = itertools.count(1)
+
+
+def wait_until(holds: Callable[[], object], what: str = "") -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, what or "it did not come to hold in time"
+        time.sleep(0.005)
+
+
+def batch_of(
+    *values: bytes | None, key: bytes | None = b"k", timestamp: int | None = None, **options: Any
+) -> bytearray:
+    """One batch; a record for each value, in order."""
+    now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+    records = [Record(number, now_ms, key, value) for number, value in enumerate(values)]
+    return bytearray(encode_batch(records, **options))
+
+
+class DataPath:
+    """One client of one broker."""
+
+    def __init__(self, broker: odradek.Broker, *, client_id: str = "data-path") -> None:
+        self.broker = broker
+        self.client = WireClient(broker.bootstrap_servers, client_id=client_id)
+
+    def close(self) -> None:
+        self.client.__exit__(None, None, None)
+
+    def another_client(self, client_id: str = "another") -> DataPath:
+        return DataPath(self.broker, client_id=client_id)
+
+    def topic(self, partitions: int = 1, **configs: str) -> str:
+        """A new topic; `segment_bytes="1048576"` sets `segment.bytes`."""
+        name = f"topic-{next(_names)}"
+        settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+        topic = CreatableTopic(name, partitions, 1, configs=settings)
+        (made,) = self.client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
+        assert made.error_code == 0, made
+        return name
+
+    def topic_id(self, name: str) -> bytes:
+        found = self.broker.server.image.topic(name)
+        assert found is not None
+        return found.id
+
+    def hosted(self, topic: str, index: int = 0) -> HostedPartition:
+        found = self.broker.server.partitions.get((topic, index))
+        assert found is not None
+        return found
+
+    def produce(
+        self, topic: str, batch: Any, *, index: int = 0, acks: int = 1, version: int = PRODUCE_VERSION, **request: Any
+    ) -> PartitionProduceResponse:
+        data = PartitionProduceData(index, batch)
+        if version < 13:
+            to_topic = TopicProduceData(topic, partition_data=[data])
+        else:
+            to_topic = TopicProduceData(topic_id=self.topic_id(topic), partition_data=[data])
+        message = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[to_topic], **request)
+        answer: PartitionProduceResponse = self.client.call(message, version).responses[0].partition_responses[0]
+        return answer
+
+    def fetch(
+        self, topic: str, offset: int = 0, *, index: int = 0, version: int = FETCH_VERSION, **fields: Any
+    ) -> PartitionData:
+        message = fetch_request(topic, offset, index=index, **fields)
+        response = self.client.call(message, version)
+        assert response.error_code == 0, ErrorCode(response.error_code).name
+        data: PartitionData = response.responses[0].partitions[0]
+        return data
+
+    def list_offset(self, topic: str, timestamp: int, *, version: int = 11, index: int = 0, **fields: Any) -> Any:
+        asked = ListOffsetsPartition(index, fields.pop("epoch", -1), timestamp)
+        request = ListOffsetsRequest(replica_id=fields.pop("replica_id", -1), topics=[ListOffsetsTopic(topic, [asked])])
+        request.isolation_level = fields.pop("isolation_level", 0)
+        assert not fields
+        return self.client.call(request, version).topics[0].partitions[0]
+
+
+def fetch_request(
+    topic: str,
+    offset: int = 0,
+    *,
+    index: int = 0,
+    max_bytes: int = 1 << 20,
+    epoch: int = -1,
+    last_epoch: int = -1,
+    **fields: Any,
+) -> FetchRequest:
+    """One partition, no session, nothing waited for; `fields` are the request's own."""
+    asked = FetchPartition(index, epoch, offset, last_epoch, -1, max_bytes)
+    defaults = {"max_wait_ms": 0, "min_bytes": 1, "topics": [FetchTopic(topic, partitions=[asked])]}
+    return FetchRequest(**(defaults | fields))
+
+
+def values_of(data: PartitionData) -> list[bytes | None]:
+    """The values of all records in a fetch's answer, from its first batch on."""
+    values: list[bytes | None] = []
+    position, batches = 0, bytes(data.records or b"")
+    while position < len(batches):
+        header = read_header(batches, position)
+        values += [record.value for record in decode_batch(batches, position, header)]
+        position += header.size
+    return values
