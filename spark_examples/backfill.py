@@ -19,6 +19,7 @@ from positions import between_offsets
 from pyspark.sql import DataFrame, SparkSession
 from schema import as_records, parse_orders, revenue_per_minute, with_date
 from session import spark_session
+from topics import ensure_table
 
 
 def replay(spark: SparkSession, bootstrap: str, topic: str, min_partitions: int) -> DataFrame:
@@ -31,7 +32,7 @@ def main(
     bootstrap: Annotated[str, typer.Option(help="Where the brokers are.")] = "127.0.0.1:9092",
     topic: Annotated[str, typer.Option(help="The orders.")] = "order-events",
     table: Annotated[Path | None, typer.Option(help="A directory of Parquet files, replaced.")] = None,
-    output_topic: Annotated[str | None, typer.Option(help="Where to write revenue per key.")] = None,
+    output_topic: Annotated[str | None, typer.Option(help="Made, compacted, if it is not there.")] = None,
     min_partitions: Annotated[int, typer.Option(help="In about how many pieces to read.", min=1)] = 6,
 ) -> None:
     """Count revenue per minute and region of everything that is in the topic."""
@@ -43,6 +44,7 @@ def main(
     if table is not None:
         with_date(revenue).write.mode("overwrite").partitionBy("date").parquet(str(table))
     if output_topic is not None:
+        ensure_table(bootstrap, output_topic)
         sink = as_records(revenue).write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
         sink.option("topic", output_topic).save()
     minutes, cents = revenue.count(), revenue.agg({"revenue_cents": "sum"}).first()[0]

@@ -30,7 +30,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from schema import as_records, parse_orders, revenue_per_minute, with_date
 from session import spark_session
 from streams import run, trigger_of
-from topics import ensure_topic
+from topics import ensure_table
 
 #: What a minute waits for its last order: an order arrives up to 10 minutes late (orders.MAX_DELAY_MS), a partition may
 #: be 5 minutes ahead of another when Spark asks where they end (generate_orders.FLUSH_EVERY_MS), and a batch takes the
@@ -65,7 +65,7 @@ def main(
     batch: Annotated[int, typer.Option(help="The most orders that one batch takes.", min=1)] = 100_000,
 ) -> None:
     """Count revenue per minute and region, as a stream."""
-    ensure_topic(bootstrap, output_topic, partitions=1, config={"cleanup.policy": "compact"})
+    ensure_table(bootstrap, output_topic)
     spark = spark_session("revenue-stream")
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     records = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", batch).load()

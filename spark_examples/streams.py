@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterable
+from threading import Event
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -19,17 +20,16 @@ def trigger_of(available_now: bool, every: str) -> dict[str, Any]:
 
 
 def run(sinks: Iterable[DataStreamWriter]) -> None:
-    """Starts the queries and stays until all have ended. The first that fails ends the program, with its reason."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    """Starts the queries and stays until all have ended, or SIGTERM or ctrl-C stops them between two looks. The first that
+    fails ends the program, with its reason."""
+    stop = _asked_to_stop()
     queries = [sink.start() for sink in sinks]
     printed = {query.runId: -1 for query in queries}
     try:
-        while any(query.isActive for query in queries):
-            queries[0].awaitTermination(_LOOK_EVERY_S)
-            for query in queries:
-                printed[query.runId] = _print_batches(query, printed[query.runId])
-                if failure := query.exception():
-                    raise failure
+        while not stop.is_set() and (active := [query for query in queries if query.isActive]):
+            active[0].awaitTermination(_LOOK_EVERY_S)
+            _report(queries, printed)
+        _report(queries, printed)
     except StreamingQueryException as failure:
         sys.exit(f"{failure}")
     finally:
@@ -37,18 +37,29 @@ def run(sinks: Iterable[DataStreamWriter]) -> None:
             query.stop()
 
 
-def _print_batches(query: StreamingQuery, last: int) -> int:
-    """Prints the batches after `last` that had rows. Returns the last that was printed."""
-    for batch in query.recentProgress:
-        if batch["batchId"] > last and batch["numInputRows"] > 0:
-            last = batch["batchId"]
-            print(_line(batch), flush=True)
-    return last
+def _asked_to_stop() -> Event:
+    """Set by a signal. Not an exception out of the handler: it could end a call to the JVM halfway, and the next call would
+    take the answer of that one."""
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _report(queries: list[StreamingQuery], printed: dict[str, int]) -> None:
+    """Prints the batches that had rows and were not printed yet. Raises the failure of a query that failed."""
+    for query in queries:
+        for batch in query.recentProgress:
+            if batch["batchId"] > printed[query.runId] and batch["numInputRows"] > 0:
+                printed[query.runId] = batch["batchId"]
+                print(_line(batch), flush=True)
+        if failure := query.exception():
+            raise failure
 
 
 def _line(batch: dict[str, Any]) -> str:
     line = f"{batch['name']}: batch {batch['batchId']}, {batch['numInputRows']:,} rows"
-    if watermark := batch["eventTime"].get("watermark"):
+    if watermark := batch.get("eventTime", {}).get("watermark"):
         late = sum(state["numRowsDroppedByWatermark"] for state in batch["stateOperators"])
         line += f", watermark {watermark}, too late: {late}"
     return line

@@ -24,6 +24,11 @@ def ensure_topic(bootstrap: str, name: str, partitions: int, config: dict[str, s
     return True
 
 
+def ensure_table(bootstrap: str, name: str) -> bool:
+    """Makes a topic for the last value of each key, and says whether it was not there."""
+    return ensure_topic(bootstrap, name, 1, {"cleanup.policy": "compact"})
+
+
 def partition_counts(bootstrap: str) -> dict[str, int]:
     """Every topic and how many partitions it has."""
     known = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_TIMEOUT_S).topics

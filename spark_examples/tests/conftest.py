@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from session import spark_session
 
-from spark_examples.tests.programs import ORDERS, run_program
+from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_program
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """For tests of what needs no process of its own."""
-    session = spark_session("spark-examples-tests")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(*next(iter(QUICK_JVM.items())))
+        session = spark_session("spark-examples-tests")
     yield session
     session.stop()
 

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from orders import START
 from positions import between_offsets, between_times
 from pyspark.sql import SparkSession
-from topics import ensure_topic, read_topic
+from topics import ensure_table, ensure_topic, read_topic
 
 from spark_examples.tests.counting import (
     Sum,
@@ -95,7 +95,7 @@ def test_a_backfill_counts_everything_and_corrects_the_topic(
     spark: SparkSession, bootstrap: str, orders_topic: str, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
     topic, table = unique("revenue"), tmp_path / "revenue.parquet"
-    ensure_topic(bootstrap, topic, 1, {"cleanup.policy": "compact"})
+    ensure_table(bootstrap, topic)
     expected = revenue_of(events(ORDERS))
     wrong = {"window_start": "2025-03-03 00:01:00", "region": "europe", "orders": 1, "revenue_cents": 1}
     producer = Producer({"bootstrap.servers": bootstrap})

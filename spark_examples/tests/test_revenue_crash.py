@@ -86,7 +86,7 @@ def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_an
 
 def start_stream(start: Start, broker: BrokerProcess, disk: list[str]) -> Program:
     """Small batches, so that there is a middle to die in."""
-    return start("revenue_stream.py", "--bootstrap", broker.bootstrap, *disk, "--batch", "50000")
+    return start("revenue_stream.py", "--bootstrap", broker.bootstrap, *disk, "--batch", "80000")
 
 
 def produced(broker: BrokerProcess) -> int:
