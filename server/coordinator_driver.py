@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..coordinator.checks import refuse
 from ..coordinator.refusals import refused
@@ -59,9 +59,7 @@ class GroupDriver:
 
     # Requests.
 
-    def submit(
-        self, key: str, request: Message, version: int, client: Client, reply: Callable[[Message], None]
-    ) -> None:
+    def submit(self, key: str, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         """Has the shard that owns group `key` handle `request`; `reply` is called once, now or later.
 
         Requests with several groups must be split (`partition_for`): their groups must all be of one partition.
@@ -72,9 +70,7 @@ class GroupDriver:
         else:
             shard.submit(request, version, client, reply)
 
-    def submit_to_all(
-        self, request: Message, version: int, client: Client, reply: Callable[[list[Message]], None]
-    ) -> None:
+    def submit_to_all(self, request: Message, version: int, client: Client, reply: Callable[[list[Any]], None]) -> None:
         """Has every shard here handle `request`; `reply` gets all responses."""
         count, responses = len(self._shards), list[Message]()
 

@@ -15,8 +15,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..coordinator.loading import ShardLoader
 from ..coordinator.records import encode_record
@@ -60,7 +61,7 @@ class Pending:
 
     __slots__ = ("reply", "request")
 
-    def __init__(self, request: Message, reply: Callable[[Message], None]) -> None:
+    def __init__(self, request: Message, reply: Callable[[Any], None]) -> None:
         self.request = request
         self.reply = reply
 
@@ -157,7 +158,7 @@ class ShardDriver:
 
     # Requests.
 
-    def submit(self, request: Message, version: int, client: Client, reply: Callable[[Message], None]) -> None:
+    def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         shard = self._shard
         if shard is None:
             reply(refused(request, self._why_not))
@@ -264,8 +265,9 @@ class ShardDriver:
                 return ErrorCode(result.error)
         ends_at = shard.state.next_offset
         if result.end_offset != ends_at:
-            log.error("a bug: %s ends at %d, its shard at %d", self.partition.name, result.end_offset, ends_at)
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+            # Kafka's admin client may write to internal topics. What it wrote counts, so the log is read again.
+            log.error("%s ends at %d, its shard at %d", self.partition.name, result.end_offset, ends_at)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE
 
     def _commit(self, replies: list[Reply]) -> None:
@@ -292,14 +294,14 @@ class ShardDriver:
             assert isinstance(token, Pending)
             if token in self._open:
                 self._open.remove(token)
-                token.reply(response)
+                _give(token, response)
 
     def _refuse(self, replies: list[Reply], error: ErrorCode) -> None:
         for token, _ in replies:
             assert isinstance(token, Pending)
             if token in self._open:
                 self._open.remove(token)
-                token.reply(refused(token.request, error))
+                _give(token, refused(token.request, error))
 
     # Ends.
 
@@ -313,7 +315,7 @@ class ShardDriver:
         self._records, self._replies = [], []
         waiting, self._open = self._open, set()
         for pending in waiting:
-            pending.reply(refused(pending.request, error))
+            _give(pending, refused(pending.request, error))
 
     def _failed_by_bug(self, what: str) -> None:
         """The shard stopped half-way and is not to be trusted; its log is."""
@@ -326,10 +328,22 @@ class ShardDriver:
         self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)
 
 
+def _give(pending: Pending, response: Message) -> None:
+    """A reply that fails must not keep the others from being given."""
+    try:
+        pending.reply(response)
+    except Exception:
+        log.exception("a bug: %s could not be answered", type(pending.request).__name__)
+        with suppress(Exception):
+            pending.reply(refused(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
 def _for_clients(error: ErrorCode) -> ErrorCode:
     """An error of the log, as clients of groups know it."""
     if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
         return ErrorCode.NOT_COORDINATOR
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return error
     if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from odradek.coordinator.records import encode_record, offset_record
 from odradek.coordinator.result import GroupsConfig
 from odradek.coordinator.shard import GroupShard
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.internal.classic_group_records import OffsetCommitValue
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.offset_commit import (
@@ -26,6 +28,7 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.replication.partition import Partition
 from odradek.server.batch_checks import AppendRules
@@ -280,3 +283,27 @@ async def test_a_bug_in_the_shard_drops_it_too(stand: Stand, monkeypatch: pytest
     monkeypatch.undo()
     await eventually(lambda: stand.driver.shard is not None)
     assert await stand.fetched() == {("t", 0): 5}
+
+
+async def test_what_others_write_into_the_log_counts(stand: Stand) -> None:
+    assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
+    key, value = encode_record(
+        offset_record("g", "t", 1, OffsetCommitValue(offset=6, metadata="", commit_timestamp=1, topic_id=bytes(16)))
+    )
+    stand.partition.append_own(encode_batch([Record(0, 1, key, value)]), now_ms())
+    assert error_of(await stand.ask(commit(7, partition=2))) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await eventually(lambda: stand.driver.shard is not None)
+    assert await stand.fetched() == {("t", 0): 5, ("t", 1): 6, ("t", 2): 7}
+
+
+async def test_a_reply_that_fails_does_not_keep_the_others_waiting(stand: Stand) -> None:
+    said: list[Message] = []
+
+    def fails_once(response: Message) -> None:
+        said.append(response)
+        if len(said) == 1:
+            raise ValueError("cannot be encoded")
+
+    stand.driver.submit(commit(5), 9, Somebody(), fails_once)
+    assert error_of(await stand.ask(commit(6, partition=1))) is ErrorCode.NONE
+    assert [error_of(response) for response in said] == [ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR]
