@@ -212,10 +212,16 @@ def test_the_offsets_of_a_topic_go_with_it(odradek: OdradekProcess, topic: str) 
     consumer.close()
 
 
-def test_no_committed_offset_is_lost_and_no_group_confused_by_kill_9(tmp_path: Path) -> None:
-    topic = "kept"
-    broker = OdradekProcess(tmp_path / "broker", PROPERTIES)
-    broker.start()
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[OdradekProcess]:
+    """A broker that the test may kill."""
+    with OdradekProcess(tmp_path / "broker", PROPERTIES) as broker:
+        assert isinstance(broker, OdradekProcess)
+        yield broker
+
+
+def test_no_committed_offset_is_lost_and_no_group_confused_by_kill_9(own_broker: OdradekProcess) -> None:
+    topic, broker = "kept", own_broker
     fill(broker.bootstrap, topic)
     revoked: list[Any] = []
     first, second = (
@@ -245,7 +251,6 @@ def test_no_committed_offset_is_lost_and_no_group_confused_by_kill_9(tmp_path: P
     assert {place.partition: place.offset for place in first.committed(places, timeout=DEADLINE_S)} == committed
     first.close()
     second.close()
-    broker.stop()
 
 
 def first_record_seconds(consume: Callable[[str], None], prefix: str) -> float:

@@ -226,9 +226,15 @@ def test_a_parked_join_does_not_keep_another_connection_waiting(broker: odradek.
         assert other.receive(join, 3, number).generation_id == 2
 
 
-def test_every_acknowledged_commit_is_there_after_kill_9_mid_way(tmp_path: Path) -> None:
-    process = OdradekProcess(tmp_path, {"num.partitions": "8", "offsets.topic.num.partitions": "2"})
-    process.start()
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[OdradekProcess]:
+    """A broker that the test may kill."""
+    with OdradekProcess(tmp_path, {"num.partitions": "8", "offsets.topic.num.partitions": "2"}) as started:
+        assert isinstance(started, OdradekProcess)
+        yield started
+
+
+def test_every_acknowledged_commit_is_there_after_kill_9_mid_way(process: OdradekProcess) -> None:
     with WireClient(process.bootstrap) as client:
         find(client)
         topic = CreatableTopic(name=TOPIC, num_partitions=8, replication_factor=1)
@@ -260,7 +266,6 @@ def test_every_acknowledged_commit_is_there_after_kill_9_mid_way(tmp_path: Path)
             for partition in range(8):
                 found = _settled(client, f"g{partition % 3}", partition)
                 assert acknowledged[partition] <= found <= sent[partition], f"round {round_number}"
-    process.stop()
 
 
 def _settled(client: WireClient, group: str, partition: int) -> int:
