@@ -192,7 +192,8 @@ class Segment:
         if not self.size:
             return True
         try:
-            for _, _, _, last_offset in self.spans(self.offset_index.last_position):
+            start = self.offset_index.last_position if self.size > _SCAN_BYTES else 0
+            for _, _, _, last_offset in self.spans(start):
                 self.next_offset = last_offset + 1
         except (CorruptBatch, struct.error):
             return False
