@@ -35,7 +35,8 @@ def log_path(log):
 
 def test_a_log_cut_at_any_byte_of_its_last_batches_keeps_the_whole_ones(logbook, make_logbook):
     log = logbook.open(SMALL)
-    written = fill(logbook, log, 40)
+    written = fill(logbook, log, 22)
+    assert len(log.segments) == 2
     log.flush(logbook.now_ms)
     active = log.active
     first = len(written) - active.size
