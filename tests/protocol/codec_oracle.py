@@ -39,6 +39,10 @@ class CodecOracle:
         found: list[dict[str, Any]] = json.loads(self._ask(b"A", "", 0)[0])
         return found
 
+    def errors(self) -> list[tuple[int, str, bool]]:
+        """Code, name and whether a client may try again, of every error."""
+        return [tuple(each) for each in json.loads(self._ask(b"X", "", 0)[0])]
+
     def batches(self, data: bytes) -> list[dict[str, Any]]:
         """The batches in `data` and their records, as Apache reads them. Raises Refused."""
         found: list[dict[str, Any]] = json.loads(self._ask(b"B", "", 0, data=data)[0])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode, encode, interpreted_decode, interpreted_encode
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.schema import ArrayOf, Field, Message, Scalar, WireType
 from odradek.protocol.uuids import uuid_to_text
@@ -63,6 +64,11 @@ def test_our_list_of_apis_is_apaches(codec_oracle: CodecOracle) -> None:
         assert api.listeners == set(shown["listeners"])
         headers = [[api.request_header_version(v), api.response_header_version(v)] for v in range(low, high + 1)]
         assert headers == shown["headers"], api
+
+
+def test_our_list_of_errors_is_apaches(codec_oracle: CodecOracle) -> None:
+    ours = [(int(error), error.name, error.retriable) for error in ErrorCode]
+    assert ours == sorted(codec_oracle.errors())
 
 
 def snake(value: Any) -> Any:

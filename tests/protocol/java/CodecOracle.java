@@ -15,10 +15,12 @@ import java.util.Random;
 import java.util.TreeMap;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.Readable;
@@ -92,6 +94,7 @@ public final class CodecOracle {
                 case 'E' -> message(name, version, ByteBuffer.wrap(data));
                 case 'R' -> message(name, version, randomBytes(name, version, new Random(seed)));
                 case 'A' -> new byte[][] {JSON.writeValueAsBytes(apis())};
+                case 'X' -> new byte[][] {JSON.writeValueAsBytes(errors())};
                 case 'B' -> batches(data);
                 case 'C' -> randomBatch(CompressionType.forName(name), new Random(seed));
                 default -> throw new IllegalArgumentException("no question " + question);
@@ -209,7 +212,7 @@ public final class CodecOracle {
         return made;
     }
 
-    // The list of APIs
+    // The lists of APIs and errors
 
     private static ArrayNode apis() {
         ArrayNode all = JSON.createArrayNode();
@@ -225,6 +228,14 @@ public final class CodecOracle {
             for (short v = api.messageType.lowestSupportedVersion(); v <= api.messageType.highestSupportedVersion(true); v++) {
                 headers.addArray().add(api.requestHeaderVersion(v)).add(api.responseHeaderVersion(v));
             }
+        }
+        return all;
+    }
+
+    private static ArrayNode errors() {
+        ArrayNode all = JSON.createArrayNode();
+        for (Errors error : Errors.values()) {
+            all.addArray().add(error.code()).add(error.name()).add(error.exception() instanceof RetriableException);
         }
         return all;
     }
