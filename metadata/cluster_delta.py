@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from immutables import Map
@@ -42,14 +41,13 @@ class ClusterDelta:
         self.brokers[record.broker_id] = None
 
     def replay_fencing(self, broker_id: int, epoch: int, fenced: bool) -> None:
-        self.brokers[broker_id] = replace(self._broker(broker_id, epoch), fenced=fenced)
+        self.brokers[broker_id] = self._broker(broker_id, epoch)._replace(fenced=fenced)
 
     def replay_broker_change(self, record: BrokerRegistrationChangeRecord) -> None:
         """In `fenced` 1 fences and -1 unfences; 0 leaves it. Controlled shutdown can only be entered."""
         broker = self._broker(record.broker_id, record.broker_epoch)
         cordoned = record.cordoned_log_dirs
-        self.brokers[record.broker_id] = replace(
-            broker,
+        self.brokers[record.broker_id] = broker._replace(
             fenced=broker.fenced if record.fenced == 0 else record.fenced == 1,
             in_controlled_shutdown=broker.in_controlled_shutdown or record.in_controlled_shutdown == 1,
             directories=tuple(sorted(record.log_dirs)) if record.log_dirs else broker.directories,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from immutables import Map
@@ -131,9 +130,9 @@ class MetadataDelta:
         features = self.image.features
         if self.features:
             levels: dict[str, int | None] = {name: level or None for name, level in self.features.items()}
-            features = replace(features, finalized=_applied(features.finalized, levels))
+            features = features._replace(finalized=_applied(features.finalized, levels))
         if self.zk_migration_state is not None:
-            features = replace(features, zk_migration_state=self.zk_migration_state)
+            features = features._replace(zk_migration_state=self.zk_migration_state)
         return features
 
 

@@ -7,7 +7,6 @@ map to a client sorts it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from immutables import Map
@@ -70,10 +69,9 @@ class TopicImage(NamedTuple):
     partitions: Map[int, PartitionImage]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsImage:
-    by_name: Map[str, TopicImage] = field(default_factory=Map)
-    by_id: Map[bytes, TopicImage] = field(default_factory=Map)
+class TopicsImage(NamedTuple):
+    by_name: Map[str, TopicImage] = Map()
+    by_id: Map[bytes, TopicImage] = Map()
 
 
 class Endpoint(NamedTuple):
@@ -85,8 +83,7 @@ class Endpoint(NamedTuple):
     security_protocol: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     """A broker's registration. A fenced one hosts no leaders and is not shown to clients."""
 
     id: int
@@ -118,8 +115,7 @@ class BrokerImage:
         return unnamed or not self.directories or directory in self.directories
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerImage:
+class ControllerImage(NamedTuple):
     id: int
     incarnation_id: bytes
     zk_migration_ready: bool
@@ -127,17 +123,15 @@ class ControllerImage:
     features: Map[str, tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterImage:
-    brokers: Map[int, BrokerImage] = field(default_factory=Map)
-    controllers: Map[int, ControllerImage] = field(default_factory=Map)
+class ClusterImage(NamedTuple):
+    brokers: Map[int, BrokerImage] = Map()
+    controllers: Map[int, ControllerImage] = Map()
 
 
-@dataclass(frozen=True, slots=True)
-class FeaturesImage:
+class FeaturesImage(NamedTuple):
     """Finalized levels by name, `metadata.version` among them, 0 is not kept. `kraft.version` lives in the log."""
 
-    finalized: Map[str, int] = field(default_factory=Map)
+    finalized: Map[str, int] = Map()
     zk_migration_state: int = 0
 
     @property
@@ -180,25 +174,24 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 ConfigResource = tuple[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataImage:
+class MetadataImage(NamedTuple):
     """The cluster at `offset`, that of the last record in it; -1 is before the first record."""
 
     offset: int = -1
     epoch: int = -1
     #: When the last batch in it was appended, ms.
     last_append_timestamp_ms: int = -1
-    features: FeaturesImage = field(default_factory=FeaturesImage)
-    cluster: ClusterImage = field(default_factory=ClusterImage)
-    topics: TopicsImage = field(default_factory=TopicsImage)
-    configs: Map[ConfigResource, Map[str, str]] = field(default_factory=Map)
-    client_quotas: Map[QuotaEntity, Map[str, float]] = field(default_factory=Map)
+    features: FeaturesImage = FeaturesImage()
+    cluster: ClusterImage = ClusterImage()
+    topics: TopicsImage = TopicsImage()
+    configs: Map[ConfigResource, Map[str, str]] = Map()
+    client_quotas: Map[QuotaEntity, Map[str, float]] = Map()
     #: The first producer id that has been given to nobody.
     next_producer_id: int = 0
-    acls: Map[bytes, AclImage] = field(default_factory=Map)
+    acls: Map[bytes, AclImage] = Map()
     #: (user, number of the mechanism) to credential.
-    scram: Map[tuple[str, int], ScramCredential] = field(default_factory=Map)
-    delegation_tokens: Map[str, DelegationTokenImage] = field(default_factory=Map)
+    scram: Map[tuple[str, int], ScramCredential] = Map()
+    delegation_tokens: Map[str, DelegationTokenImage] = Map()
 
     def topic(self, name: str) -> TopicImage | None:
         return self.topics.by_name.get(name)

@@ -23,8 +23,7 @@ from ..metadata.image import EMPTY_IMAGE, MetadataImage
 from ..metadata.transactions import MetadataTransactions
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
-from ..replication.controller.controller import Controller
-from ..replication.controller.refusals import refuse
+from ..replication.controller.controller import Controller, refuse
 from ..replication.controller.result import RefusedRequest
 from ..storage.files import LogDirectoryFailure
 from .cordoning import CORDONED_KEY

@@ -17,7 +17,7 @@ from ...protocol.internal.cluster_metadata import (
     FeatureLevelRecord,
 )
 from ...protocol.schema import Message
-from .features import min_isr_records
+from .min_isr import min_isr_records
 from .state import ControllerState
 
 

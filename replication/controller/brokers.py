@@ -34,7 +34,7 @@ from ...protocol.messages.broker_registration import BrokerRegistrationRequest, 
 from ...protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ...protocol.schema import Message
-from .elections import Move, leadership_records
+from .leadership import Move, leadership_records
 from .result import ControllerResult, RefusedRequest
 from .state import ControllerState
 

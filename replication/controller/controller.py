@@ -8,77 +8,61 @@ when they are committed and published. When leadership is lost the controller is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from ...protocol.messages.alter_configs import AlterConfigsRequest
-from ...protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from ...protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ...protocol.messages.broker_registration import BrokerRegistrationRequest
-from ...protocol.messages.controller_registration import ControllerRegistrationRequest
-from ...protocol.messages.create_partitions import CreatePartitionsRequest
-from ...protocol.messages.create_topics import CreateTopicsRequest
-from ...protocol.messages.delete_topics import DeleteTopicsRequest
-from ...protocol.messages.elect_leaders import ElectLeadersRequest
-from ...protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from ...protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from ...protocol.messages.unregister_broker import UnregisterBrokerRequest
-from ...protocol.messages.update_features import UpdateFeaturesRequest
 from ...protocol.schema import Message
 from .bootstrap import activation_records
-from .brokers import heartbeat, register_broker, register_controller, unregister_broker
 from .chance import Chance
-from .configs import alter_configs, incremental_alter_configs
-from .directories import assign_replicas_to_directories
-from .elections import elect_leaders
-from .features import update_features
-from .partitions import create_partitions
-from .producer_ids import allocate_producer_ids
-from .reassignments import alter_partition_reassignments, list_partition_reassignments
-from .refusals import refuse
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
 from .state import ControllerState
-from .topics import create_topics, delete_topics
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
-DECISIONS: dict[type[Message], Decision] = {
-    AllocateProducerIdsRequest: allocate_producer_ids,
-    AlterConfigsRequest: alter_configs,
-    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
-    AssignReplicasToDirsRequest: assign_replicas_to_directories,
-    BrokerHeartbeatRequest: heartbeat,
-    BrokerRegistrationRequest: register_broker,
-    ControllerRegistrationRequest: register_controller,
-    CreatePartitionsRequest: create_partitions,
-    CreateTopicsRequest: create_topics,
-    DeleteTopicsRequest: delete_topics,
-    ElectLeadersRequest: elect_leaders,
-    IncrementalAlterConfigsRequest: incremental_alter_configs,
-    ListPartitionReassignmentsRequest: list_partition_reassignments,
-    UnregisterBrokerRequest: unregister_broker,
-    UpdateFeaturesRequest: update_features,
+#: Who decides on a request: module, function. They are imported when they are first asked, which keeps a start short.
+DECISIONS = {
+    "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
+    "AlterConfigs": ("configs", "alter_configs"),
+    "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
+    "AssignReplicasToDirs": ("directories", "assign_replicas_to_directories"),
+    "BrokerHeartbeat": ("brokers", "heartbeat"),
+    "BrokerRegistration": ("brokers", "register_broker"),
+    "ControllerRegistration": ("brokers", "register_controller"),
+    "CreatePartitions": ("partitions", "create_partitions"),
+    "CreateTopics": ("topics", "create_topics"),
+    "DeleteTopics": ("topics", "delete_topics"),
+    "ElectLeaders": ("elections", "elect_leaders"),
+    "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
+    "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
+    "UnregisterBroker": ("brokers", "unregister_broker"),
+    "UpdateFeatures": ("features", "update_features"),
 }
+#: Requests whose time is over when it begins with nothing. The others have no deadline here.
+_EXPIRE = ("AlterPartitionReassignments", "CreatePartitions", "CreateTopics", "DeleteTopics", "ElectLeaders")
 
 
-def _too_many_records(request: Message) -> RefusedRequest:
+@cache
+def _decision(api: str) -> Decision:
+    module, function = DECISIONS[api]
+    found: Decision = getattr(import_module(f".{module}", __package__), function)
+    return found
+
+
+def refuse(request: Message, refused: RefusedRequest) -> Message:
+    """The response that says so, see refusals.py."""
+    from .refusals import refuse as refusal
+
+    return refusal(request, refused)
+
+
+def _too_many_records(api: str) -> RefusedRequest:
     """CreatePartitions alone has no words for it in Kafka."""
-    if isinstance(request, CreatePartitionsRequest):
+    if api == "CreatePartitions":
         return RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
     return RefusedRequest(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-
-
-#: Requests whose time is over when it begins with nothing. The others have no deadline here.
-_EXPIRE: tuple[type[Message], ...] = (
-    AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    ElectLeadersRequest,
-)
 
 
 class Controller:
@@ -106,13 +90,14 @@ class Controller:
         return activation_records(self._state, bootstrap, transaction_open)
 
     def handle(self, request: Message, version: int) -> ControllerResult:
-        """Decides on one request of `DECISIONS`. Every refusal is in the response; exceptions are bugs."""
+        """Decides on a request of one of the APIs in `DECISIONS`. Every refusal is in the response; exceptions are bugs."""
+        api = type(request).__name__.removesuffix("Request")
         try:
-            if type(request) in _EXPIRE and request.timeout_ms <= 0:  # type: ignore[attr-defined]
+            if api in _EXPIRE and getattr(request, "timeout_ms", 1) <= 0:
                 raise RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)
-            result = DECISIONS[type(request)](self._state, request, version)
+            result = _decision(api)(self._state, request, version)
             if result.atomic and len(result.records) > MAX_RECORDS_PER_REQUEST:
-                raise _too_many_records(request)
+                raise _too_many_records(api)
         except RefusedRequest as refused:
             return ControllerResult([], refuse(request, refused))
         return result._replace(records=[]) if result.validate_only else result

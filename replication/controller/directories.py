@@ -13,7 +13,7 @@ from ...protocol.messages.assign_replicas_to_dirs import (
 )
 from ...protocol.schema import Message
 from .brokers import check_epoch
-from .elections import Move, leadership_record
+from .leadership import Move, leadership_record
 from .partition_change import PartitionChange
 from .result import ControllerResult
 from .state import ControllerState

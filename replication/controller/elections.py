@@ -1,11 +1,10 @@
-"""Who leads when brokers come and go, and when somebody asks for an election (ElectLeaders)."""
+"""ElectLeaders: somebody asks for the preferred leader, or for any (KIP-460)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import NO_LEADER
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
 from ...protocol.messages.elect_leaders import (
@@ -20,45 +19,6 @@ from .result import ApiError, ControllerResult, RefusedRequest, in_own_words
 from .state import ControllerState
 
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
-NOBODY = NO_LEADER
-
-
-class Move(NamedTuple):
-    """What happens to a broker while the image does not show it yet."""
-
-    #: Leaves every ISR and leads nothing.
-    leaves: int = NOBODY
-    #: May lead from now on.
-    comes: int = NOBODY
-    #: Comes back without a clean stop: what it has may be less than what it had acknowledged.
-    lost_power: int = NOBODY
-
-
-def leadership_records(
-    state: ControllerState, move: Move, concerns: Callable[[PartitionImage], bool]
-) -> Iterable[PartitionChangeRecord]:
-    """The changes of all partitions that `concerns` picks, in the order of topics and indexes."""
-    for _, topic in sorted(state.image.topics.by_name.items()):
-        for index, partition in sorted(topic.partitions.items()):
-            if concerns(partition):
-                record = leadership_record(state, topic, index, move)
-                if record is not None:
-                    yield record
-
-
-def leadership_record(
-    state: ControllerState, topic: TopicImage, index: int, move: Move
-) -> PartitionChangeRecord | None:
-    def may_lead(broker: int) -> bool:
-        return broker not in (move.leaves, move.lost_power) and (broker == move.comes or state.is_active(broker))
-
-    change = PartitionChange(state, topic, index, may_lead)
-    if state.unclean_elections(topic.name):
-        change.election = Election.UNCLEAN
-    if move.lost_power != NOBODY:
-        change.unclean_shutdowns = (move.lost_power,)
-    change.isr = [broker for broker in change.isr if broker not in (move.leaves, move.lost_power)]
-    return change.record()
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest, version: int) -> ControllerResult:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...metadata.configs import BrokerValues
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS, FEATURES, KRAFT_VERSION, supported_features
-from ...metadata.image import BROKER_RESOURCE, METADATA_VERSION
+from ...metadata.image import METADATA_VERSION
 from ...metadata.metadata_version import changes_records
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.cluster_metadata import ConfigRecord, FeatureLevelRecord
+from ...protocol.internal.cluster_metadata import FeatureLevelRecord
 from ...protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -17,7 +16,7 @@ from ...protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from ...protocol.schema import Message
-from .configs import MIN_ISR
+from .min_isr import min_isr_records
 from .result import ControllerResult
 from .state import ControllerState
 
@@ -54,18 +53,6 @@ def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
     made: list[Message] = [FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)]
     if update.feature == ELIGIBLE_LEADER_REPLICAS and update.max_version_level > 0 and not state.elr_enabled:
         made += min_isr_records(state)
-    return made
-
-
-def min_isr_records(state: ControllerState) -> list[Message]:
-    """With eligible leader replicas the minimum of in-sync replicas is the cluster's and no broker's own (KIP-966)."""
-    made: list[Message] = []
-    if MIN_ISR not in state.image.config(BROKER_RESOURCE, ""):
-        value = str(BrokerValues(state.static).get(MIN_ISR))
-        made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name=MIN_ISR, value=value))
-    for (resource_type, name), configs in sorted(state.image.configs.items(), key=lambda item: item[0]):
-        if resource_type == BROKER_RESOURCE and name and MIN_ISR in configs:
-            made.append(ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name=MIN_ISR, value=None))
     return made
 
 

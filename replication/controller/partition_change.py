@@ -21,7 +21,6 @@ from enum import Enum
 from ...metadata.image import NO_LEADER, TopicImage
 from ...metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
-from .partitions import default_directory
 from .state import ControllerState
 
 LEADER_UNCHANGED = -2
@@ -169,7 +168,7 @@ class PartitionChange:
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:
         directories = [
-            self.directories[broker] if broker in self.directories else default_directory(self.state, broker)
+            self.directories[broker] if broker in self.directories else self.state.default_directory(broker)
             for broker in self.replicas
         ]
         named = self.state.image.features.metadata_version >= DIRECTORY_ASSIGNMENT

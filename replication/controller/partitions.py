@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, TopicImage
+from ...metadata.image import TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionRecord
 from ...protocol.messages.create_partitions import (
@@ -161,7 +161,7 @@ def new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[default_directory(state, broker_id) for broker_id in replicas],
+        directories=[state.default_directory(broker_id) for broker_id in replicas],
     )
 
 
@@ -172,13 +172,3 @@ def usable_brokers(state: ControllerState) -> list[UsableBroker]:
         for broker in state.image.cluster.brokers.values()
         if not broker.directories or set(broker.directories) - set(broker.cordoned_directories)
     ]
-
-
-def default_directory(state: ControllerState, broker_id: int) -> bytes:
-    """Where a broker will put a new replica, as far as that can be said before it has chosen (KIP-858)."""
-    broker = state.image.broker(broker_id)
-    if broker is None:
-        return UNASSIGNED_DIRECTORY
-    if not broker.directories:
-        return MIGRATING_DIRECTORY
-    return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
 from ...metadata.delta import MetadataDelta
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
-from ...metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, TOPIC_RESOURCE, MetadataImage, TopicImage
+from ...metadata.image import (
+    BROKER_RESOURCE,
+    EMPTY_IMAGE,
+    MIGRATING_DIRECTORY,
+    TOPIC_RESOURCE,
+    UNASSIGNED_DIRECTORY,
+    MetadataImage,
+    TopicImage,
+)
 from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
 from ...protocol.schema import Message
 from .chance import Chance
@@ -83,6 +91,15 @@ class ControllerState:
     def is_active(self, broker_id: int) -> bool:
         broker = self.image.broker(broker_id)
         return broker is not None and broker.is_active
+
+    def default_directory(self, broker_id: int) -> bytes:
+        """Where a broker will put a new replica, as far as that can be said before it has chosen (KIP-858)."""
+        broker = self.image.broker(broker_id)
+        if broker is None:
+            return UNASSIGNED_DIRECTORY
+        if not broker.directories:
+            return MIGRATING_DIRECTORY
+        return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY
 
     def _count_name(self, name: str) -> None:
         if has_collision_chars(name):
