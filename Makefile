@@ -14,8 +14,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[test,spark,benchmarks]'
 	touch $@
 
-tools: $(STAMP) ## the Java side: Apache Kafka (the oracle), its clients and tools, from Maven
+tools: $(STAMP) ## the Java side: Apache Kafka (the oracle), its clients and tools, and Spark's connector, from Maven
 	$(BIN)/python -m compat_tests.java.fetch
+	$(BIN)/python spark_examples/jars.py
 
 test: $(STAMP) tools ## everything: style, types, floors, unit, compatibility, Spark
 	./tests/run

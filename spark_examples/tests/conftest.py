@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from compat_tests.broker_process import BrokerProcess
 from compat_tests.fixtures import (  # noqa: F401  (fixtures are found by being here)
-    apache_kafka,
-    bootstrap,
-    broker,
+    UNDER_TEST,
     java_tools,
     new_broker,
-    odradek,
     target,
     unique,
 )
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import ApacheKafka
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -37,6 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
+def bootstrap(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: F811
+    """The broker under test, with nothing between it and Spark."""
+    kind: type[BrokerProcess] = ApacheKafka if target == "apache" else OdradekProcess
+    with kind(tmp_path_factory.mktemp("broker"), UNDER_TEST) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """For tests of what needs no process of its own."""
     with pytest.MonkeyPatch.context() as environment:
@@ -47,7 +55,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def orders_topic(bootstrap: str) -> str:  # noqa: F811
+def orders_topic(bootstrap: str) -> str:
     """A topic that holds the first ORDERS events of the seed; no test adds to it."""
     run_program("generate_orders.py", "--bootstrap", bootstrap, "--events", str(ORDERS))
     return "order-events"
