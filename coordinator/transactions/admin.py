@@ -1,0 +1,74 @@
+"""What tools ask (KIP-664): DescribeTransactions 0 and ListTransactions 0-2."""
+
+from __future__ import annotations
+
+import re
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ...protocol.messages.list_transactions import TransactionState as Listed
+from .result import TransactionRequest
+from .state import TransactionsState
+from .transaction import State, Transaction, by_topic
+
+ANY_DURATION = -1
+_BY_NAME = {state.shown: state for state in State}
+
+
+def describe(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, DescribeTransactionsRequest)
+    described = [_described(state, transactional_id) for transactional_id in request.transactional_ids]
+    state.reply(message, DescribeTransactionsResponse(transaction_states=described))
+
+
+def _described(state: TransactionsState, transactional_id: str) -> TransactionState:
+    transaction = state.transactions.get(transactional_id)
+    if transaction is None:
+        error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
+        return TransactionState(error_code=error, transactional_id=transactional_id)
+    return TransactionState(
+        error_code=ErrorCode.NONE,
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.shown,
+        transaction_timeout_ms=transaction.durable.transaction_timeout_ms,
+        transaction_start_time_ms=transaction.durable.transaction_start_timestamp_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[TopicData(topic=t.topic, partitions=t.partition_ids) for t in by_topic(transaction.places)],
+    )
+
+
+def list_transactions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ListTransactionsRequest)
+    unknown = [name for name in request.state_filters if name not in _BY_NAME]
+    response = ListTransactionsResponse(unknown_state_filters=unknown)
+    try:
+        pattern = re.compile(request.transactional_id_pattern or "")
+    except re.error:
+        state.reply(message, ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
+        return
+    for transaction in state.transactions.values():
+        if _is_wanted(transaction, request, pattern, now):
+            response.transaction_states.append(
+                Listed(transaction.transactional_id, transaction.producer_id, transaction.state.shown)
+            )
+    state.reply(message, response)
+
+
+def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, pattern: re.Pattern[str], now: int) -> bool:
+    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
+        return False
+    if request.state_filters and transaction.state.shown not in request.state_filters:
+        return False
+    running_ms = now - transaction.durable.transaction_start_timestamp_ms
+    if request.duration_filter > ANY_DURATION and running_ms <= request.duration_filter:
+        return False
+    return not request.transactional_id_pattern or pattern.fullmatch(transaction.transactional_id) is not None

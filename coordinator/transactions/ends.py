@@ -1,0 +1,185 @@
+"""How a transaction ends: EndTxn 0-5, the abort of one that is fenced or out of time, and what its markers lead to.
+
+```
+asked to         Ongoing          PrepareCommit   PrepareAbort   CompleteCommit      CompleteAbort     Empty
+commit           PrepareCommit    concurrent      invalid        done (a retry)      invalid           invalid
+abort            PrepareAbort     invalid         concurrent     invalid             done (a retry)    invalid
+commit, TV2      PrepareCommit    concurrent      invalid        done if a retry,    invalid           invalid
+                                                                 else invalid
+abort, TV2       PrepareAbort     invalid         concurrent     invalid if a retry, done if a retry,  PrepareAbort
+                                                                 else PrepareAbort   else PrepareAbort
+```
+
+With version 2 an end has the next epoch, so its repetition is known by its epoch: one below, or the last one of the
+producer id before this. And a producer may end a transaction of which nothing has arrived.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from .refusals import refused
+from .result import MarkersWritten, SendMarkers, TransactionRequest
+from .state import TransactionsState
+from .transaction import (
+    EPOCH_BUMP_VERSION,
+    MAX_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PREPARED,
+    State,
+    Transaction,
+)
+
+#: The first version of EndTxn of clients that speak transaction version 2.
+EPOCH_BUMP_END_TXN_VERSION = 5
+
+
+def needs_producer_id(state: TransactionsState, request: EndTxnRequest, version: int) -> bool:
+    transaction = state.transactions.get(request.transactional_id)
+    bumps = version >= EPOCH_BUMP_END_TXN_VERSION
+    return bumps and transaction is not None and transaction.is_epoch_exhausted and transaction.state not in PREPARED
+
+
+def end_txn(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, EndTxnRequest)
+    transaction = state.transactions.get(request.transactional_id)
+    if not request.transactional_id:
+        error: ErrorCode | None = ErrorCode.INVALID_REQUEST
+    elif transaction is None:
+        error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    elif message.version >= EPOCH_BUMP_END_TXN_VERSION:
+        error = _judge_with_epoch_bump(transaction, request)
+    else:
+        error = _judge(transaction, request)
+    if error:
+        state.reply(message, refused(request, error, message.version))
+        return
+    assert transaction is not None
+    if error is ErrorCode.NONE:
+        _answer(state, message, transaction.producer_id, transaction.producer_epoch)
+        return
+    bumps = message.version >= EPOCH_BUMP_END_TXN_VERSION
+    _end_for_client(state, message, transaction, bumps, now)
+
+
+def _end_for_client(
+    state: TransactionsState, message: TransactionRequest, transaction: Transaction, bumps: bool, now: int
+) -> None:
+    request = message.request
+    assert isinstance(request, EndTxnRequest)
+    new_id = message.new_producer_id if bumps and transaction.is_epoch_exhausted else NO_PRODUCER_ID
+    end(state, transaction, request.committed, now, bumps=bumps, next_producer_id=new_id)
+    # The client is told first, and the markers follow.
+    if new_id != NO_PRODUCER_ID:
+        _answer(state, message, new_id, 0)
+    else:
+        _answer(state, message, transaction.producer_id, transaction.producer_epoch)
+    send_markers(state, transaction)
+
+
+def _answer(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
+    state.reply(message, EndTxnResponse(producer_id=producer_id, producer_epoch=epoch))
+
+
+def _judge(transaction: Transaction, request: EndTxnRequest) -> ErrorCode | None:
+    """None: it is to be ended. NONE: it was ended so already."""
+    if transaction.producer_id != request.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if transaction.producer_epoch != request.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if transaction.state is State.ONGOING:
+        return None
+    return _BY_STATE.get((transaction.state, request.committed), ErrorCode.INVALID_TXN_STATE)
+
+
+_BY_STATE = {
+    (State.COMPLETE_COMMIT, True): ErrorCode.NONE,
+    (State.COMPLETE_ABORT, False): ErrorCode.NONE,
+    (State.PREPARE_COMMIT, True): ErrorCode.CONCURRENT_TRANSACTIONS,
+    (State.PREPARE_ABORT, False): ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+
+
+def _judge_with_epoch_bump(transaction: Transaction, request: EndTxnRequest) -> ErrorCode | None:
+    asked, epoch, state = request.producer_epoch, transaction.producer_epoch, transaction.state
+    ran_out = transaction.durable.previous_producer_id == request.producer_id != transaction.producer_id
+    repeats_last = ran_out and asked == MAX_EPOCH - 1 and epoch == 0
+    repeats = epoch == asked + 1
+    if transaction.producer_id != request.producer_id and not repeats_last:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if state in PREPARED:
+        is_valid = repeats
+    elif state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        is_valid = repeats or repeats_last or asked == epoch
+    else:
+        is_valid = asked == epoch
+    if not is_valid:
+        return ErrorCode.PRODUCER_FENCED
+    if state is State.ONGOING:
+        return None
+    if not (repeats or repeats_last) and state not in PREPARED:
+        # Nothing of this transaction has arrived here: there is nothing to commit.
+        return ErrorCode.INVALID_TXN_STATE if request.committed else None
+    return _BY_STATE.get((state, request.committed), ErrorCode.INVALID_TXN_STATE)
+
+
+def end(
+    state: TransactionsState,
+    transaction: Transaction,
+    committed: bool,
+    now: int,
+    *,
+    bumps: bool = False,
+    is_fencing: bool = False,
+    next_producer_id: int = NO_PRODUCER_ID,
+) -> None:
+    """Decides it; `send_markers` is to follow. `is_fencing`: not asked by its producer, which the next epoch fences."""
+    bumps = bumps or (is_fencing and state.config.transaction_version >= EPOCH_BUMP_VERSION)
+    value = transaction.changed(State.PREPARE_COMMIT if committed else State.PREPARE_ABORT, now)
+    if bumps or is_fencing:
+        transaction.last_producer_epoch = transaction.producer_epoch if bumps else NO_PRODUCER_EPOCH
+        value.producer_epoch = min(transaction.producer_epoch + 1, MAX_EPOCH)
+    if transaction.state is not State.ONGOING:
+        value.transaction_start_timestamp_ms = now
+    value.next_producer_id = next_producer_id
+    value.client_transaction_version = EPOCH_BUMP_VERSION if bumps else 0
+    state.write(transaction.transactional_id, value)
+
+
+def send_markers(state: TransactionsState, transaction: Transaction) -> None:
+    """For a transaction whose end is in the log, now or since another coordinator wrote it."""
+    assert transaction.state in PREPARED
+    transaction.unwritten = set(transaction.places)
+    markers = SendMarkers(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state is State.PREPARE_COMMIT,
+        transaction.durable.client_transaction_version,
+        tuple(sorted(transaction.places)),
+    )
+    state.replies.append(markers)
+
+
+def markers_written(state: TransactionsState, message: MarkersWritten, now: int) -> None:
+    """The last one completes the transaction. Of an end that is not the one at hand, nothing is made."""
+    transaction = state.transactions.get(message.transactional_id)
+    if transaction is None or transaction.state not in PREPARED:
+        return
+    if (transaction.producer_id, transaction.producer_epoch) != (message.producer_id, message.producer_epoch):
+        return
+    transaction.unwritten -= message.places
+    if not transaction.unwritten:
+        _complete(state, transaction, now)
+
+
+def _complete(state: TransactionsState, transaction: Transaction, now: int) -> None:
+    old = transaction.durable
+    committed = transaction.state is State.PREPARE_COMMIT
+    value = transaction.changed(State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT, now, set())
+    if old.client_transaction_version >= EPOCH_BUMP_VERSION and old.next_producer_id != NO_PRODUCER_ID:
+        value.producer_id, value.producer_epoch = old.next_producer_id, 0
+    value.next_producer_id = NO_PRODUCER_ID
+    state.write(transaction.transactional_id, value)

@@ -1,0 +1,129 @@
+"""InitProducerId 0-6 with a transactional id: a producer begins, and whoever had the id before is fenced.
+
+A producer that names the id and epoch that it has goes on with the next epoch, if it still is the one (KIP-360); asked once
+more, for its answer was lost, it gets the same one again. The epochs of an id run out at 32,766: then the next id begins.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.transaction_state import TransactionLogValue
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from .ends import end, send_markers
+from .refusals import refused
+from .result import TransactionRequest
+from .state import TransactionsState
+from .transaction import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    PREPARED,
+    RESTING,
+    State,
+    Transaction,
+    is_exhausted,
+)
+
+
+def needs_producer_id(state: TransactionsState, request: InitProducerIdRequest) -> bool:
+    """Whether it takes a producer id that nobody has had."""
+    transaction = state.transactions.get(request.transactional_id or "")
+    if transaction is None:
+        return True
+    return transaction.state in RESTING and _rotates(transaction, request)
+
+
+def init_producer_id(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, InitProducerIdRequest)
+    transactional_id = request.transactional_id
+    error = _refuse(state, request)
+    if error or transactional_id is None:
+        state.reply(message, refused(request, error or ErrorCode.INVALID_REQUEST, message.version))
+        return
+    transaction = state.transactions.get(transactional_id)
+    if transaction is None:
+        _begin(state, message, transactional_id, now)
+        return
+    if request.producer_id != NO_PRODUCER_ID and not _may_go_on(transaction, request):
+        error = ErrorCode.PRODUCER_FENCED
+    elif transaction.state in PREPARED:
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    elif transaction.state is State.ONGOING:
+        # Its end is not waited for: the client comes again, and by then finds the id free.
+        end(state, transaction, False, now, is_fencing=True)
+        send_markers(state, transaction)
+        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    else:
+        error = _next_epoch(state, message, transaction, now)
+    if error:
+        state.reply(message, refused(request, error, message.version))
+
+
+def _refuse(state: TransactionsState, request: InitProducerIdRequest) -> ErrorCode:
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    if not 0 < request.transaction_timeout_ms <= state.config.max_timeout_ms:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.NONE
+
+
+def _begin(state: TransactionsState, message: TransactionRequest, transactional_id: str, now: int) -> None:
+    request = message.request
+    assert isinstance(request, InitProducerIdRequest)
+    assert message.new_producer_id != NO_PRODUCER_ID
+    value = TransactionLogValue(
+        producer_id=message.new_producer_id,
+        previous_producer_id=message.new_producer_id,
+        producer_epoch=0,
+        transaction_timeout_ms=request.transaction_timeout_ms,
+        transaction_status=State.EMPTY,
+        transaction_partitions=None,
+        transaction_last_update_timestamp_ms=now,
+        transaction_start_timestamp_ms=NO_TIMESTAMP,
+    )
+    _answer(state, message, state.write(transactional_id, value))
+
+
+def _may_go_on(transaction: Transaction, request: InitProducerIdRequest) -> bool:
+    """The epoch is looked at afterwards. An id that ran out is asked for once more when its answer was lost."""
+    if request.producer_id == transaction.producer_id:
+        return True
+    ran_out = request.producer_id == transaction.durable.previous_producer_id
+    return ran_out and is_exhausted(request.producer_epoch)
+
+
+def _rotates(transaction: Transaction, request: InitProducerIdRequest) -> bool:
+    expected = request.producer_epoch
+    return transaction.is_epoch_exhausted and expected in (NO_PRODUCER_EPOCH, transaction.producer_epoch)
+
+
+def _next_epoch(state: TransactionsState, message: TransactionRequest, transaction: Transaction, now: int) -> ErrorCode:
+    request = message.request
+    assert isinstance(request, InitProducerIdRequest)
+    expected, epoch = request.producer_epoch, transaction.producer_epoch
+    value = transaction.changed(State.EMPTY, now, set())
+    value.transaction_timeout_ms = request.transaction_timeout_ms
+    value.transaction_start_timestamp_ms = NO_TIMESTAMP
+    last = epoch if expected != NO_PRODUCER_EPOCH else NO_PRODUCER_EPOCH
+    if _rotates(transaction, request):
+        assert message.new_producer_id != NO_PRODUCER_ID
+        value.producer_id, value.producer_epoch = message.new_producer_id, 0
+    elif expected in (NO_PRODUCER_EPOCH, epoch):
+        value.producer_epoch = epoch + 1
+    elif expected == transaction.last_producer_epoch:
+        last = transaction.last_producer_epoch
+    else:
+        return ErrorCode.PRODUCER_FENCED
+    transaction.last_producer_epoch = last
+    _answer(state, message, state.write(transaction.transactional_id, value))
+    return ErrorCode.NONE
+
+
+def _answer(state: TransactionsState, message: TransactionRequest, transaction: Transaction) -> None:
+    state.reply(
+        message,
+        InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch),
+    )

@@ -1,0 +1,59 @@
+"""A shard of transactions out of its log: of records with the same key the last counts, as after compaction.
+
+The face is that of the groups' loader: `feed` takes some batches at a time, `replay_some` some records.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ...protocol.codec import MalformedMessage
+from ...protocol.records.batch import iter_headers
+from ...protocol.records.record import decode_batch
+from ...protocol.varint import Buffer
+from ..records import UnknownRecord
+from .records import decode_record
+from .result import TransactionsConfig
+from .shard import TransactionShard
+
+log = logging.getLogger(__name__)
+
+
+class TransactionLoader:
+    def __init__(self, config: TransactionsConfig, name: str) -> None:
+        self.shard = TransactionShard(config)
+        #: The partition, for the log.
+        self.name = name
+        self.record_count = 0
+        self._latest: dict[bytes, bytes | None] = {}
+
+    def feed(self, batches: Buffer) -> None:
+        """Whole batches, from the start of the log to its end. Raises CorruptBatch and its kin."""
+        latest = self._latest
+        for position, header in iter_headers(batches):
+            self.record_count += header.record_count
+            if header.is_control:
+                continue
+            for record in decode_batch(batches, position, header):
+                if record.key is not None:
+                    latest.pop(record.key, None)
+                    latest[record.key] = record.value
+
+    def replay_some(self, count: int) -> bool:
+        """Replays up to `count` of the records that were fed; False when none is left."""
+        latest = self._latest
+        for key in [key for key, _ in zip(latest, range(count))]:
+            value = latest.pop(key)
+            try:
+                self.shard.replay(decode_record(key, value))
+            except (UnknownRecord, MalformedMessage) as error:
+                log.warning("%s: a record is left aside: %s", self.name, error)
+        return bool(latest)
+
+    def loaded(self, log_end_offset: int, now: int) -> TransactionShard:
+        """The shard at the end of its log, ready for requests."""
+        while self.replay_some(1_000):
+            pass
+        self.shard.state.next_offset = log_end_offset
+        self.shard.loaded(now)
+        return self.shard

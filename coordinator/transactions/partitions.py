@@ -1,0 +1,99 @@
+"""Partitions become part of a transaction: AddPartitionsToTxn 0-5 and AddOffsetsToTxn 0-4.
+
+Up to version 3 a client adds them; from 4 on a leader does that has been written to, or asks whether they are in
+(`verify_only`). A group's offsets are in it by the partition of `__consumer_offsets` that keeps them: the handler, which
+knows which one that is, asks in the form of AddPartitionsToTxn.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from .refusals import BATCHED_VERSION, as_known, by_topic, result
+from .result import TransactionRequest
+from .state import TransactionsState
+from .transaction import EPOCH_BUMP_VERSION, PREPARED, RESTING, Place, State, Transaction
+
+#: The first version of AddPartitionsToTxn that says by itself that the client speaks transaction version 2.
+EPOCH_BUMP_ADD_VERSION = 5
+
+
+def add_partitions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, AddPartitionsToTxnRequest)
+    if message.version >= BATCHED_VERSION:
+        version = EPOCH_BUMP_VERSION if message.version >= EPOCH_BUMP_ADD_VERSION else 0
+        results = [_of_broker(state, asked, version, now) for asked in request.transactions]
+        state.reply(message, AddPartitionsToTxnResponse(results_by_transaction=results))
+        return
+    error = _add(state, _as_transaction(request), 0, now)
+    said = as_known(error, message.version, 2)
+    topics = by_topic(request.v3_and_below_topics, said)
+    state.reply(message, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
+
+
+def _as_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _of_broker(
+    state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now: int
+) -> AddPartitionsToTxnResult:
+    if not asked.verify_only:
+        return result(asked, _add(state, asked, version, now))
+    error, transaction = _refuse(state, asked)
+    if error or transaction is None:
+        return result(asked, error)
+    topics = [_verified(transaction, topic) for topic in asked.topics]
+    return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=topics)
+
+
+def _verified(transaction: Transaction, topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
+    answers = []
+    for index in topic.partitions:
+        is_in = (topic.name, index) in transaction.places
+        error = ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
+        answers.append(AddPartitionsToTxnPartitionResult(index, error))
+    return AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=answers)
+
+
+def _refuse(state: TransactionsState, asked: AddPartitionsToTxnTransaction) -> tuple[ErrorCode, Transaction | None]:
+    """An error, or NONE and a transaction that may take partitions."""
+    if not asked.transactional_id:
+        return ErrorCode.INVALID_REQUEST, None
+    transaction = state.transactions.get(asked.transactional_id)
+    if transaction is None or transaction.producer_id != asked.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, None
+    if transaction.producer_epoch != asked.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED, None
+    if transaction.state in PREPARED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS, None
+    return ErrorCode.NONE, transaction
+
+
+def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now: int) -> ErrorCode:
+    error, transaction = _refuse(state, asked)
+    if error or transaction is None:
+        return error
+    places: set[Place] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}
+    if transaction.state is State.ONGOING and places <= transaction.places:
+        return ErrorCode.NONE
+    value = transaction.changed(State.ONGOING, now, transaction.places | places)
+    if transaction.state in RESTING:
+        value.transaction_start_timestamp_ms = now
+    value.client_transaction_version = version
+    state.write(transaction.transactional_id, value)
+    return ErrorCode.NONE

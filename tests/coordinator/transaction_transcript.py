@@ -1,0 +1,192 @@
+"""Transcripts of a shard of transactions: what it is told, and the exact records, replies and markers that come of it.
+
+As `transcript.py`, whose way of showing messages is used. Markers that are to be sent are shown as `markers ...`; the
+command `written` says that they are.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from odradek.coordinator.transactions.records import decode_record, encode_record
+from odradek.coordinator.transactions.result import (
+    MarkersWritten,
+    SendMarkers,
+    TransactionRequest,
+    TransactionsConfig,
+)
+from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.coordinator.transactions.transaction import Place
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
+from odradek.protocol.schema import Message
+
+from tests.coordinator.transcript import Options, shown, shown_record
+
+FIRST_PRODUCER_ID = 1000
+
+
+def init(o: Options) -> Message:
+    return InitProducerIdRequest(
+        transactional_id=o.get("id", "a"),
+        transaction_timeout_ms=int(o.get("timeout", 60_000)),
+        producer_id=int(o.get("pid", -1)),
+        producer_epoch=int(o.get("epoch", -1)),
+    )
+
+
+def places(text: str) -> list[Place]:
+    return [(topic, int(index)) for topic, _, index in (item.partition(":") for item in text.split(",") if item)]
+
+
+def topics(o: Options) -> list[AddPartitionsToTxnTopic]:
+    return [AddPartitionsToTxnTopic(name, [index]) for name, index in places(o.get("places", "t:0"))]
+
+
+def add(o: Options) -> Message:
+    """v=3 is the client's form; v=4 and v=5 a broker's, with `verify` or without."""
+    pid, epoch = int(o.get("pid", FIRST_PRODUCER_ID)), int(o.get("epoch", 0))
+    if int(o.get("v", 3)) < 4:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=o.get("id", "a"),
+            v3_and_below_producer_id=pid,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics(o),
+        )
+    return AddPartitionsToTxnRequest(
+        transactions=[AddPartitionsToTxnTransaction(o.get("id", "a"), pid, epoch, "verify" in o, topics(o))]
+    )
+
+
+def end(o: Options) -> Message:
+    return EndTxnRequest(
+        transactional_id=o.get("id", "a"),
+        producer_id=int(o.get("pid", FIRST_PRODUCER_ID)),
+        producer_epoch=int(o.get("epoch", 0)),
+        committed="abort" not in o,
+    )
+
+
+def describe(o: Options) -> Message:
+    return DescribeTransactionsRequest(transactional_ids=o.get("ids", "a").split(","))
+
+
+def list_transactions(o: Options) -> Message:
+    return ListTransactionsRequest(
+        state_filters=[name for name in o.get("states", "").split(",") if name],
+        producer_id_filters=[int(pid) for pid in o.get("pids", "").split(",") if pid],
+        duration_filter=int(o.get("duration", -1)),
+        transactional_id_pattern=o.get("pattern"),
+    )
+
+
+REQUESTS: dict[str, tuple[Callable[[Options], Message], int]] = {
+    "init": (init, 5),
+    "add": (add, 3),
+    "end": (end, 4),
+    "describe": (describe, 0),
+    "list": (list_transactions, 2),
+}
+
+
+class TransactionTranscript:
+    """One shard and its log, driven line by line. Every record that it writes goes through bytes into the log."""
+
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.config = TransactionsConfig()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.tokens = 0
+        self.next_producer_id = FIRST_PRODUCER_ID
+        self.sent: list[SendMarkers] = []
+        self.shard = self._loaded()
+
+    def run(self, text: str) -> str:
+        out: list[str] = []
+        for line in text.splitlines():
+            if line.startswith("> "):
+                out += [line, *self.command(line[2:])]
+            elif line.startswith("#") or not line.strip():
+                out.append(line)
+        return "\n".join(out) + "\n"
+
+    def command(self, line: str) -> list[str]:
+        word, *rest = shlex.split(line)
+        options = dict(item.partition("=")[::2] for item in rest)
+        if word == "config":
+            self.config = TransactionsConfig(**{key: int(value) for key, value in options.items()})
+            self.shard = self._loaded()
+        elif word == "reload":
+            self.sent.clear()
+            self.shard = self._loaded()
+        elif word == "pass":
+            return self._pass(int(rest[0]))
+        elif word == "written":
+            self._written(options)
+        else:
+            self._ask(word, options)
+        return self._taken()
+
+    def _ask(self, word: str, options: Options) -> None:
+        make, version = REQUESTS[word]
+        self.tokens += 1
+        request = make(options)
+        message = TransactionRequest(f"#{self.tokens}", request, int(options.get("v", version)))
+        if self.shard.needs_producer_id(request, message.version):
+            message.new_producer_id = self.next_producer_id
+            self.next_producer_id += 1
+        self.shard.handle(message, self.now)
+
+    def _written(self, options: Options) -> None:
+        """All of the markers that were sent last, or those for `places`."""
+        markers = self.sent[-1]
+        some = frozenset(places(options["places"])) if "places" in options else frozenset(markers.places)
+        self.shard.handle(
+            MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, some), self.now
+        )
+
+    def _pass(self, ms: int) -> list[str]:
+        """Time passes; each moment at which something comes out is named."""
+        until, out = self.now + ms, []
+        while (deadline := self.shard.deadline()) is not None and deadline <= until:
+            self.now = max(self.now, deadline)
+            self.shard.expire(self.now)
+            taken = self._taken()
+            out += [f"  at {self.now}:", *taken] if taken else []
+        self.now = until
+        return out
+
+    def _taken(self) -> list[str]:
+        output = self.shard.take()
+        lines = []
+        for record in output.records:
+            self.log.append(encode_record(record))
+            key, value = self.log[-1]
+            assert decode_record(key, value)[:2] == record[:2], "what is read is what was written"
+            lines.append(f"  record {shown_record(record)}")
+        for reply in output.replies:
+            if isinstance(reply, SendMarkers):
+                self.sent.append(reply)
+                what = "commit" if reply.committed else "abort"
+                where = ",".join(f"{topic}:{index}" for topic, index in reply.places)
+                lines.append(
+                    f"  markers {what} {reply.producer_id}@{reply.producer_epoch} TV{reply.transaction_version} [{where}]"
+                )
+            else:
+                lines.append(f"  {reply.token}: {shown(reply.response)}")
+        return lines
+
+    def _loaded(self) -> TransactionShard:
+        shard = TransactionShard(self.config)
+        for key, value in self.log:
+            shard.replay(decode_record(key, value))
+        shard.loaded(self.now)
+        return shard
