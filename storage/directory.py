@@ -220,7 +220,7 @@ class LogDirectory:
     def close_logs(self, logs: Iterable[Log], now_ms: int) -> None:
         """Closes all logs of the directory cleanly. Many are synced at once, instead of file by file for minutes."""
         closing = list(logs)
-        unflushed = sum(log.recovery_point < log.log_end_offset for log in closing)
+        unflushed = sum(log.is_unflushed for log in closing)
         at_once = unflushed > _MOST_SINGLE_SYNCS
         for log in closing:
             log.close(now_ms, sync=not at_once)

@@ -26,13 +26,13 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """(epoch, start offset) pairs, both ascending."""
 
-    __slots__ = ("_epochs", "_place", "_starts", "_written", "latest")
+    __slots__ = ("_epochs", "_place", "_starts", "is_written", "latest")
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        self._written = True
+        self.is_written = True
         #: The last epoch, or UNDEFINED_EPOCH.
         self.latest = UNDEFINED_EPOCH
 
@@ -49,7 +49,7 @@ class LeaderEpochs:
                     epochs.assign(int(epoch), int(start))
             except (ValueError, IndexError):
                 epochs.clear()
-        epochs._written = content is not None
+        epochs.is_written = content is not None
         return epochs
 
     def __len__(self) -> int:
@@ -111,13 +111,13 @@ class LeaderEpochs:
 
     def _changed(self) -> None:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
-        self._written = False
+        self.is_written = False
 
     def take_unwritten(self) -> bytes | None:
         """What the file should say, for the caller to write; None when it says so already."""
-        if self._written:
+        if self.is_written:
             return None
-        self._written = True
+        self.is_written = True
         lines = ["0", str(len(self._epochs)), *(f"{e} {s}" for e, s in zip(self._epochs, self._starts, strict=True))]
         return "\n".join((*lines, "")).encode()
 
@@ -128,5 +128,5 @@ class LeaderEpochs:
             try:
                 write_atomically(f"{self._place.path}/{FILE_NAME}", content, sync=sync)
             except OSError:
-                self._written = False
+                self.is_written = False
                 raise

@@ -203,6 +203,11 @@ class Log(LogSegments):
 
     # ---- to the disk, and away
 
+    @property
+    def is_unflushed(self) -> bool:
+        """Whether closing it has to wait for the disk."""
+        return self.recovery_point < self.log_end_offset or not self.epochs.is_written
+
     def flush_due(self, now_ms: int) -> int | None:
         """Up to which offset a flush is due: of rolled segments, or by `flush.messages` and `flush.ms`; None if not."""
         end = self.log_end_offset

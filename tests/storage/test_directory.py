@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -189,3 +190,20 @@ def test_future_directories_are_new_each_time(tmp_path):
     one, other = directory.future_path("t", 0), directory.future_path("t", 0)
     assert one != other
     assert one.endswith(FUTURE_SUFFIX)
+
+
+def test_many_logs_are_closed_with_one_sync(tmp_path, logbook, monkeypatch):
+    directory = LogDirectory.open(tmp_path)
+    logs = [open_log(directory, partition=partition) for partition in range(70)]
+    for log in logs:
+        logbook.append(log, b"a")
+    synced = []
+    for name in ("fsync", "fdatasync", "sync"):
+        monkeypatch.setattr(os, name, lambda *_, name=name: synced.append(name))
+    directory.close_logs(logs, NOW)
+    assert synced == ["sync"]
+    assert {log.recovery_point for log in logs} == {1}
+    again = open_log(directory, partition=69)
+    again.epochs.assign(5, 1)
+    directory.close_logs([again], NOW)
+    assert set(synced[1:]) == {"fsync"}
