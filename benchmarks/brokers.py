@@ -53,8 +53,20 @@ def apache(directory: Path) -> BrokerProcess:
     return MeasuredKafka(directory)
 
 
+class MeasuredOdradek(OdradekProcess):
+    """Odradek as a person starts it: Python may keep its compiled modules, as it does unless told otherwise."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory, PROPERTIES)
+
+    def environment(self) -> dict[str, str]:
+        kept = super().environment() or dict(os.environ)
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)
+        return kept
+
+
 def odradek(directory: Path) -> BrokerProcess:
-    return OdradekProcess(directory, PROPERTIES)
+    return MeasuredOdradek(directory)
 
 
 APACHE_NAME = f"Apache Kafka {ORACLE}"
