@@ -98,6 +98,11 @@ class QuorumDriver:
         assert self._log is not None, "the controller has not been started"
         return self._log
 
+    @property
+    def kraft_version(self) -> int:
+        """What the metadata log may hold: with 1 its voters stand in it (KIP-853)."""
+        return self.quorum_log.quorum.kraft_version
+
     async def start(self, directories: Sequence[LogDirectory]) -> None:
         """Reads the metadata, takes the lead, registers this broker, and publishes what comes of it.
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ...metadata.features import finalized_features
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import (
@@ -84,6 +85,5 @@ def _add_features(response: ApiVersionsResponse, broker: BrokerServer, version: 
         ]
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-        for name, level in sorted(image.features.finalized.items())
-        if level > 0
+        for name, level in finalized_features(image.features, broker.controller.kraft_version).items()
     ]
