@@ -266,6 +266,38 @@ async def start_as(directory: Path, node_id: str) -> None:
     await broker_in(directory, **{"node.id": node_id}).start()
 
 
+async def test_a_directory_of_a_static_quorum_is_opened_and_stays_one(tmp_path: Path) -> None:
+    """kraft.version 0: the voters are configuration, and nothing in the log names them."""
+    format_directories(BrokerConfig({"log.dirs": str(tmp_path)}))
+    (tmp_path / DIRECTORY_NAME / f"{0:020d}-{0:010d}.checkpoint").unlink()
+    with pytest.raises(InvalidQuorum, match=r"are \[1, 2\]"):
+        await broker_in(tmp_path, **{"controller.quorum.voters": "1@a:9093,2@b:9093"}).start()
+    for epoch in (1, 2):
+        async with broker_in(tmp_path, **{"controller.quorum.voters": "1@localhost:9093"}) as broker:
+            await create(broker, f"t{epoch}")
+            assert broker.server.controller.kraft_version == 0 and broker.server.controller.epoch == epoch
+        state = (tmp_path / DIRECTORY_NAME / "quorum-state").read_text()
+        assert '"currentVoters":[{"voterId":1}]' in state and f'"leaderEpoch":{epoch}' in state
+    assert list_snapshots(tmp_path / DIRECTORY_NAME) == []
+
+
+async def test_the_log_names_where_its_voter_is_reached(tmp_path: Path) -> None:
+    listeners = {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"}
+    ports = []
+    for _ in range(2):
+        async with odradek.Broker(data_dir=tmp_path, config=listeners) as broker:
+            bound = next(listener for listener in broker.server.listeners if listener.name == "CONTROLLER")
+            (voter,) = broker.server.controller.quorum_log.quorum.voters
+            assert [(e.name, e.host, e.port) for e in voter.endpoints] == [
+                ("CONTROLLER", bound.endpoint.host, bound.endpoint.port)
+            ]
+            ports.append(bound.endpoint.port)
+    quorum_log = QuorumLog(tmp_path / DIRECTORY_NAME, BrokerConfig({}), 1)
+    quorum_log.load(1)
+    assert quorum_log.quorum.voters[0].endpoints[0].port == ports[-1]
+    quorum_log.close(1)
+
+
 # ---- snapshots
 
 
