@@ -1,21 +1,27 @@
-"""The fixtures and the choice of the broker under test; see fixtures.py."""
+"""The fixtures, the choice of the broker under test (see fixtures.py), and the record of what ran (see results.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from compat_tests import results
 from compat_tests.fixtures import (  # noqa: F401  (fixtures are found by being here)
     apache_kafka,
+    apache_watcher,
     bootstrap,
     broker,
     group,
     java_tools,
     new_broker,
     odradek,
+    odradek_watcher,
     target,
     tools,
     topic,
     unique,
+    watcher,
 )
 
 
@@ -26,3 +32,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="odradek",
         help="which broker the compatibility tests run against (apache: Apache Kafka 4.3.1, to check the tests)",
     )
+
+
+@pytest.fixture(autouse=True)
+def requests_noted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Which requests went by during a test that talks to the broker through the watcher."""
+    if "watcher" not in request.fixturenames:
+        yield
+        return
+    watched = request.getfixturevalue("watcher")
+    before = watched.snapshot()
+    yield
+    noted = sorted(watched.snapshot() - before)
+    request.node.user_properties.append(("requests", noted))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(results.Recorder(config), "compatibility-results")

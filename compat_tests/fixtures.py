@@ -8,6 +8,7 @@ which every test is first shown to hold for Kafka itself. Missing tools skip a t
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from .java.fetch import VERSIONS, ToolsMissing, is_complete, java
 from .java.tool import ToolHost
 from .odradek_process import OdradekProcess
 from .oracle import SINGLE_NODE, ApacheKafka
+from .watcher import Watcher
 
 #: What both brokers are told in these tests beyond SINGLE_NODE.
 UNDER_TEST = {
@@ -46,20 +48,42 @@ def java_tools() -> None:
 
 
 @pytest.fixture(scope="session")
-def apache_kafka(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+def apache_watcher() -> Iterator[Watcher]:
+    """What stands before `apache_kafka`."""
+    with Watcher() as watcher:
+        yield watcher
+
+
+@pytest.fixture(scope="session")
+def odradek_watcher() -> Iterator[Watcher]:
+    """What stands before `odradek`."""
+    with Watcher() as watcher:
+        yield watcher
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(
+    java_tools: None, apache_watcher: Watcher, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheKafka]:
     """One Apache Kafka 4.3.1 for the whole run."""
-    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), UNDER_TEST) as broker:
+    properties = {**UNDER_TEST, "advertised.listeners": f"PLAINTEXT://{apache_watcher.address}"}
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), properties) as broker:
         assert isinstance(broker, ApacheKafka)
+        apache_watcher.target = broker.bootstrap
         yield broker
 
 
 @pytest.fixture(scope="session")
-def odradek(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
+def odradek(odradek_watcher: Watcher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
     """One Odradek process for the whole run, configured as `apache_kafka` is."""
-    address = f"PLAINTEXT://127.0.0.1:{free_port()}"
-    properties = {**UNDER_TEST, "listeners": address, "advertised.listeners": address}
+    properties = {
+        **UNDER_TEST,
+        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
+        "advertised.listeners": f"PLAINTEXT://{odradek_watcher.address}",
+    }
     with OdradekProcess(tmp_path_factory.mktemp("odradek"), properties) as broker:
         assert isinstance(broker, OdradekProcess)
+        odradek_watcher.target = broker.bootstrap
         yield broker
 
 
@@ -78,8 +102,16 @@ def broker(target: str, request: pytest.FixtureRequest) -> BrokerProcess:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(broker: BrokerProcess) -> str:
-    return broker.bootstrap
+def watcher(broker: BrokerProcess, target: str, request: pytest.FixtureRequest) -> Watcher:
+    """What stands between clients and the broker under test, and notes their requests."""
+    found: Watcher = request.getfixturevalue("apache_watcher" if target == "apache" else "odradek_watcher")
+    return found
+
+
+@pytest.fixture(scope="session")
+def bootstrap(watcher: Watcher) -> str:
+    """The address that clients are given."""
+    return watcher.address
 
 
 @pytest.fixture
@@ -112,7 +144,8 @@ def tools(java_tools: None) -> Iterator[ToolHost]:
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Names for topics and groups that no other test has."""
-    return lambda prefix: f"{prefix}-{next(_numbers)}-{request.node.name[:60].replace('[', '-').rstrip(']')}"
+    test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60].strip("-")
+    return lambda prefix: f"{prefix}-{next(_numbers)}-{test}"
 
 
 @pytest.fixture

@@ -12,11 +12,13 @@ from .broker_process import POLL_S, BrokerProcess
 
 _SERVING = re.compile(r"^odradek: serving on (?P<host>[^\s,]+):(?P<port>\d+)", re.MULTILINE)
 
+_LISTENER = re.compile(r"\w+://(?P<host>[^,]+):(?P<port>\d+)")
+
 
 class OdradekProcess(BrokerProcess):
     """`python -m odradek start --port N --data-dir D --override k=v ...`; the first start picks a free port.
 
-    With `listeners` among the properties these decide, and `--port` is left out.
+    With `listeners` among the properties the first of these decides, whatever address is advertised.
     """
 
     name = "Odradek"
@@ -47,4 +49,5 @@ class OdradekProcess(BrokerProcess):
         while (found := _SERVING.search(self.output_file.read_text())) is None:
             self._check_alive(deadline)
             time.sleep(POLL_S)
-        self.host, self.port = found["host"], int(found["port"])
+        listening = _LISTENER.match(self.properties.get("listeners", "")) or found
+        self.host, self.port = listening["host"], int(listening["port"])

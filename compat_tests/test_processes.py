@@ -6,13 +6,31 @@ from odradek.protocol.messages.metadata import MetadataRequest
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.java.tool import ToolHost
-from compat_tests.wire import WireClient
+from compat_tests.watcher import FrameReader, Request, Watcher
+from compat_tests.wire import WireClient, request_frame
 
 
-def test_a_broker_answers_metadata_with_its_own_address(broker: BrokerProcess) -> None:
+def test_a_broker_answers_metadata_with_the_address_that_it_advertises(broker: BrokerProcess, bootstrap: str) -> None:
     with WireClient(broker.bootstrap) as client:
         answer = client.call(MetadataRequest(topics=[]), 1)
-    assert [(node.host, node.port) for node in answer.brokers] == [(broker.host, broker.port)]
+    assert [f"{node.host}:{node.port}" for node in answer.brokers] == [bootstrap]
+
+
+def test_the_watcher_notes_requests_and_passes_them_on(watcher: Watcher) -> None:
+    before = watcher.snapshot()
+    with WireClient(watcher.address, client_id="someone") as client:
+        client.call(MetadataRequest(topics=[]), 5)
+    assert watcher.snapshot() - before == {(3, 5): 1}
+
+
+def test_requests_are_found_in_pieces_of_any_size() -> None:
+    frames = b"".join(request_frame(MetadataRequest(topics=[]), version, 1, "c") for version in (1, 9, 12))
+    for size in (1, 3, 7, 1000):
+        noted: list[Request] = []
+        reader = FrameReader(noted.append)
+        for at in range(0, len(frames), size):
+            reader.feed(frames[at : at + size])
+        assert noted == [(3, 1), (3, 9), (3, 12)]
 
 
 def test_apaches_tools_run_one_after_the_other_in_one_jvm(tools: ToolHost, bootstrap: str, topic: str) -> None:

@@ -16,6 +16,8 @@ from odradek.protocol.codec import decode, encode
 from odradek.protocol.internal.headers import RequestHeader, ResponseHeader
 from odradek.protocol.schema import Message
 
+#: How this client calls itself; what it asks is not counted as use by a client.
+OWN_CLIENT_ID = "odradek-compat"
 #: A frame longer than this from a test broker is a mistake, not an answer.
 MOST_FRAME_BYTES = 64 << 20
 
@@ -43,7 +45,7 @@ def request_frame(request: Message, version: int, correlation_id: int, client_id
 class WireClient:
     """One connection. `call` sends a request and gives its answer; `send` and `receive` do so in two steps."""
 
-    def __init__(self, bootstrap: str, *, client_id: str | None = "odradek-compat", timeout: float = 30) -> None:
+    def __init__(self, bootstrap: str, *, client_id: str | None = OWN_CLIENT_ID, timeout: float = 30) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -36,6 +36,8 @@ public final class ToolHost {
         PrintStream answers = new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
         BufferedReader requests = new BufferedReader(
             new InputStreamReader(new FileInputStream(FileDescriptor.in), StandardCharsets.UTF_8));
+        // What a thread prints after its tool has ended must not stand between the answers.
+        System.setOut(System.err);
         Exit.Procedure throwing = (status, message) -> {
             if (asked == null) asked = status;
             throw new ExitAsked(status);

@@ -1,0 +1,45 @@
+"""What the tests of several clients share: topics made, conditions waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+from .wire import WireClient
+
+T = TypeVar("T")
+DEADLINE_S = 30.0
+_POLL_S = 0.02
+
+
+def eventually(probe: Callable[[], T], *, what: str, deadline_s: float = DEADLINE_S) -> T:
+    """The first true value of `probe`; an AssertionError that says `what` when none comes in time."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        found = probe()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"in {deadline_s} s it did not happen that {what}"
+        time.sleep(_POLL_S)
+
+
+def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> bytes:
+    """Makes a topic, waits until every partition is led, and gives the topic's id."""
+    settings = [CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
+    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
+    with WireClient(bootstrap) as client:
+        made = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7).topics[0]
+        assert made.error_code == 0, made.error_message
+        ends = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        ask = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=ends)])
+        eventually(lambda: _all_well(client.call(ask, 7)), what=f"{name} is led")
+        topic_id: bytes = made.topic_id
+        return topic_id
+
+
+def _all_well(answer: Any) -> bool:
+    return all(part.error_code == 0 for topic in answer.topics for part in topic.partitions)

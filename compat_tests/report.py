@@ -1,0 +1,154 @@
+"""Writes docs/compatibility.md from what ran: `python -m compat_tests.report`, after the tests.
+
+Which APIs are served is read from server/handlers, which versions clients used from what the watcher saw go by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from odradek.protocol.apis import APIS, Api
+
+from . import allow_list, results
+from .differential import known
+from .java.fetch import ORACLE, SPECIFICATION
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = ROOT / "docs" / "compatibility.md"
+
+#: Folder -> the client's name and the packages whose versions tell what was tested.
+CLIENTS = {
+    "java": ("Apache Kafka's Java clients and tools", ()),
+    "librdkafka": ("librdkafka (confluent-kafka)", ("confluent-kafka",)),
+    "kafka_python": ("kafka-python", ("kafka-python",)),
+    "aiokafka": ("aiokafka", ("aiokafka",)),
+    "franz_go": ("franz-go", ()),
+    "spark": ("Apache Spark's Kafka connector", ("pyspark",)),
+}
+_HEAD = f"""\
+# Compatibility
+
+Written by `python -m compat_tests.report` from the last run of the tests; do not edit.
+
+Odradek speaks the protocol of Apache Kafka {SPECIFICATION}. Foreign clients run against it unchanged; what they ask is noted
+as it goes by. The same tests pass against Apache Kafka {ORACLE} (`pytest compat_tests --target=apache`). Beside that
+the same requests, right and wrong, are sent to Apache Kafka and to Odradek, and every field of the answers is compared.
+"""
+
+
+def served() -> list[Api]:
+    """The APIs that Odradek offers: those with a handler."""
+    return [api for api in APIS.values() if (ROOT / "server" / "handlers" / f"{api.module}.py").exists()]
+
+
+def offered(api: Api) -> str:
+    """The versions that ApiVersions tells."""
+    # Older librdkafka takes a broker that does not know Produce v0 for one without compression.
+    low = 0 if api.name == "Produce" else api.versions.low
+    high = api.latest_stable_version
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def document(ran: list[results.Result]) -> str:
+    parts = [_HEAD, "## Clients\n", *clients(ran), "\n## APIs\n", *apis(ran), *differences()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def clients(ran: list[results.Result]) -> list[str]:
+    yield_of = defaultdict(Counter)
+    for one in ran:
+        yield_of[one.client][one.outcome] += 1
+    lines = [
+        "| client | version | tests passed | tests failed | its own suite | findings |",
+        "|---|---|---|---|---|---|",
+    ]
+    for folder, (name, packages) in CLIENTS.items():
+        if folder not in yield_of:
+            continue
+        outcomes = yield_of[folder]
+        told = f"| {name} | {versions_of(folder, packages)} | {outcomes['passed']} | {outcomes['failed']} "
+        lines.append(f"{told}| {own_suite(folder)} | {findings(folder)} |")
+    return lines
+
+
+def versions_of(folder: str, packages: Iterable[str]) -> str:
+    if folder == "java":
+        return ORACLE
+    if folder == "franz_go":
+        mod = (ROOT / "compat_tests" / folder / "go.mod").read_text()
+        return next(line.split()[-1] for line in mod.splitlines() if "twmb/franz-go v" in line)
+    try:
+        return ", ".join(version(package) for package in packages)
+    except PackageNotFoundError:
+        return "?"
+
+
+def own_suite(folder: str) -> str:
+    """How many tests of the client's own suite must pass."""
+    file = ROOT / "compat_tests" / folder / "tests.allow"
+    foreign = [name for name in allow_list.read(file) if not allow_list.is_own(name)] if file.exists() else []
+    return f"{len(foreign)} pass" if foreign else ""
+
+
+def findings(folder: str) -> str:
+    file = ROOT / "compat_tests" / folder / "FINDINGS.md"
+    if file.exists():
+        return f"[findings](../compat_tests/{folder}/FINDINGS.md)"
+    return "[spark_examples](../spark_examples/)" if folder == "spark" else ""
+
+
+def apis(ran: list[results.Result]) -> list[str]:
+    """One row an API: the versions offered, and those that each client used in tests that passed."""
+    used: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for one in ran:
+        if one.outcome == "passed" and one.client in CLIENTS:
+            for key, number in one.requests:
+                used[key][one.client].add(number)
+    shown = [folder for folder in CLIENTS if any(folder in by for by in used.values())]
+    names = [CLIENTS[folder][0].split(" (")[0].split("'")[0] for folder in shown]
+    compared = Counter(one.api for one in scenarios())
+    lines = [
+        f"| key | API | versions | {' | '.join(names)} | compared with Kafka |",
+        "|---|---|---|" + "---|" * (len(names) + 1),
+    ]
+    for api in served():
+        cells = " | ".join(", ".join(str(number) for number in sorted(used[api.key][folder])) for folder in shown)
+        lines.append(f"| {api.key} | {api.name} | {offered(api)} | {cells} | {compared[api.name]} scenarios |")
+    absent = [api.name for api in APIS.values() if "broker" in api.listeners and api not in served()]
+    told = [
+        "\nA client's column holds the versions that it used. Scenarios are played in every version offered.\n",
+        f"Not served yet, and not advertised: {', '.join(absent)}.",
+    ]
+    return [*lines, *told]
+
+
+def scenarios() -> Iterable[object]:
+    from .differential.test_differential import ALL
+
+    return ALL
+
+
+def differences() -> list[str]:
+    """Where answers are known to differ, once for each reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for one in known.read():
+        if not one.reason.endswith("not built yet"):
+            place = f"{one.api}, {one.scenario}"
+            if place not in reasons[one.reason]:
+                reasons[one.reason].append(place)
+    lines = [f"- {', '.join(places)}: {reason}." for reason, places in reasons.items()]
+    return ["\n## Known differences from Apache Kafka\n", *lines]
+
+
+def main() -> None:
+    ran = results.read()
+    assert ran, "nothing ran yet: run `make test` or `pytest compat_tests` first"
+    DOCUMENT.write_text(document(ran), encoding="utf-8")
+    print(f"wrote {DOCUMENT.relative_to(ROOT)} from {len(ran)} tests")
+
+
+if __name__ == "__main__":
+    main()

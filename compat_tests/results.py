@@ -1,0 +1,113 @@
+"""What ran: each test of a client, its outcome and the requests that it made, kept for the report.
+
+A run writes `.tools/compat-results.json`; later runs replace what they ran again. `python -m compat_tests.report` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILE = Path(__file__).resolve().parents[1] / ".tools" / "compat-results.json"
+_ROOT = FILE.parents[1]
+#: Folders whose tests are of clients: compat_tests/<client>/, and Spark's.
+_FOLDERS = ("compat_tests/", "spark_examples/")
+_RECORDER = "compatibility-results"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test. `client` is its folder: "librdkafka", "java", ..."""
+
+    test: str
+    client: str
+    outcome: str
+    requests: frozenset[tuple[int, int]]
+
+    @property
+    def name(self) -> str:
+        """`test_file.py::test_name`."""
+        return self.test.rpartition("/")[2]
+
+
+class Recorder:
+    """The pytest plugin that keeps what ran, and writes it down at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.outcomes: dict[str, str] = {}
+        self.requests: dict[str, list[tuple[int, int]]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.nodeid.startswith(_FOLDERS):
+            return
+        if report.when == "call" or report.outcome != "passed":
+            worse = self.outcomes.get(report.nodeid) == "failed"
+            self.outcomes[report.nodeid] = "failed" if worse else report.outcome
+        if report.when == "teardown":
+            self.requests[report.nodeid] = dict(report.user_properties).get("requests", [])
+
+    def pytest_sessionfinish(self) -> None:
+        if self.config.getoption("--target") == "odradek":
+            picked = bool(self.config.option.keyword) or any("::" in one for one in self.config.args)
+            write(self.results(), whole_files=not picked)
+
+    def results(self) -> list[Result]:
+        return [
+            Result(test, client_of(test), outcome, frozenset(tuple(one) for one in self.requests.get(test, [])))
+            for test, outcome in self.outcomes.items()
+        ]
+
+
+def of_run(config: pytest.Config) -> list[Result]:
+    """The results of this run so far."""
+    recorder = config.pluginmanager.get_plugin(_RECORDER)
+    assert isinstance(recorder, Recorder)
+    return recorder.results()
+
+
+def client_of(test: str) -> str:
+    """The client that a test is of: its folder under compat_tests, or Spark; empty for one that is of none."""
+    parts = test.split("::")[0].split("/")
+    if parts[0] == "spark_examples":
+        return "spark"
+    return parts[1] if len(parts) > 2 else ""
+
+
+def write(ran: list[Result], *, whole_files: bool) -> None:
+    """Adds a run against Odradek to the file. Tests that are gone leave it: of a file that is, or that ran as a whole."""
+    if not ran:
+        return
+    again = {file_of(one) for one in ran} if whole_files else set()
+    known = {one.test: one for one in read() if (_ROOT / file_of(one)).exists() and file_of(one) not in again}
+    known.update({one.test: one for one in ran})
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(json.dumps([as_json(one) for one in sorted(known.values(), key=lambda one: one.test)], indent=0))
+
+
+def file_of(one: Result) -> str:
+    return one.test.split("::")[0]
+
+
+def read() -> list[Result]:
+    """The results of the last runs; none when nothing ran yet."""
+    if not FILE.exists():
+        return []
+    return [
+        Result(one["test"], one["client"], one["outcome"], frozenset(tuple(pair) for pair in one["requests"]))
+        for one in json.loads(FILE.read_text())
+    ]
+
+
+def as_json(one: Result) -> dict[str, Any]:
+    return {"test": one.test, "client": one.client, "outcome": one.outcome, "requests": sorted(one.requests)}
+
+
+def requested(some: Iterable[Result]) -> set[tuple[int, int]]:
+    """Every (API key, version) that passed tests used."""
+    return {pair for one in some if one.outcome == "passed" for pair in one.requests}

@@ -1,0 +1,40 @@
+"""What the run as a whole must show: every served API used by foreign clients, every listed test passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from odradek.protocol.apis import APIS
+
+from compat_tests import allow_list, results
+from compat_tests.differential.player import advertised
+from compat_tests.odradek_process import OdradekProcess
+
+HERE = Path(__file__).resolve().parent
+#: Folders of foreign clients; each must have run for the table to say anything.
+CLIENTS = ("aiokafka", "java", "kafka_python", "librdkafka")
+
+
+def ran(config: pytest.Config, target: str) -> list[results.Result]:
+    """The results of all clients in this run against Odradek."""
+    found = [one for one in results.of_run(config) if one.client in CLIENTS]
+    if target != "odradek" or {one.client for one in found} != set(CLIENTS):
+        pytest.skip("tells something only after the tests of all clients")
+    return found
+
+
+def test_every_served_api_is_used_by_a_foreign_client(
+    target: str, odradek: OdradekProcess, pytestconfig: pytest.Config
+) -> None:
+    used = {APIS[key].name for key, _ in results.requested(ran(pytestconfig, target)) if key in APIS}
+    assert set(advertised(odradek.bootstrap)) <= used, sorted(set(advertised(odradek.bootstrap)) - used)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_allow_list_of_a_client_is_what_passes(client: str, target: str, pytestconfig: pytest.Config) -> None:
+    outcomes = {one.name: one.outcome for one in ran(pytestconfig, target) if one.client == client}
+    listed = [name for name in allow_list.read(HERE / client / "tests.allow") if allow_list.is_own(name)]
+    assert allow_list.shortfall(listed, outcomes) == {}
+    new = allow_list.growth(listed, outcomes)
+    assert not new, "these pass: add them to tests.allow:\n" + "\n".join(new)
