@@ -57,7 +57,9 @@ def run(options: argparse.Namespace) -> int:
     gc.disable()  # what is made during a start stays: looking for garbage in it only takes time
     from ..metadata.configs import InvalidConfig
     from ..server.config import BrokerConfig
+    from ..storage.directory import DirectoryInUse
     from ..storage.files import LogDirectoryFailure
+    from ..storage.meta_properties import InvalidMetaProperties
 
     _log_to_standard_error(verbose=options.verbose)
     try:
@@ -70,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         if error.errno == errno.EADDRINUSE:
             return complain(f"{error.strerror}; choose another with --port N, or --port 0 for any that is free")
         return complain(error)
-    except (UsageError, InvalidConfig, LogDirectoryFailure) as error:
+    except (UsageError, InvalidConfig, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties) as error:
         return complain(error)
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..metadata.configs import InvalidConfig
 from ..metadata.features import FEATURES, KRAFT_VERSION
 from ..metadata.image import METADATA_VERSION
 from ..metadata.metadata_version import DEFAULT
@@ -45,13 +46,15 @@ def format_directories(config: BrokerConfig, cluster_id: str | None = None, *, i
     """Formats every log directory of the broker; the cluster id, a new one unless given.
 
     Directories that are formatted are left alone with `ignore_formatted`, and otherwise raise AlreadyFormatted before
-    anything is written. Raises ValueError for a cluster id that cannot be, OSError, InvalidMetaProperties.
+    anything is written. Raises InvalidConfig for a cluster id that cannot be and for directories of another node or of
+    several clusters, OSError, InvalidMetaProperties.
     """
     directories = _all_directories(config)
     known = {directory: read_meta_properties(directory) for directory in directories}
     formatted = [directory for directory, properties in known.items() if properties is not None]
     if formatted and not ignore_formatted:
         raise AlreadyFormatted(f"{', '.join(formatted)}: already formatted (--ignore-formatted leaves it as it is)")
+    _check_node(config, known)
     ids = {properties.cluster_id for properties in known.values() if properties is not None}
     if cluster_id is None:
         cluster_id = ids.pop() if len(ids) == 1 else uuid_to_text(random_uuid(random.SystemRandom()))
@@ -71,9 +74,18 @@ def ensure_formatted(config: BrokerConfig) -> str:
 
 def _check_cluster_id(cluster_id: str, known: set[str]) -> None:
     if not cluster_id or len(cluster_id) > _MOST_ID_LENGTH or not cluster_id.isprintable() or " " in cluster_id:
-        raise ValueError(f"{cluster_id!r} cannot be a cluster id")
+        raise InvalidConfig(f"{cluster_id!r} cannot be a cluster id")
     if known - {cluster_id}:
-        raise ValueError(f"the directories belong to cluster {', '.join(sorted(known))}, not to {cluster_id}")
+        raise InvalidConfig(f"the directories belong to cluster {', '.join(sorted(known))}, not to {cluster_id}")
+
+
+def _check_node(config: BrokerConfig, known: Mapping[str, MetaProperties | None]) -> None:
+    for directory, properties in known.items():
+        if properties is not None and properties.node_id != config.node_id:
+            raise InvalidConfig(
+                f"{directory} belongs to node {properties.node_id}, and node.id is {config.node_id}: set node.id to that of "
+                "the data, or use an empty directory for a new node"
+            )
 
 
 def _all_directories(config: BrokerConfig) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..metadata.configs import InvalidConfig
 from ..metadata.delta import MetadataDelta
 from ..metadata.features import supported_features, unknown_feature
+from ..metadata.image import METADATA_VERSION
 from ..protocol.internal.control_records import Endpoint as VoterEndpoint
 from ..protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
 from ..protocol.messages import broker_registration as brokers
@@ -28,7 +29,7 @@ from .cordoning import cordoned_ids
 from .endpoints import SECURITY_PROTOCOLS
 from .formatting import BOOTSTRAP_FILE
 from .listener import Endpoint
-from .quorum_log import DIRECTORY_NAME, Loaded, QuorumLog
+from .quorum_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from .quorum_snapshots import quorum_records, read_records
 from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
 
@@ -124,6 +125,11 @@ def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
 def _activation(broker: BrokerServer, controller: Controller, loaded: Loaded) -> Sequence[Message]:
     path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
     bootstrap = read_records(path) if path.exists() else ()
+    if not bootstrap and METADATA_VERSION not in controller.image.features.finalized:
+        raise MetadataLost(
+            f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the metadata.log.dir "
+            "that the cluster has had?"
+        )
     return controller.activate(bootstrap, transaction_open=loaded.transactions.is_open)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,11 @@ from odradek.protocol.messages.list_partition_reassignments import ListPartition
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.server.config import BrokerConfig
-from odradek.server.formatting import AlreadyFormatted, ensure_formatted, format_directories
+from odradek.server.formatting import format_directories
 from odradek.server.metadata_batches import QuorumVoters
 from odradek.server.quorum_log import DIRECTORY_NAME, MetadataLost, QuorumLog
 from odradek.server.quorum_snapshots import list_snapshots, read_snapshot, write_image_snapshot
 from odradek.server.quorum_start import InvalidQuorum
-from odradek.server.quorum_state import (
-    CorruptQuorumState,
-    QuorumState,
-    decode_quorum_state,
-    encode_quorum_state,
-    read_quorum_state,
-)
 from odradek.storage.files import LogDirectoryFailure
 
 LOG = f"{DIRECTORY_NAME}/{0:020d}.log"
@@ -223,6 +215,13 @@ async def test_damage_before_the_end_is_not_taken_for_an_end(tmp_path: Path) -> 
         await broker_in(tmp_path).start()
 
 
+async def test_a_cluster_whose_metadata_is_elsewhere_is_not_begun_anew(tmp_path: Path) -> None:
+    async with broker_in(tmp_path / "data") as broker:
+        await create(broker, "t")
+    with pytest.raises(MetadataLost, match=r"is it the metadata\.log\.dir that the cluster has had"):
+        await broker_in(tmp_path / "data", **{"metadata.log.dir": str(tmp_path / "new")}).start()
+
+
 async def test_a_transaction_that_a_crash_cut_short_counts_for_nothing(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         await create(broker, "t")
@@ -343,58 +342,3 @@ async def test_what_a_crash_left_of_a_snapshot_is_removed(tmp_path: Path) -> Non
     partial.write_bytes(b"half")
     async with broker_in(tmp_path) as broker:
         assert topics_of(broker) == {"t"} and not partial.exists()
-
-
-# ---- formatting and the quorum's state
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[BrokerConfig]:
-    yield BrokerConfig({"log.dirs": f"{tmp_path / 'x'},{tmp_path / 'y'}"})
-
-
-def test_formatting_is_done_once_and_by_one_cluster(config: BrokerConfig, tmp_path: Path) -> None:
-    assert format_directories(config, "my-cluster") == "my-cluster"
-    with pytest.raises(AlreadyFormatted):
-        format_directories(config)
-    assert format_directories(config, ignore_formatted=True) == "my-cluster"
-    with pytest.raises(ValueError, match="belong to cluster my-cluster"):
-        format_directories(config, "another", ignore_formatted=True)
-    assert (tmp_path / "x" / DIRECTORY_NAME).exists() and not (tmp_path / "y" / DIRECTORY_NAME).exists()
-    ids = {(tmp_path / name / "meta.properties").read_text().split("directory.id=")[1] for name in "xy"}
-    assert len(ids) == 2
-
-
-@pytest.mark.parametrize("wrong", ["", "has space", "x" * 250])
-def test_a_cluster_id_must_be_one(config: BrokerConfig, tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(ValueError, match="cannot be a cluster id"):
-        format_directories(config, wrong)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_one_more_directory_joins_the_cluster_and_is_no_new_voter(config: BrokerConfig, tmp_path: Path) -> None:
-    cluster_id = ensure_formatted(BrokerConfig({"log.dirs": str(tmp_path / "y")}))
-    assert ensure_formatted(config) == cluster_id
-    assert not (tmp_path / "x" / DIRECTORY_NAME).exists() and not (tmp_path / "x" / "bootstrap.checkpoint").exists()
-
-
-STATE = QuorumState(3, 7)
-TEXTS = {
-    0: b'{"clusterId":"","leaderId":3,"leaderEpoch":7,"votedId":-1,"appliedOffset":0,'
-    b'"currentVoters":[{"voterId":3}],"data_version":0}',
-    1: b'{"leaderId":3,"leaderEpoch":7,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}',
-}
-
-
-@pytest.mark.parametrize("kraft_version", [0, 1])
-def test_the_state_of_the_quorum_is_written_as_kafka_writes_it(kraft_version: int) -> None:
-    assert encode_quorum_state(STATE, kraft_version, [3]) == TEXTS[kraft_version]
-    assert decode_quorum_state(TEXTS[kraft_version]) == STATE
-
-
-@pytest.mark.parametrize("damaged", [b"", b"{}", b'{"data_version":9}', b"[1]", b'{"leaderId":"x","data_version":1}'])
-def test_a_damaged_state_is_an_error_and_not_a_fresh_one(tmp_path: Path, damaged: bytes) -> None:
-    assert read_quorum_state(tmp_path) is None
-    (tmp_path / "quorum-state").write_bytes(damaged)
-    with pytest.raises(CorruptQuorumState):
-        read_quorum_state(tmp_path)
