@@ -41,6 +41,7 @@ class LeaderEpochs:
         """From the file, if there is one. One that cannot be read counts as none: the batches know their epochs."""
         epochs = cls(place)
         content = read_if_exists(f"{place.path}/{FILE_NAME}")
+        is_good = content is not None
         if content:
             try:
                 lines = content.decode("ascii").split("\n")
@@ -49,7 +50,8 @@ class LeaderEpochs:
                     epochs.assign(int(epoch), int(start))
             except (ValueError, IndexError):
                 epochs.clear()
-        epochs.is_written = content is not None
+                is_good = False
+        epochs.is_written = is_good
         return epochs
 
     def __len__(self) -> int:
