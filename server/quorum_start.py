@@ -127,8 +127,8 @@ def _activation(broker: BrokerServer, controller: Controller, loaded: Loaded) ->
     bootstrap = read_records(path) if path.exists() else ()
     if not bootstrap and METADATA_VERSION not in controller.image.features.finalized:
         raise MetadataLost(
-            f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the metadata.log.dir "
-            "that the cluster has had?"
+            f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the "
+            "metadata.log.dir that the cluster has had?"
         )
     return controller.activate(bootstrap, transaction_open=loaded.transactions.is_open)
 
