@@ -254,7 +254,9 @@ def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odrade
         fetch = fetch_request(topic, max_bytes=10_000_000)
         for number in range(30):
             client.send_bytes(request_frame(fetch, 12, number, "c"))
-        connection = next(one for one in broker.server.listeners[0].connections if not one._reading)
+        connections_of = broker.server.listeners[0].connections
+        wait_until(lambda: any(not one._reading for one in list(connections_of)))
+        connection = next(one for one in list(connections_of) if not one._reading)
         for number in range(30):
             data = client.receive(fetch, 12, number).responses[0].partitions[0]
             assert len(data.records) == 4 * len(batch_of(bytes(700_000)))
