@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.storage.checkpoints import RECOVERY_POINTS, write_offsets
@@ -19,7 +19,8 @@ from odradek.storage.config import LogConfig
 from odradek.storage.directory import LogDirectory, checkpoints_of
 from odradek.storage.partition_metadata import read_topic_id
 
-from compat_tests.oracle import ApacheKafka
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 
 pytestmark = pytest.mark.oracle
 
@@ -226,3 +227,75 @@ def consumed(bootstrap, topic, count):
         found[message.offset()] = message.key(), message.value()
     consumer.close()
     return found
+
+
+def test_kafka_and_odradek_take_turns_on_one_directory(history):
+    """Neither says goodbye: each is killed, and the other goes on with all of it, group offsets and metadata too."""
+    kafka = history.kafka
+    kafka.kill()
+    odradek = OdradekProcess(history.place / "odradek", {**SINGLE_NODE, "node.id": "1"})
+    shutil.move(kafka.data_dir, odradek.data_dir)
+    try:
+        odradek.start()
+        assert consumed_by_group(odradek.bootstrap, "transactions", "g") == 30 - len(history.aborted)
+        Producing(odradek.bootstrap).values("transactions", [b"from odradek %d" % number for number in range(20)])
+        admin = AdminClient({"bootstrap.servers": odradek.bootstrap})
+        admin.create_topics([NewTopic("made-by-odradek", 2, 1, config={"segment.ms": "1234567"})])[
+            "made-by-odradek"
+        ].result(30)
+        Producing(odradek.bootstrap).values("made-by-odradek", [b"first"])
+        odradek.kill()
+        shutil.move(odradek.data_dir, kafka.data_dir)
+        kafka.start()
+        assert consumed_by_group(kafka.bootstrap, "transactions", "g") == 20, "from where the group was"
+        assert consumed_by_group(kafka.bootstrap, "made-by-odradek", "g") == 1
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "made-by-odradek")
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        assert admin.describe_configs([resource])[resource].result(30)["segment.ms"].value == "1234567"
+        Producing(kafka.bootstrap).values("made-by-odradek", [b"second"])
+        kafka.kill()
+        shutil.move(kafka.data_dir, odradek.data_dir)
+        odradek.start()
+        assert consumed_by_group(odradek.bootstrap, "made-by-odradek", "g") == 1
+        assert "ERROR" not in odradek.log_file.read_text()
+    finally:
+        odradek.kill()
+
+
+class Producing:
+    def __init__(self, bootstrap):
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._errors = []
+
+    def values(self, topic, values):
+        for value in values:
+            self._producer.produce(topic, value, on_delivery=lambda error, _: error and self._errors.append(error))
+        assert self._producer.flush(30) == 0
+        assert not self._errors
+
+
+def consumed_by_group(bootstrap, topic, group):
+    """How many committed records a group has not read yet; they are, and their offsets committed."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    partitions = len(consumer.list_topics(topic, 30).topics[topic].partitions)
+    consumer.subscribe([topic])
+    count, ended = 0, set()
+    while len(ended) < partitions:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error():
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            ended.add(message.partition())
+        else:
+            count += 1
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return count
