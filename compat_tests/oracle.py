@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import TracebackType
 
 from .broker_process import BrokerProcess, free_port
 from .java.fetch import ORACLE, classpath, java
@@ -35,6 +36,12 @@ class ApacheKafka(BrokerProcess):
         self.jvm = jvm
         self.port = free_port()
         self.controller_port = free_port()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Its data is thrown away, and with many topics a clean stop takes a while.
+        self.kill()
 
     def command(self) -> list[str]:
         file = self.directory / "server.properties"

@@ -63,7 +63,7 @@ class Names:
         self._names.setdefault(value, f"<{name}>")
 
     def of(self, kind: str, value: Any) -> Any:
-        if value in ("", None, ZERO_UUID) or (isinstance(value, int) and value <= 0):
+        if value in ("", None, ZERO_UUID) or (isinstance(value, int) and value < (0 if kind == "producer" else 1)):
             return value
         if value not in self._names:
             self._counts[kind] = self._counts.get(kind, 0) + 1

@@ -151,6 +151,7 @@ def test_an_election_that_is_not_needed_is_told(tool: Tool, bootstrap: str, topi
     make_topic(bootstrap, topic)
     settings = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
     assert "Valid replica already elected" in tool("elections", *settings).checked().out
+    tool("elections", "--election-type", "preferred", "--all-topic-partitions").checked()
 
 
 def test_a_reassignment_to_where_the_partition_is_completes(

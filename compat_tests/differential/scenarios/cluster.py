@@ -204,7 +204,6 @@ SCENARIOS = [
     scenario("ElectLeaders", "an unclean election is not needed", topic(), elect(1, 0), versions="1+"),
     scenario("ElectLeaders", "kinds of elections that do not exist", topic(), elect(5, 0), versions="1+"),
     scenario("ElectLeaders", "of what is not there", topic(), elect(0, 6), elect(0, 0, name="$none")),
-    scenario("ElectLeaders", "everywhere", elect(0)),
     scenario(
         "ElectLeaders", "no partitions", ask("ElectLeaders", election_type=0, topic_partitions=[], timeout_ms=1000)
     ),
