@@ -14,6 +14,7 @@ from ..protocol.messages.join_group import JoinGroupRequest
 from ..protocol.messages.leave_group import LeaveGroupRequest
 from ..protocol.messages.offset_delete import OffsetDeleteRequest
 from ..protocol.messages.sync_group import SyncGroupRequest
+from ..protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..protocol.schema import Message
 from .result import GroupsConfig
 
@@ -53,4 +54,5 @@ CHECKS: dict[type[Message], tuple[Check, ...]] = {
     HeartbeatRequest: (group_id_is_given,),
     LeaveGroupRequest: (group_id_is_given,),
     OffsetDeleteRequest: (group_id_is_given,),
+    TxnOffsetCommitRequest: (group_id_is_given,),
 }

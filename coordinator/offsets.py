@@ -59,7 +59,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
-            fits = _metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes)
+            fits = metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes)
             if fits:
                 value = _committed(partition, topic.topic_id, now, expire_timestamp)
                 state.write_offset(request.group_id, topic.name, partition.partition_index, value)
@@ -89,7 +89,7 @@ def _refuse_commit(group: ClassicGroup | None, version: int, request: OffsetComm
     return ErrorCode.NONE
 
 
-def _metadata_fits(metadata: str | None, limit: int) -> bool:
+def metadata_fits(metadata: str | None, limit: int) -> bool:
     """Kafka counts UTF-16 units, of which a character takes one or two."""
     if not metadata or 2 * len(metadata) <= limit:
         return True

@@ -39,15 +39,23 @@ def group_record(group_id: str, value: GroupMetadataValue | None) -> Record:
     return Record(GroupMetadataKey(group=group_id), value, GROUP_METADATA_VERSION)
 
 
-def offset_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> Record:
+def offset_record(
+    group_id: str,
+    topic: str,
+    partition: int,
+    value: OffsetCommitValue | None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> Record:
     expires = value is not None and value.expire_timestamp != -1
     version = OFFSET_COMMIT_EXPIRING_VERSION if expires else OFFSET_COMMIT_VERSION
-    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version)
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return Record(key, value, version, producer_id, producer_epoch)
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     """Key and value as they stand in the log; a tombstone has no value."""
-    key, value, version = record
+    key, value, version, *_ = record
     prefix = _OFFSET_COMMIT if type(key) is OffsetCommitKey else _GROUP_METADATA
     key_bytes = prefix + encode(key, 0)
     return key_bytes, None if value is None else _PREFIX.pack(version) + encode(value, version)

@@ -24,6 +24,12 @@ from ..protocol.messages.offset_commit import (
 from ..protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
 from ..protocol.messages.sync_group import SyncGroupRequest
+from ..protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from ..protocol.schema import Message
 from .classic.refusals import join_refused, sync_refused
 
@@ -44,6 +50,19 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
                     OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error)
                     for p in topic.partitions
                 ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def transactional_commit_refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[TxnOffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -101,6 +120,7 @@ _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     LeaveGroupRequest: _leave,
     OffsetCommitRequest: commit_refused,
     OffsetFetchRequest: _fetch,
+    TxnOffsetCommitRequest: transactional_commit_refused,
     OffsetDeleteRequest: _offset_delete,
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: _list,

@@ -19,6 +19,9 @@ class Record(NamedTuple):
     key: Message
     value: Message | None
     value_version: int = 0
+    #: Of a record that counts once this producer's transaction is committed.
+    producer_id: int = -1
+    producer_epoch: int = -1
 
 
 class Reply(NamedTuple):

@@ -27,8 +27,9 @@ from ..protocol.messages.offset_commit import OffsetCommitRequest
 from ..protocol.messages.offset_delete import OffsetDeleteRequest
 from ..protocol.messages.offset_fetch import OffsetFetchRequest
 from ..protocol.messages.sync_group import SyncGroupRequest
+from ..protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..protocol.schema import Message
-from . import admin, offsets
+from . import admin, offsets, transactional_offsets
 from .checks import refuse
 from .classic import join, leave, rebalance, sync
 from .refusals import refused
@@ -54,6 +55,7 @@ OPERATIONS: dict[type[Message], Operation] = {
     LeaveGroupRequest: leave.leave,
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,
+    TxnOffsetCommitRequest: transactional_offsets.commit,
     OffsetDeleteRequest: offsets.delete,
     DescribeGroupsRequest: admin.describe,
     ListGroupsRequest: admin.list_groups,

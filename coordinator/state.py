@@ -54,9 +54,15 @@ class ShardState:
         """`value` None deletes the committed offset."""
         self._write(offset_record(group_id, topic, partition, value))
 
+    def write_transactional_offset(
+        self, group_id: str, topic: str, partition: int, value: OffsetCommitValue, producer: tuple[int, int]
+    ) -> None:
+        """`producer`: id and epoch of the one whose transaction it is of."""
+        self._write(offset_record(group_id, topic, partition, value, *producer))
+
     def replay(self, record: Record, producer_id: int = -1) -> None:
         """`producer_id` is not -1 for a record of a transaction, which counts once the transaction is committed."""
-        key, value, _ = record
+        key, value, *_ = record
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
             if value is not None and key.group not in self.groups:
@@ -78,7 +84,7 @@ class ShardState:
 
     def _write(self, record: Record) -> None:
         self.records.append(record)
-        self.replay(record)
+        self.replay(record, record.producer_id)
 
     def _group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)

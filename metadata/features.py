@@ -12,6 +12,7 @@ from . import metadata_version as levels
 from .image import METADATA_VERSION, FeaturesImage
 
 KRAFT_VERSION = "kraft.version"
+TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 
 
@@ -32,7 +33,7 @@ FEATURES: dict[str, Feature] = {
     METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
     "share.version": Feature(0, 0, 2, 0),
     "streams.version": Feature(0, 0, 1, 0),
-    "transaction.version": Feature(0, 0, 2, 0),
+    TRANSACTION_VERSION: Feature(0, 2, 2, 2),
 }
 
 

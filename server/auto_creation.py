@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ..protocol.schema import Message
-from .internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -29,9 +28,10 @@ class AutoCreation:
     def create(self, names: Iterable[str]) -> None:
         """`names` are legal ones of topics that do not exist."""
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight]
-        if GROUP_METADATA_TOPIC in new:
-            new.remove(GROUP_METADATA_TOPIC)
-            self._broker.groups.ensure_topic(lambda: None)
+        for driver in (self._broker.groups, self._broker.transactions):
+            if driver.topic in new:
+                new.remove(driver.topic)
+                driver.ensure_topic(lambda: None)
         if not new:
             return
         self._in_flight.update(new)

@@ -32,6 +32,7 @@ from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
 from .replica_moves import ReplicaMoves
+from .transaction_driver import TransactionDriver
 from .waiters import Deadlines, Wakeups
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class BrokerServer:
     partitions: Partitions
     moves: ReplicaMoves
     groups: GroupDriver
+    transactions: TransactionDriver
     controller: QuorumDriver
 
     async def start(self) -> None:
@@ -98,6 +100,7 @@ class BrokerServer:
             self.partitions = Partitions(self, self.directories)
             self.moves = ReplicaMoves(self)
             self.groups = GroupDriver(self)
+            self.transactions = TransactionDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
             self.moves.resume()
@@ -121,6 +124,8 @@ class BrokerServer:
             await listener.stop()
         await self.cleaner.stop()
         await self.upkeep.stop()
+        if hasattr(self, "transactions"):
+            self.transactions.stop()
         if hasattr(self, "groups"):
             self.groups.stop()
         if hasattr(self, "controller"):

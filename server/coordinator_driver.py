@@ -1,7 +1,8 @@
-"""The coordinator of groups on this broker: one shard for each partition of `__consumer_offsets` that it leads.
+"""The coordinators on this broker: one shard for each partition of their topic that it leads.
 
-A group belongs to the partition that its id hashes to, and is coordinated by whoever leads that. The topic is made when a
-client first asks for a coordinator.
+A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is coordinated by whoever leads that;
+likewise a transactional id and `__transaction_state` (transaction_driver.py). A topic is made when a client first asks for
+such a coordinator.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..metadata.image import MetadataImage
     from .broker import BrokerServer
     from .hosted_partition import HostedPartition
+    from .transaction_markers import Marker
 
 log = logging.getLogger("odradek.groups")
 
@@ -45,14 +47,19 @@ REMEMBERED_GROUPS = 100_000
 TOLERATED_LEAD_MS = 1_000
 
 
-class GroupDriver:
-    """The face of the groups for the rest of the broker, see docs/architecture.md."""
+class CoordinatorDriver:
+    """What coordinators have in common: ids that hash to partitions, shards that come and go with their leadership."""
+
+    #: The topic, and the keys of the broker for its partitions and replicas.
+    topic: str
+    partitions_key: str
+    replication_key: str
 
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
-        self._shards: dict[int, ShardDriver] = {}
+        self._shards: dict[int, Any] = {}
         self._clock = SteadyClock(broker.now_ms)
-        self._partition_count: int = broker.config.get("offsets.topic.num.partitions")
+        self._partition_count: int = broker.config.get(self.partitions_key)
         self._partitions: dict[str, int] = {}
         #: Who waits for the topic to be made.
         self._waiting_for_topic: list[Callable[[], None]] = []
@@ -60,13 +67,14 @@ class GroupDriver:
     # Requests.
 
     def submit(self, key: str, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
-        """Has the shard that owns group `key` handle `request`; `reply` is called once, now or later.
+        """Has the shard that owns `key`, a group or a transactional id, handle `request`.
 
-        Requests with several groups must be split (`partition_for`): their groups must all be of one partition.
+        `reply` is called once, now or later. Requests for several ids must be split (`partition_for`): all must be of one
+        partition.
         """
         shard = self._shards.get(self.partition_for(key))
         if shard is None:
-            reply(refused(request, refuse(self._config(), request, version) or ErrorCode.NOT_COORDINATOR))
+            reply(self._not_here(request, version))
         else:
             shard.submit(request, version, client, reply)
 
@@ -85,7 +93,7 @@ class GroupDriver:
             shard.submit(request, version, client, gather)
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that keeps the group."""
+        """The partition of the topic that keeps the id."""
         found = self._partitions.get(group_id)
         if found is None:
             if len(self._partitions) >= REMEMBERED_GROUPS:
@@ -93,26 +101,22 @@ class GroupDriver:
             found = self._partitions[group_id] = java_hash(group_id) % self._partition_count
         return found
 
-    def shards(self) -> list[ShardDriver]:
+    def shards(self) -> list[Any]:
         return list(self._shards.values())
 
     # The topic.
 
     def ensure_topic(self, done: Callable[[], None]) -> None:
-        """Makes `__consumer_offsets`; `done` is called when it is published here, or could not be made."""
+        """Makes the topic; `done` is called when it is published here, or could not be made."""
         self._waiting_for_topic.append(done)
         if len(self._waiting_for_topic) > 1:
             return
         config = self._broker.config
         topic = CreatableTopic(
-            name=GROUP_METADATA_TOPIC,
-            num_partitions=config.get("offsets.topic.num.partitions"),
-            replication_factor=config.get("offsets.topic.replication.factor"),
-            configs=[
-                CreatableTopicConfig(name="cleanup.policy", value="compact"),
-                CreatableTopicConfig(name="compression.type", value="producer"),
-                CreatableTopicConfig(name="segment.bytes", value=str(config.get("offsets.topic.segment.bytes"))),
-            ],
+            name=self.topic,
+            num_partitions=config.get(self.partitions_key),
+            replication_factor=config.get(self.replication_key),
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in self._topic_configs().items()],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TOPICS_TIMEOUT_MS)
         self._broker.controller.submit(request, CREATE_TOPICS_VERSION, self._topic_made)
@@ -121,7 +125,7 @@ class GroupDriver:
         for result in response.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 words = ErrorCode(result.error_code).name
-                log.error("%s could not be made: %s (%s)", GROUP_METADATA_TOPIC, words, result.error_message)
+                log.error("%s could not be made: %s (%s)", self.topic, words, result.error_message)
         waiting, self._waiting_for_topic = self._waiting_for_topic, []
         for done in waiting:
             done()
@@ -132,32 +136,82 @@ class GroupDriver:
         """Takes up the partitions that are led here from now on, and drops those that are not. After their roles."""
         if not delta.topics:
             return
-        topic = image.topic(GROUP_METADATA_TOPIC)
+        topic = image.topic(self.topic)
         if topic is not None and len(topic.partitions) != self._partition_count:
             self._partition_count = len(topic.partitions)
             self._partitions.clear()
         self._take_up(image)
         deleted = {gone.name: topic_id for topic_id, gone in delta.topics.deleted.items()}
         if deleted:
-            message = TopicsDeleted(deleted)
-            for shard in self._shards.values():
-                shard.topics_deleted(message)
+            self._topics_deleted(deleted)
 
     def _take_up(self, image: MetadataImage) -> None:
-        topic = image.topic(GROUP_METADATA_TOPIC)
+        topic = image.topic(self.topic)
         led: dict[int, HostedPartition] = {}
         for index in topic.partitions if topic is not None else ():
-            partition = self._broker.partitions.get((GROUP_METADATA_TOPIC, index))
+            partition = self._broker.partitions.get((self.topic, index))
             if partition is not None and partition.is_leader and not partition.offline:
                 led[index] = partition
         for index, shard in list(self._shards.items()):
             # Of another epoch, another broker may have led in between.
-            if led.get(index) is not shard.partition or shard.epoch != shard.partition.leader_epoch:
+            if led.get(index) is not shard.partition or shard.epoch != led[index].leader_epoch:
                 del self._shards[index]
                 shard.resign()
         for index in sorted(led.keys() - self._shards.keys()):
             shard = self._shards[index] = self._new_shard(led[index])
             shard.load()
+
+    # What each coordinator has of its own.
+
+    def _topic_configs(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _new_shard(self, partition: HostedPartition) -> Any:
+        raise NotImplementedError
+
+    def _not_here(self, request: Message, version: int) -> Message:
+        """The answer to a request for a shard that this broker does not have."""
+        raise NotImplementedError
+
+    def _topics_deleted(self, deleted: dict[str, bytes]) -> None:
+        """Topics that are no more, name -> id."""
+
+    def stop(self) -> None:
+        """Tells everybody who waits to look for another coordinator."""
+        shards, self._shards = self._shards, {}
+        for shard in shards.values():
+            shard.resign()
+
+
+class GroupDriver(CoordinatorDriver):
+    """The face of the groups for the rest of the broker, see docs/architecture.md."""
+
+    topic = GROUP_METADATA_TOPIC
+    partitions_key = "offsets.topic.num.partitions"
+    replication_key = "offsets.topic.replication.factor"
+
+    def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+        """Writes a marker into a partition of the topic, and has its shard follow; `done` gets an error code, or 0."""
+        shard = self._shards.get(index)
+        if shard is None:
+            done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            shard.end_transaction(marker, done)
+
+    def _topics_deleted(self, deleted: dict[str, bytes]) -> None:
+        message = TopicsDeleted(deleted)
+        for shard in self._shards.values():
+            shard.topics_deleted(message)
+
+    def _topic_configs(self) -> dict[str, str]:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self._broker.config.get("offsets.topic.segment.bytes")),
+        }
+
+    def _not_here(self, request: Message, version: int) -> Message:
+        return refused(request, refuse(self._config(), request, version) or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> ShardDriver:
         config = self._broker.config
@@ -181,12 +235,6 @@ class GroupDriver:
             offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
             max_record_bytes=max_record_bytes,
         )
-
-    def stop(self) -> None:
-        """Tells everybody who waits to look for another coordinator."""
-        shards, self._shards = self._shards, {}
-        for shard in shards.values():
-            shard.resign()
 
 
 class SteadyClock:

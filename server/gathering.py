@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .coordinator_driver import GroupDriver
+    from .coordinator_driver import CoordinatorDriver
 
 
 def gather(questions: Sequence[Callable[[Callable[[Any], None]], None]], done: Callable[[list[Any]], None]) -> None:
@@ -28,7 +28,7 @@ def gather(questions: Sequence[Callable[[Callable[[Any], None]], None]], done: C
         ask(partial(answered, number))
 
 
-def by_partition(groups: GroupDriver, group_ids: Iterable[str]) -> list[list[str]]:
+def by_partition(groups: CoordinatorDriver, group_ids: Iterable[str]) -> list[list[str]]:
     """The ids, those of one partition together: what one shard can be asked for at once."""
     found: dict[int, list[str]] = {}
     for group_id in group_ids:

@@ -17,6 +17,7 @@ from crc32c import crc32c
 from ..protocol.errors import ErrorCode
 from ..protocol.records import batch
 from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
+from ..protocol.records.control import encode_end_transaction
 from ..replication.partition import Partition
 from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
@@ -27,13 +28,13 @@ from .metrics import TopicMetrics
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
+    from .transaction_markers import Marker
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
 _NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
-#: A broker without transactions has none going on.
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 
 ALL_IN_SYNC = -1
@@ -182,10 +183,19 @@ class HostedPartition:
 
     # ---- appending
 
-    def append(self, records: Any, now_ms: int, *, required_acks: int = 1, version: int = 13) -> AppendResult:
+    def append(
+        self,
+        records: Any,
+        now_ms: int,
+        *,
+        required_acks: int = 1,
+        version: int = 13,
+        is_in_transaction: bool = False,
+    ) -> AppendResult:
         """Writes what a producer sent for this partition: one batch in a buffer that can be written to.
 
-        `version` is that of the Produce request. Nothing of `records` is kept.
+        `version` is that of the Produce request. Nothing of `records` is kept. `is_in_transaction`: the coordinator
+        says that this partition is in the producer's transaction; else only one that is open here already is taken.
         """
         if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
             # One look at the header: whatever is odd about it is for batch_checks to judge.
@@ -209,9 +219,11 @@ class HostedPartition:
                     base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
                 )  # fmt: skip
                 return self._write(records, _new_tuple(BatchHeader, fields), now_ms)
-        return self._append_checked(records, now_ms, required_acks, version)
+        return self._append_checked(records, now_ms, required_acks, version, is_in_transaction)
 
-    def _append_checked(self, records: Any, now_ms: int, required_acks: int, version: int) -> AppendResult:
+    def _append_checked(
+        self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
+    ) -> AppendResult:
         if self.offline:
             return AppendResult(_KAFKA_STORAGE_ERROR)
         role = self.role
@@ -223,7 +235,7 @@ class HostedPartition:
             buffer, header = check_batch(records, self.rules, version, now_ms, self.name)
         except Refused as refused:
             return self._refused(refused, records)
-        if header.is_transactional:
+        if header.is_transactional and not is_in_transaction and not self.is_in_transaction(*header[9:11]):
             return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
         header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=role.leader_epoch)
         return self._write(buffer, header, now_ms)
@@ -301,6 +313,32 @@ class HostedPartition:
         if self.role.appended(next_offset):
             self._committed(len(buffer))
         return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
+
+    def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return self.log.producers.is_in_transaction(producer_id, producer_epoch)
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
+        """Writes the marker that ends a transaction here (KIP-98)."""
+        producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
+        if len(self.role.isr) < self.rules.min_insync_replicas:
+            return AppendResult(_NOT_ENOUGH_REPLICAS)
+        error = self.log.producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
+        if error:
+            return AppendResult(error)
+        batch_of_marker = encode_end_transaction(
+            committed,
+            base_offset=0,
+            timestamp=now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+        result = self.append_own(batch_of_marker, now_ms)
+        if not result.error:
+            # Who reads committed records only may have more to read than the marker's own bytes.
+            for watcher in list(self.watchers):
+                watcher.disturbed()
+        return result
 
     def follower_fetched(self, replica: int, fetch_offset: int, current_leader_epoch: int) -> int:
         """A replica asks for what follows `fetch_offset`, so it has what is below; an error code when it is none of ours."""

@@ -32,4 +32,6 @@ class Publisher:
             broker.partitions.apply(delta, image)
         if broker.groups is not None:
             broker.groups.apply(delta, image)
+        if broker.transactions is not None:
+            broker.transactions.apply(delta, image)
         broker.image = image

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..coordinator.loading import ShardLoader
 from ..coordinator.records import encode_record
 from ..coordinator.refusals import refused
-from ..coordinator.result import GroupRequest, GroupsConfig, Record, Reply
-from ..coordinator.shard import GroupShard, TopicsDeleted
+from ..coordinator.result import GroupRequest, Record, Reply
+from ..coordinator.shard import TopicsDeleted
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.join_group import JoinGroupRequest
+from ..protocol.records.batch import NO_SEQUENCE
 from ..protocol.records.compression import Compression
 from ..protocol.records.errors import BatchError
 from ..protocol.records.record import Record as BatchRecord
@@ -35,6 +36,7 @@ from ..storage.files import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from .hosted_partition import HostedPartition
+    from .transaction_markers import Marker
 
 log = logging.getLogger("odradek.groups")
 
@@ -69,10 +71,14 @@ class Pending:
 class ShardDriver:
     """`clock`: milliseconds since 1970 that never go back. `commit_timeout_ms`: what a reply may wait for replicas."""
 
+    #: How records become bytes, and what a request is answered with that the shard cannot take.
+    _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
+    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+
     def __init__(
         self,
         partition: HostedPartition,
-        config: GroupsConfig,
+        config: Any,
         clock: Callable[[], int],
         commit_timeout_ms: int,
         compression: Compression = Compression.NONE,
@@ -84,7 +90,7 @@ class ShardDriver:
         self._commit_timeout_ms = commit_timeout_ms
         self._compression = compression
         self._loop = asyncio.get_running_loop()
-        self._shard: GroupShard | None = None
+        self._shard: Any = None
         #: What requests are told while there is no shard.
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._loading: asyncio.Task[None] | None = None
@@ -100,7 +106,7 @@ class ShardDriver:
         self._deletions: list[TopicsDeleted] = []
 
     @property
-    def shard(self) -> GroupShard | None:
+    def shard(self) -> Any:
         """The machine itself, when it is loaded; for metrics and tests."""
         return self._shard
 
@@ -113,13 +119,16 @@ class ShardDriver:
             return  # and the next image says so
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if self.partition.log_start_offset == self.partition.log_end_offset:
-            self._loaded(ShardLoader(self._config, self.partition.name))
+            self._loaded(self._new_loader())
         else:
             self._loading = self._loop.create_task(self._load(), name=f"load {self.partition.name}")
 
+    def _new_loader(self) -> Any:
+        return ShardLoader(self._config, self.partition.name)
+
     async def _load(self) -> None:
         started_ms = self._clock()
-        loader = ShardLoader(self._config, self.partition.name)
+        loader = self._new_loader()
         try:
             offset = self.partition.log_start_offset
             while offset < self.partition.log_end_offset:
@@ -140,7 +149,7 @@ class ShardDriver:
         log.info("%s: %d records loaded in %d ms", self.partition.name, loader.record_count, took_ms)
         self._loaded(loader)
 
-    async def _feed(self, loader: ShardLoader, offset: int) -> int:
+    async def _feed(self, loader: Any, offset: int) -> int:
         """Goes through the batches from `offset` on, and returns the offset after them."""
         found = self.partition.log.read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
@@ -149,7 +158,7 @@ class ShardDriver:
         loader.feed(batches)
         return found.next_offset if found.size else self.partition.log_end_offset
 
-    def _loaded(self, loader: ShardLoader) -> None:
+    def _loaded(self, loader: Any) -> None:
         self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
         deletions, self._deletions = self._deletions, []
         for deletion in deletions:
@@ -161,20 +170,40 @@ class ShardDriver:
     def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         shard = self._shard
         if shard is None:
-            reply(refused(request, self._why_not))
+            reply(self._refused(request, self._why_not))
             return
         pending = Pending(request, reply)
         self._open.add(pending)
-        needs_id = type(request) is JoinGroupRequest and not request.member_id
-        member_uuid = str(uuid.uuid4()) if needs_id else ""
-        message = GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
+        message = self._message(pending, version, client)
         now = self._clock()
         try:
             shard.handle(message, now)
         except Exception:
-            self._failed_by_bug(f"{type(request).__name__} of {message.client_id}")
+            self._failed_by_bug(f"{type(request).__name__} of {client.client_id}")
             return
         self._took(shard, now)
+
+    def _message(self, pending: Pending, version: int, client: Client) -> Any:
+        """What the shard is given for a request; `pending` is the token."""
+        request = pending.request
+        needs_id = type(request) is JoinGroupRequest and not request.member_id
+        member_uuid = str(uuid.uuid4()) if needs_id else ""
+        return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
+
+    def end_transaction(self, marker: Marker, done: Callable[[int], None]) -> None:
+        """Writes a transaction's marker, after all that was decided before; `done` gets an error code, or 0."""
+        self._turn()
+        shard = self._shard
+        if shard is None:
+            done(self._why_not)
+            return
+        result = self.partition.end_transaction(marker, self._clock())
+        if result.error:
+            done(result.error)
+            return
+        shard.end_of_transaction(marker.producer_id, marker.committed)
+        shard.state.next_offset += 1
+        self.partition.when_committed(result.end_offset, done)
 
     def topics_deleted(self, message: TopicsDeleted) -> None:
         """While the log is loaded, it is kept for afterwards."""
@@ -185,7 +214,7 @@ class ShardDriver:
             self._shard.handle(message, now)
             self._took(self._shard, now)
 
-    def _took(self, shard: GroupShard, now: int) -> None:
+    def _took(self, shard: Any, now: int) -> None:
         """Takes what the shard decided. A reply without records before it need not wait for the turn's end."""
         output = shard.take()
         if output.records or self._records:
@@ -247,20 +276,30 @@ class ShardDriver:
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
             self._wake_at(deadline, now)
 
-    def _append(self, shard: GroupShard, records: list[Record], now: int) -> ErrorCode:
+    def _append(self, shard: Any, records: list[Record], now: int) -> ErrorCode:
         """One batch, or more where one would be larger than the topic takes."""
-        batches: list[list[BatchRecord]] = [[]]
+        # Records and the producer (id and epoch) whose transaction they are of, -1 for most.
+        batches: list[tuple[list[BatchRecord], tuple[int, int]]] = []
         limit, size = self.partition.rules.max_message_bytes, 0
         for record in records:
-            key, value = encode_record(record)
+            key, value = self._encode(record)
             needs = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
-            if batches[-1] and size + needs > limit:
-                batches.append([])
+            if not batches or size + needs > limit or batches[-1][1] != record[3:]:
+                batches.append(([], record[3:]))
                 size = 0
             size += needs
-            batches[-1].append(BatchRecord(len(batches[-1]), now, key, value))
-        for batch in batches:
-            result = self.partition.append_own(encode_batch(batch, compression=self._compression), now)
+            batch = batches[-1][0]
+            batch.append(BatchRecord(len(batch), now, key, value))
+        for batch, (producer_id, producer_epoch) in batches:
+            encoded = encode_batch(
+                batch,
+                compression=self._compression,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=NO_SEQUENCE if producer_id < 0 else 0,
+                transactional=producer_id >= 0,
+            )
+            result = self.partition.append_own(encoded, now)
             if result.error:
                 return ErrorCode(result.error)
         ends_at = shard.state.next_offset
@@ -294,14 +333,14 @@ class ShardDriver:
             assert isinstance(token, Pending)
             if token in self._open:
                 self._open.remove(token)
-                _give(token, response)
+                self._give(token, response)
 
     def _refuse(self, replies: list[Reply], error: ErrorCode) -> None:
         for token, _ in replies:
             assert isinstance(token, Pending)
             if token in self._open:
                 self._open.remove(token)
-                _give(token, refused(token.request, error))
+                self._give(token, self._refused(token.request, error))
 
     # Ends.
 
@@ -315,7 +354,7 @@ class ShardDriver:
         self._records, self._replies = [], []
         waiting, self._open = self._open, set()
         for pending in waiting:
-            _give(pending, refused(pending.request, error))
+            self._give(pending, self._refused(pending.request, error))
 
     def _failed_by_bug(self, what: str) -> None:
         """The shard stopped half-way and is not to be trusted; its log is."""
@@ -327,15 +366,14 @@ class ShardDriver:
         self.resign(_for_clients(error))
         self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)
 
-
-def _give(pending: Pending, response: Message) -> None:
-    """A reply that fails must not keep the others from being given."""
-    try:
-        pending.reply(response)
-    except Exception:
-        log.exception("a bug: %s could not be answered", type(pending.request).__name__)
-        with suppress(Exception):
-            pending.reply(refused(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))
+    def _give(self, pending: Pending, response: Message) -> None:
+        """A reply that fails must not keep the others from being given."""
+        try:
+            pending.reply(response)
+        except Exception:
+            log.exception("a bug: %s could not be answered", type(pending.request).__name__)
+            with suppress(Exception):
+                pending.reply(self._refused(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _for_clients(error: ErrorCode) -> ErrorCode:

@@ -18,7 +18,7 @@ from .state import TransactionsState
 from .transaction import State, Transaction, by_topic
 
 ANY_DURATION = -1
-_BY_NAME = {state.shown: state for state in State}
+_NAMES = frozenset(state.shown for state in State)
 
 
 def describe(state: TransactionsState, message: TransactionRequest, now: int) -> None:
@@ -48,8 +48,7 @@ def _described(state: TransactionsState, transactional_id: str) -> TransactionSt
 def list_transactions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ListTransactionsRequest)
-    unknown = [name for name in request.state_filters if name not in _BY_NAME]
-    response = ListTransactionsResponse(unknown_state_filters=unknown)
+    response = ListTransactionsResponse(unknown_state_filters=unknown_states(request))
     try:
         pattern = re.compile(request.transactional_id_pattern or "")
     except re.error:
@@ -61,6 +60,10 @@ def list_transactions(state: TransactionsState, message: TransactionRequest, now
                 Listed(transaction.transactional_id, transaction.producer_id, transaction.state.shown)
             )
     state.reply(message, response)
+
+
+def unknown_states(request: ListTransactionsRequest) -> list[str]:
+    return [name for name in request.state_filters if name not in _NAMES]
 
 
 def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, pattern: re.Pattern[str], now: int) -> bool:

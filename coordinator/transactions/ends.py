@@ -27,6 +27,7 @@ from .transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     PREPARED,
+    Place,
     State,
     Transaction,
 )
@@ -173,6 +174,15 @@ def markers_written(state: TransactionsState, message: MarkersWritten, now: int)
     transaction.unwritten -= message.places
     if not transaction.unwritten:
         _complete(state, transaction, now)
+
+
+def awaits(state: TransactionsState, markers: SendMarkers, place: Place) -> bool:
+    transaction = state.transactions.get(markers.transactional_id)
+    if transaction is None or transaction.state not in PREPARED:
+        return False
+    is_same = (transaction.producer_id, transaction.producer_epoch) == (markers.producer_id, markers.producer_epoch)
+    is_same = is_same and markers.committed == (transaction.state is State.PREPARE_COMMIT)
+    return is_same and place in transaction.unwritten
 
 
 def _complete(state: TransactionsState, transaction: Transaction, now: int) -> None:

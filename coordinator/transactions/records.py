@@ -22,7 +22,7 @@ def transaction_record(transactional_id: str, value: TransactionLogValue | None,
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
-    key, value, version = record
+    key, value, version, *_ = record
     key_bytes = _PREFIX.pack(_KEY_VERSION) + encode(key, _KEY_VERSION)
     return key_bytes, None if value is None else _PREFIX.pack(version) + encode(value, version)
 

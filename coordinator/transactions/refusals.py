@@ -28,9 +28,10 @@ from ...protocol.schema import Message
 
 #: The first version of AddPartitionsToTxn that is between brokers, for several transactions.
 BATCHED_VERSION = 4
+LATEST = 99
 
 
-def refused(request: Message, error: int, version: int) -> Message:
+def refused(request: Message, error: int, version: int = LATEST) -> Message:
     """The response to `request` that says `error` wherever it can say one."""
     made: Message = _REFUSALS[type(request)](request, error, version)
     return made
@@ -48,7 +49,7 @@ def _init(request: InitProducerIdRequest, error: int, version: int) -> Message:
 
 
 def _add_partitions(request: AddPartitionsToTxnRequest, error: int, version: int) -> Message:
-    if version >= BATCHED_VERSION:
+    if request.transactions:
         return AddPartitionsToTxnResponse(results_by_transaction=[result(t, error) for t in request.transactions])
     said = as_known(error, version, 2)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=by_topic(request.v3_and_below_topics, said))

@@ -22,9 +22,9 @@ from ...protocol.messages.list_transactions import ListTransactionsRequest
 from ...protocol.schema import Message
 from ..result import Record
 from . import admin, ends, init, partitions
-from .result import MarkersWritten, Output, TransactionRequest, TransactionsConfig
+from .result import MarkersWritten, Output, SendMarkers, TransactionRequest, TransactionsConfig
 from .state import TransactionsState
-from .transaction import PREPARED
+from .transaction import PREPARED, Place
 from .upkeep import Upkeep
 
 Operation = Callable[[TransactionsState, TransactionRequest, int], None]
@@ -57,6 +57,10 @@ class TransactionShard:
             assert isinstance(message, MarkersWritten)
             ends.markers_written(self.state, message, now)
         self._upkeep.plan(now)
+
+    def awaits(self, markers: SendMarkers, place: Place) -> bool:
+        """Whether that marker is still to be written: of what has ended since, a late one would end the next."""
+        return ends.awaits(self.state, markers, place)
 
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()

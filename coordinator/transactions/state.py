@@ -40,7 +40,7 @@ class TransactionsState:
         self._write(transaction_record(transaction.transactional_id, None, self.config.transaction_version))
 
     def replay(self, record: Record) -> None:
-        key, value, _ = record
+        key, value, *_ = record
         assert isinstance(key, TransactionLogKey)
         assert value is None or isinstance(value, TransactionLogValue)
         if value is None:

@@ -1,8 +1,8 @@
-"""FindCoordinator, versions 0-6: which broker coordinates a group (several from version 4, KIP-699).
+"""FindCoordinator, versions 0-6: which broker coordinates a group or a transactional id (several from version 4, KIP-699).
 
-The first to ask has `__consumer_offsets` made, and is answered when it is there (Kafka answers
-COORDINATOR_NOT_AVAILABLE, and the client asks again after a while). Coordinators of transactions and of share groups'
-state are not built yet: INVALID_REQUEST, which no client tries again.
+The first to ask has `__consumer_offsets` or `__transaction_state` made, and is answered when it is there (Kafka answers
+COORDINATOR_NOT_AVAILABLE, and the client asks again after a while). Coordinators of share groups' state are not built yet:
+INVALID_REQUEST, which no client tries again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ..coordinator_driver import CoordinatorDriver
 from ..dispatch import Call
-from ..internal_topics import GROUP_METADATA_TOPIC
 from ..leaders import current_leader
 
 GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
 SHARE_KEY_TYPE = 2
 SEVERAL_KEYS_VERSION = 4
 #: Kafka's words for these errors, which versions 1 to 3 carry.
@@ -40,11 +41,17 @@ NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
 
 
 def handle(call: Call) -> FindCoordinatorResponse | None:
-    request: FindCoordinatorRequest = call.request
-    if request.key_type == GROUP_KEY_TYPE and call.broker.image.topic(GROUP_METADATA_TOPIC) is None:
-        call.broker.groups.ensure_topic(partial(_reply, call))
+    driver = _driver(call)
+    if driver is not None and call.broker.image.topic(driver.topic) is None:
+        driver.ensure_topic(partial(_reply, call))
         return None
     return _answer(call)
+
+
+def _driver(call: Call) -> CoordinatorDriver | None:
+    if call.request.key_type == GROUP_KEY_TYPE:
+        return call.broker.groups
+    return call.broker.transactions if call.request.key_type == TRANSACTION_KEY_TYPE else None
 
 
 def _reply(call: Call) -> None:
@@ -70,8 +77,8 @@ def _answer(call: Call) -> FindCoordinatorResponse:
 
 
 def _find(call: Call, key: str) -> Found:
-    if call.request.key_type != GROUP_KEY_TYPE:
+    driver = _driver(call)
+    if driver is None:
         return NOT_SERVED
-    index = call.broker.groups.partition_for(key)
-    node = current_leader(call, GROUP_METADATA_TOPIC, index).node
+    node = current_leader(call, driver.topic, driver.partition_for(key)).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)

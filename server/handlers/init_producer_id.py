@@ -1,7 +1,7 @@
 """InitProducerId (key 22), versions 0-6; the last is unstable and not offered.
 
-A producer without a transactional id gets a new producer id, always with epoch 0, whatever id it had (KIP-360). There
-is no coordinator of transactions here: a transactional id is INVALID_REQUEST, as it is to FindCoordinator.
+A producer without a transactional id gets a new producer id, always with epoch 0, whatever id it had (KIP-360). With one,
+the coordinator of that id decides: coordinator/transactions/init.py.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ FIRST_EPOCH = 0
 def handle(call: Call) -> InitProducerIdResponse | None:
     request: InitProducerIdRequest = call.request
     half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
-    if request.transactional_id is not None or half_known:
+    if half_known or request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        call.broker.transactions.submit(request.transactional_id, request, call.version, call, call.reply)
+        return None
 
     def answer(error: int, producer_id: int) -> None:
         call.reply(_refused(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))

@@ -10,8 +10,9 @@ batch is in `batch_checks.py`. Version 13 names topics by id (KIP-516). Versions
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
-Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request; with
-one they are INVALID_TXN_STATE, as no transaction is going on here.
+Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. Of those
+with one, the transaction's coordinator is asked first, unless the partition has the transaction open already
+(`transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from ..internal_topics import ADMIN_CLIENT_ID
 from ..leaders import absent_error, current_leader
+from ..transaction_membership import Place
+from ..transactional_produce import ask_first, unasked
 from ..waiters import Parked
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
+_NOT_ASKED: dict[Place, int] = {}
 _ATTRIBUTES_AT = 22
 # Shared by all answers that say nothing there.
 _NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
@@ -55,6 +59,22 @@ _NO_NODES: list[NodeEndpoint] = []
 
 
 def handle(call: Call) -> ProduceResponse | None:
+    if call.request.transactional_id is not None:
+        asked = unasked(call)
+        if asked is not None:
+            ask_first(call, asked, partial(_go_on, call))
+            return None
+    return _produce(call, _NOT_ASKED)
+
+
+def _go_on(call: Call, errors: dict[Place, int]) -> None:
+    response = _produce(call, errors)
+    if response is not None:
+        call.reply(response)
+
+
+def _produce(call: Call, membership: dict[Place, int]) -> ProduceResponse | None:
+    """`membership`: an error code for each partition that was asked for, 0 when it is in the transaction."""
     request: ProduceRequest = call.request
     acks = request.acks
     if acks == ALL_IN_SYNC or acks == 1 or acks == 0:
@@ -80,6 +100,8 @@ def handle(call: Call) -> ProduceResponse | None:
                 result = AppendResult(absent_error(broker.image, key, index))
             elif hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
                 result = _INTERNAL
+            elif membership:
+                result = _append(hosted, data.records, now_ms, acks, version, membership)
             else:
                 result = hosted.append(data.records, now_ms, required_acks=acks, version=version)
             error, base_offset, log_append_time_ms, log_start_offset, end_offset, record_errors, message = result
@@ -104,6 +126,15 @@ def handle(call: Call) -> ProduceResponse | None:
         ParkedProduce(call, response, waiting)
         return None
     return response
+
+
+def _append(
+    hosted: HostedPartition, records: Any, now_ms: int, acks: int, version: int, membership: dict[Place, int]
+) -> AppendResult:
+    error = membership.get((hosted.topic, hosted.index))
+    if error:
+        return AppendResult(error)
+    return hosted.append(records, now_ms, required_acks=acks, version=version, is_in_transaction=error == 0)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:

@@ -121,7 +121,7 @@ def test_what_kafka_wrote_is_written_by_us_to_the_same_bytes(log_of_kafka: bytes
 
 def remake(decoded: Any) -> Any:
     """The record as the coordinator makes it, which chooses the version of the value itself."""
-    key, value, _ = decoded
+    key, value, *_ = decoded
     if isinstance(value, OffsetCommitValue):
         return offset_record(key.group, key.topic, key.partition, value)
     assert value is None or isinstance(value, GroupMetadataValue)

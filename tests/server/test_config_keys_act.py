@@ -18,8 +18,6 @@ ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 NAMED_WITHOUT_EFFECT = {
     "share.coordinator.state.topic.min.isr",
     "share.coordinator.state.topic.replication.factor",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.replication.factor",
 }
 
 

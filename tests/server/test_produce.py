@@ -278,8 +278,8 @@ def test_producer_ids_are_all_different_and_begin_with_epoch_0(path: DataPath) -
     assert len({one.producer_id for one in answers}) == 1500
 
 
-def test_a_transactional_id_or_half_an_identity_is_refused(path: DataPath) -> None:
-    for request in (InitProducerIdRequest("t", 60_000), InitProducerIdRequest(None, 0, 5, -1)):
+def test_half_an_identity_is_refused(path: DataPath) -> None:
+    for request in (InitProducerIdRequest("t", 60_000, -1, 5), InitProducerIdRequest(None, 0, 5, -1)):
         answer = path.client.call(request, 4)
         assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
@@ -312,10 +312,10 @@ def test_sequences_and_epochs_are_held_to_their_order(path: DataPath, batch: Any
     assert ErrorCode(path.produce(topic, batch()).error_code) is error
 
 
-def test_transactional_batches_are_refused_as_no_transaction_goes_on(path: DataPath) -> None:
+def test_transactional_batches_are_not_written_without_their_coordinator(path: DataPath) -> None:
     topic = path.topic()
     batch = batch_of(b"v", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
     without_id = path.produce(topic, batch)
     assert without_id.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert path.produce(topic, batch, transactional_id="t").error_code == ErrorCode.INVALID_TXN_STATE
+    assert path.produce(topic, batch, transactional_id="t").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert path.hosted(topic).log_end_offset == 0

@@ -1,0 +1,44 @@
+"""AddOffsetsToTxn (key 25), versions 0-4: the partition of `__consumer_offsets` that keeps the group joins a transaction.
+
+Asked of the transaction's coordinator in the form of AddPartitionsToTxn, see coordinator/transactions/partitions.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ..internal_topics import GROUP_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from ..dispatch import Call
+
+FENCED_VERSION = 2
+#: The client's form of AddPartitionsToTxn.
+CLIENT_VERSION = 3
+
+
+def handle(call: Call) -> AddOffsetsToTxnResponse | None:
+    request: AddOffsetsToTxnRequest = call.request
+    index = call.broker.groups.partition_for(request.group_id)
+    asked = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=request.transactional_id,
+        v3_and_below_producer_id=request.producer_id,
+        v3_and_below_producer_epoch=request.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(GROUP_METADATA_TOPIC, [index])],
+    )
+
+    def reply(response: AddPartitionsToTxnResponse) -> None:
+        error = response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+        if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_VERSION:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        call.reply(AddOffsetsToTxnResponse(error_code=error))
+
+    call.broker.transactions.submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
+    return None

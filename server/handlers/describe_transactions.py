@@ -1,0 +1,26 @@
+"""DescribeTransactions (key 65), version 0. See coordinator/transactions/admin.py. The ids may be of different shards."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ..dispatch import Call
+from ..gathering import by_partition, gather
+
+
+def handle(call: Call) -> None:
+    request: DescribeTransactionsRequest = call.request
+    driver = call.broker.transactions
+
+    def reply(answers: list[DescribeTransactionsResponse]) -> None:
+        described = [state for answer in answers for state in answer.transaction_states]
+        call.reply(DescribeTransactionsResponse(transaction_states=described))
+
+    gather(
+        [
+            partial(driver.submit, ids[0], DescribeTransactionsRequest(transactional_ids=ids), call.version, call)
+            for ids in by_partition(driver, request.transactional_ids)
+        ],
+        reply,
+    )

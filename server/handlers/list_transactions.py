@@ -1,0 +1,20 @@
+"""ListTransactions (key 66), versions 0-2: the transactional ids whose coordinator this broker is (KIP-664)."""
+
+from __future__ import annotations
+
+from ...coordinator.transactions.admin import unknown_states
+from ...protocol.messages.list_transactions import ListTransactionsResponse
+from ..dispatch import Call
+
+
+def handle(call: Call) -> None:
+    def reply(answers: list[ListTransactionsResponse]) -> None:
+        errors = [answer.error_code for answer in answers if answer.error_code]
+        if errors:
+            call.reply(ListTransactionsResponse(error_code=errors[0]))
+            return
+        response = ListTransactionsResponse(unknown_state_filters=unknown_states(call.request))
+        response.transaction_states = [one for answer in answers for one in answer.transaction_states]
+        call.reply(response)
+
+    call.broker.transactions.submit_to_all(call.request, call.version, call, reply)

@@ -1,0 +1,54 @@
+"""WriteTxnMarkers (key 27), versions 1-2: a transaction's coordinator, or a tool, ends transactions in partitions led here.
+
+Answered when all markers are committed. A marker for `__consumer_offsets` also applies or drops the offsets that were
+committed in the transaction.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ..gathering import gather
+from ..transaction_markers import Marker, write_marker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..dispatch import Call
+
+
+def handle(call: Call) -> None:
+    request: WriteTxnMarkersRequest = call.request
+    gather(
+        [partial(_write, call, marker) for marker in request.markers],
+        lambda results: call.reply(WriteTxnMarkersResponse(markers=results)),
+    )
+
+
+def _write(call: Call, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]) -> None:
+    marker = Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        asked.transaction_version,
+    )
+    places = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
+
+    def written(errors: list[int]) -> None:
+        topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+        for (topic, index), error in zip(places, errors, strict=True):
+            topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(index, error))
+        results = [WritableTxnMarkerTopicResult(topic, answers) for topic, answers in topics.items()]
+        done(WritableTxnMarkerResult(asked.producer_id, results))
+
+    gather([partial(write_marker, call.broker, topic, index, marker) for topic, index in places], written)
