@@ -22,6 +22,7 @@ from ..replication.partition import Partition
 from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
 from ..storage.producers import ProducerBatch
+from ..storage.transaction_checks import check_marker, is_in_transaction
 from .batch_checks import AppendRules, Refused, RefusedUnseen, check_batch
 from .internal_topics import INTERNAL_TOPICS
 from .metrics import TopicMetrics
@@ -315,14 +316,14 @@ class HostedPartition:
         return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
 
     def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        return self.log.producers.is_in_transaction(producer_id, producer_epoch)
+        return is_in_transaction(self.log.producers, producer_id, producer_epoch)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
         """Writes the marker that ends a transaction here (KIP-98)."""
         producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
         if len(self.role.isr) < self.rules.min_insync_replicas:
             return AppendResult(_NOT_ENOUGH_REPLICAS)
-        error = self.log.producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
+        error = check_marker(self.log.producers, producer_id, epoch, coordinator_epoch, transaction_version)
         if error:
             return AppendResult(error)
         batch_of_marker = encode_end_transaction(

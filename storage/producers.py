@@ -36,7 +36,6 @@ from ..protocol.records.batch import (
 #: A producer may have five requests in flight: as many of its batches may come twice.
 RETAINED_BATCHES = 5
 NO_OFFSET = -1
-MAX_PRODUCER_EPOCH = 32_767
 
 
 class ProducerBatch(NamedTuple):
@@ -171,30 +170,6 @@ class Producers:
             producer.transaction_first_offset = header.base_offset
             self._open[header.base_offset] = header.producer_id
         self.end_offset = last_offset + 1
-
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> ErrorCode:
-        """Whether a leader may write a transaction's marker. As strict as the end's transaction version allows.
-
-        From version 2 on each end has an epoch of its own, above that of the data (KIP-1228); but a marker that is
-        there already may come again, when its coordinator does not know that it is.
-        """
-        producer = self.by_id.get(producer_id)
-        if producer is None:
-            return ErrorCode.NONE
-        is_repeated = epoch == producer.epoch and (
-            producer.transaction_first_offset == NO_OFFSET or epoch == MAX_PRODUCER_EPOCH
-        )
-        is_stale = epoch <= producer.epoch and not is_repeated if transaction_version >= 2 else epoch < producer.epoch
-        if is_stale:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if coordinator_epoch < producer.coordinator_epoch:
-            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        return ErrorCode.NONE
-
-    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has an open transaction here: what it writes is of that."""
-        producer = self.by_id.get(producer_id)
-        return producer is not None and producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
 
     def end_transaction(
         self, header: BatchHeader, timestamp: int, coordinator_epoch: int, *, aborted: bool
