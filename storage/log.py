@@ -17,6 +17,7 @@ from .aborted import AbortedTransaction, append_aborted, read_aborted
 from .config import LogConfig
 from .files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
 from .flushing import PendingFlush
+from .index import MAX_RELATIVE_OFFSET
 from .loading import LogLoader, aborted_entry, follow_batch
 from .segment import Pread, Segment
 from .segments import LogSegments
@@ -76,38 +77,60 @@ class Log(LogSegments):
         if headers is None:
             headers = [header for _, header in iter_headers(buffer)]
         first, last = headers[0], headers[-1]
-        end = last.next_offset
-        assert self.log_end_offset <= first.base_offset < end, f"{first} does not go on from {self.log_end_offset}"
+        newest = first[8] if first is last else max(header.max_timestamp for header in headers)
+        end = last[0] + last[6] + 1
+        assert self.log_end_offset <= first[0] < end, f"{first} does not go on from {self.log_end_offset}"
         config = self.config
         segment = self.segments[-1]
         try:
-            fits = segment.may_take(len(buffer), end - 1, config.segment_bytes, config.segment_index_bytes)
-            if not fits or (segment.size and self._waited_too_long(segment, headers, now_ms)):
-                segment = self._roll_at(first.base_offset, now_ms)
+            if (
+                config is not self._limits_of
+                or segment.size + len(buffer) > config.segment_bytes
+                or end > self._full_at_offset
+                or newest > self._rolls_after
+                or segment.entries_left <= 0
+            ):
+                segment = self._segment_for(headers, len(buffer), newest, now_ms)
             segment.append(buffer, headers, config.index_interval_bytes)
             self.log_end_offset = end
-            self._follow(segment, buffer, headers)
+            epochs = self.epochs
+            for header in headers:
+                if header[2] > epochs.latest:
+                    epochs.assign(header[2], header[0])
+                if header[9] >= 0:
+                    self._follow_producers(segment, buffer, headers)
+                    break
+            self.producers.end_offset = end
         except OSError as error:
             raise self._append_failed(segment, error) from error
 
-    def _waited_too_long(self, segment: Segment, headers: Sequence[BatchHeader], now_ms: int) -> bool:
-        config = self.config
-        newest = headers[0].max_timestamp if len(headers) == 1 else max(header.max_timestamp for header in headers)
-        early_ms = self._jitter * min(config.segment_jitter_ms, config.segment_ms)
-        return segment.waited_ms(now_ms, newest) > config.segment_ms - early_ms
+    def _segment_for(self, headers: Sequence[BatchHeader], size: int, newest: int, now_ms: int) -> Segment:
+        """The segment to append to: a new one when the active one is full or old. Notes until when nobody need ask."""
+        config, segment, end = self.config, self.active, headers[-1].next_offset
+        most_ms = config.segment_ms - int(self._jitter * min(config.segment_jitter_ms, config.segment_ms))
+        fits = segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)
+        if not fits or (segment.size and segment.waited_ms(now_ms, newest) > most_ms):
+            segment = self._roll_at(headers[0].base_offset, now_ms)
+            segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)
+        began = segment.first_timestamp() if segment.size else headers[0].max_timestamp
+        self._full_at_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
+        self._rolls_after = began + most_ms
+        # Where records carry no time, the age of the segment counts, which is looked at each time.
+        self._limits_of = config if began >= 0 else None
+        return segment
 
-    def _follow(self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
+    def _follow_producers(self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Brings epochs and producers up to what was just written."""
-        epochs, producers, position = self.epochs, self.producers, 0
+        position = 0
         for header in headers:
-            if header.leader_epoch > epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
+            if header.leader_epoch > self.epochs.latest:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                ended = follow_batch(producers, header, memoryview(buffer)[position : position + header.size])
+                batch = memoryview(buffer)[position : position + header.size] if header.is_control else b""
+                ended = follow_batch(self.producers, header, batch)
                 if ended is not None and ended.aborted:
-                    append_aborted(self._place, segment.base_offset, aborted_entry(producers, ended))
+                    append_aborted(self._place, segment.base_offset, aborted_entry(self.producers, ended))
             position += header.size
-        producers.end_offset = self.log_end_offset
 
     def _append_failed(self, segment: Segment, error: OSError) -> LogDirectoryFailure:
         with suppress(OSError):

@@ -35,7 +35,8 @@ class Segment:
 
     __slots__ = (
         "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_place", "_tail_offset", "_tail_position",
-        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "max_timestamp", "next_offset",
+        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
+        "max_timestamp", "next_offset",
         "offset_of_max_timestamp", "size", "suffix", "used",
     )  # fmt: skip
 
@@ -54,6 +55,8 @@ class Segment:
         self.created_ms = created_ms
         self.suffix = suffix
         self.bytes_since_index_entry = 0
+        #: Index entries that may still be added, as `may_take` found; it is asked again when there are none.
+        self.entries_left = 0
         self.max_timestamp = _UNKNOWN
         self.offset_of_max_timestamp = base_offset
         self.next_offset = base_offset
@@ -139,41 +142,46 @@ class Segment:
 
     def append(self, buffer: Buffer, headers: Sequence[BatchHeader], index_interval: int) -> None:
         """Writes whole batches at the end. `headers` are theirs, in order, offsets assigned."""
-        position = self.size
-        write_fully(self.file().fd, buffer, position)
-        self._tail_offset, self._tail_position = headers[0].base_offset, position
-        self.size = position + len(buffer)
-        if self.max_timestamp == _UNKNOWN:
-            self.largest_timestamp()
+        start = position = self.size
+        size = len(buffer)
+        self.used = True
+        file = self._file or self.file()
+        if os.pwrite(file.fd, buffer, start) != size:
+            write_fully(file.fd, buffer, start)
+        self.size = start + size
         since_entry = self.bytes_since_index_entry
-        for header in headers:
-            last_offset = header.last_offset
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, last_offset
+        for base_offset, length, _, _, _, _, last_delta, _, timestamp, _, _, _, _ in headers:
+            last_offset = base_offset + last_delta
+            if timestamp > self.max_timestamp and (
+                self.max_timestamp != _UNKNOWN or timestamp > self.largest_timestamp()
+            ):
+                self.max_timestamp, self.offset_of_max_timestamp = timestamp, last_offset
             if since_entry > index_interval:
-                self.offset_index.append(last_offset, position)
-                self.time_index.append(self.max_timestamp, self.offset_of_max_timestamp)
+                self._add_index_entries(last_offset, position)
                 since_entry = 0
-            batch_bytes = header.length + LOG_OVERHEAD
-            since_entry += batch_bytes
-            position += batch_bytes
+            since_entry += length + LOG_OVERHEAD
+            position += length + LOG_OVERHEAD
         assert position == self.size, "the headers are those of the buffer"
         self.bytes_since_index_entry = since_entry
-        self.next_offset = headers[-1].next_offset
+        self._tail_offset, self._tail_position = headers[0][0], start
+        self.next_offset = last_offset + 1
         if self._first_timestamp == NO_TIMESTAMP:
-            self._first_timestamp = headers[0].max_timestamp
+            self._first_timestamp = headers[0][8]
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        self.time_index.append(self.largest_timestamp(), self.offset_of_max_timestamp)
+        self.entries_left -= 1
 
     def may_take(self, size: int, last_offset: int, segment_bytes: int, segment_index_bytes: int) -> bool:
         """Whether a batch of `size` bytes fits: into the file, into full indexes, and into 31 bits of relative offset."""
         if (self.size and self.size + size > segment_bytes) or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return False
-        if self._offset_index is None and not self.size:
-            return True
-        return (
-            len(self.offset_index) < segment_index_bytes // OffsetIndex.ENTRY.size
-            # One entry is kept for the largest timestamp, which is added when the segment closes.
-            and len(self.time_index) < segment_index_bytes // TimeIndex.ENTRY.size - 1
-        )
+        offsets, times = (len(self.offset_index), len(self.time_index)) if self.size else (0, 0)
+        # One entry is kept for the largest timestamp, which is added when the segment closes.
+        times_left = segment_index_bytes // TimeIndex.ENTRY.size - 1 - times
+        self.entries_left = min(segment_index_bytes // OffsetIndex.ENTRY.size - offsets, times_left)
+        return self.entries_left > 0
 
     def truncate_to(self, offset: int) -> None:
         """Removes the batch that contains `offset`, and all after it."""

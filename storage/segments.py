@@ -20,7 +20,6 @@ from .files import (
     LogDirectoryFailure,
     OpenFiles,
     Place,
-    sync_directory,
     unlink_if_exists,
     write_atomically,
 )
@@ -33,9 +32,9 @@ class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
-        "_bases", "_doomed", "_files", "_jitter", "_place", "_snapshots", "config", "epochs", "generation",
-        "last_flush_ms", "log_end_offset", "log_start_offset", "partition", "producers", "recovered_bytes",
-        "recovery_point", "segments", "topic",
+        "_bases", "_doomed", "_files", "_full_at_offset", "_jitter", "_limits_of", "_place", "_rolls_after", "_snapshots",
+        "config", "epochs", "generation", "last_flush_ms", "log_end_offset", "log_start_offset", "partition", "producers",
+        "recovered_bytes", "recovery_point", "segments", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +44,11 @@ class LogSegments:
         self._place = place
         self._files = files
         self._jitter = 0.0
+        # What an append need not look at again: as long as the configuration is this one, the active segment takes
+        # batches up to this offset and this timestamp.
+        self._limits_of: LogConfig | None = None
+        self._full_at_offset = 0
+        self._rolls_after = 0
         self.topic = topic
         self.partition = partition
         self.config = config
@@ -87,7 +91,6 @@ class LogSegments:
         try:
             os.rename(self.path, path)
             self._place.path = path
-            sync_directory(self._place.log_directory)
         except OSError as error:
             raise self._failed("moving", error) from error
 
@@ -115,6 +118,7 @@ class LogSegments:
         return segment
 
     def _add(self, segment: Segment) -> None:
+        self._limits_of = None
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
 
@@ -142,6 +146,7 @@ class LogSegments:
         try:
             while self.active.base_offset > offset:
                 self._remove_last().delete()
+            self._limits_of = None
             self.generation += 1
             self.active.truncate_to(offset)
             truncate_aborted(self._place, self.active.base_offset, offset)
@@ -168,6 +173,7 @@ class LogSegments:
             raise self._failed("truncating", error) from error
 
     def _remove_last(self) -> Segment:
+        self._limits_of = None
         self.generation += 1
         self._bases.pop()
         return self.segments.pop()
@@ -219,7 +225,7 @@ class LogSegments:
         longer the log's.
 
         The files change names in an order from which a crash at any point is put right: `.cleaned` is dropped, `.swap`
-        takes the place of what it overlaps (loading.py).
+        takes the place of what it overlaps (loading.py). A journal keeps the order of renames, so none is waited for.
         """
         at = bisect_right(self._bases, base_offset) - 1
         if (
@@ -231,10 +237,8 @@ class LogSegments:
         try:
             cleaned = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             cleaned.change_suffix(SWAP_SUFFIX)
-            sync_directory(self.path)
             self._doom(sources, now_ms, keep_snapshot=base_offset)
             cleaned.change_suffix("")
-            sync_directory(self.path)
         except OSError as error:
             raise self._failed("swapping segments", error) from error
         cleaned.next_offset = sources[-1].next_offset

@@ -218,3 +218,23 @@ def test_leader_epochs_are_learnt_from_the_batches(logbook):
     assert log.epochs.entries() == [(0, 0), (3, 4)]
     log.advance_log_start_offset(3)
     assert log.epochs.entries() == [(0, 3), (3, 4)]
+
+
+def test_a_changed_configuration_acts_on_the_next_append(logbook):
+    log = logbook.open()
+    logbook.append(log, b"x" * 500, at=1000)
+    logbook.append(log, b"x" * 500, at=5000)
+    log.config = LogConfig(segment_bytes=1500)
+    logbook.append(log, b"x" * 500, at=6000)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    log.config = LogConfig(segment_ms=100)
+    logbook.append(log, b"x", at=6100)
+    logbook.append(log, b"x", at=6101)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
+    log.roll(logbook.now_ms)
+    logbook.append(log, b"x", at=9000)
+    logbook.append(log, b"x", at=9100)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 5]
+    log.truncate_to(6, logbook.now_ms)
+    logbook.append(log, b"x", at=9101)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 5, 6]
