@@ -7,6 +7,7 @@ import re
 import struct
 
 import pytest
+from confluent_kafka import Consumer, Producer
 from odradek.metadata.metadata_version import DEFAULT
 from odradek.metadata.records import encode_record
 from odradek.protocol.codec import encode
@@ -17,6 +18,9 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import encode_end_transaction
 from odradek.storage.compaction import finish, job, look
 from odradek.storage.config import LogConfig
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE
 
 TOOL = "org.apache.kafka.tools.DumpLogSegments"
 SMALL = LogConfig(segment_bytes=30_000, index_interval_bytes=400)
@@ -198,3 +202,48 @@ def test_transaction_state(logbook, dump):
     logbook.append(log, (key_of(key), value_of(value, 0)))
     out = dump(logbook, "--transaction-log-decoder", kinds=(".log",))
     assert '"transactionalId":"tx"' in out
+
+
+def test_the_directory_of_a_running_broker_and_of_one_that_was_killed(tmp_path, tools):
+    broker = OdradekProcess(tmp_path, SINGLE_NODE)
+    try:
+        broker.start()
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 2})
+        for number in range(5000):
+            producer.produce("orders", b"%d" % number + b"x" * 100, b"k%d" % (number % 9))
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        assert consumer.poll(30) is not None
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        dump_all(tools, broker.data_dir)
+        broker.kill()
+        dump_all(tools, broker.data_dir)
+    finally:
+        broker.kill()
+
+
+def dump_all(tools, data_dir):
+    """Few runs over many files: each replica's files by the decoder of its topic, and all indexes together."""
+    decoders = {
+        "__cluster_metadata-": ["--cluster-metadata-decoder"],
+        "__consumer_offsets-": ["--offsets-decoder"],
+        "orders-": [],
+    }
+    seen = ""
+    for topic, decoder in decoders.items():
+        logs = [str(path) for path in data_dir.glob(f"{topic}*/*") if path.suffix in (".log", ".checkpoint")]
+        assert logs
+        result = tools.run(TOOL, "--files", ",".join(logs), "--deep-iteration", *decoder).checked()
+        assert OF_EVERY_SEGMENT.sub("", result.err) == ""
+        assert "isvalid: false" not in result.out
+        assert "invalid bytes" not in result.out
+        seen += result.out
+    indexes = [str(path) for path in data_dir.glob("*-*/*") if path.suffix in (".index", ".timeindex")]
+    for check in ("--index-sanity-check", "--verify-index-only"):
+        assert tools.run(TOOL, "--files", ",".join(indexes), check).checked().err == ""
+    assert '"type":"PARTITION_RECORD"' in seen
+    assert '"group":"g","topic":"orders"' in seen
+    assert "baseOffset: " in seen
