@@ -1,0 +1,79 @@
+"""A broker with two log directories of which one runs full: KAFKA_STORAGE_ERROR there, the other goes on."""
+
+from __future__ import annotations
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.record import Record, encode_batch
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.wire import WireClient
+
+PARTITIONS = 6
+BATCH = encode_batch([Record(0, 1000, None, b"x" * 100)])
+
+
+def produce(client):
+    """The error code of each partition of the topic."""
+    data = [PartitionProduceData(index=index, records=BATCH) for index in range(PARTITIONS)]
+    request = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[TopicProduceData(name="t", partition_data=data)])
+    answer = client.call(request, 9)
+    return {one.index: ErrorCode(one.error_code) for one in answer.responses[0].partition_responses}
+
+
+def fetch(client):
+    partitions = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(PARTITIONS)
+    ]
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[FetchTopic(topic="t", partitions=partitions)]
+    )
+    answer = client.call(request, 12)
+    return {
+        one.partition_index: (ErrorCode(one.error_code), len(one.records or b""))
+        for one in answer.responses[0].partitions
+    }
+
+
+def ends(client):
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=partitions)])
+    return {one.partition_index: ErrorCode(one.error_code) for one in client.call(request, 7).topics[0].partitions}
+
+
+def test_a_full_log_directory_goes_offline_and_the_other_goes_on(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    broker = OdradekProcess(tmp_path / "broker", {"log.dirs": f"{one},{two}"})
+    try:
+        broker.start()
+        with WireClient(broker.bootstrap) as client:
+            wanted = CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1)
+            assert not client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7).topics[0].error_code
+            assert set(produce(client).values()) == {ErrorCode.NONE}
+        in_two = {int(path.name.rpartition("-")[2]) for path in two.glob("t-*")}
+        assert 0 < len(in_two) < PARTITIONS, "both directories are used"
+        broker.stop()
+        # The disk of `two` is full as soon as its fullest partition is written to.
+        full = two / f"t-{min(in_two)}" / "00000000000000000000.log"
+        full.unlink()
+        full.symlink_to("/dev/full")
+        broker.start()
+        with WireClient(broker.bootstrap) as client:
+            errors = produce(client)
+            assert errors.pop(min(in_two)) is ErrorCode.KAFKA_STORAGE_ERROR
+            errors = produce(client)
+            expected = {
+                index: ErrorCode.KAFKA_STORAGE_ERROR if index in in_two else ErrorCode.NONE
+                for index in range(PARTITIONS)
+            }
+            assert errors == expected
+            for index, (error, size) in fetch(client).items():
+                assert error is expected[index]
+                assert size == (0 if index in in_two else 3 * len(BATCH))
+            assert ends(client) == expected
+        assert f"log directory {two} is offline" in broker.log_file.read_text()
+    finally:
+        broker.kill()
