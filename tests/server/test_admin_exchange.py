@@ -26,6 +26,7 @@ from compat_tests.broker_process import POLL_S, BrokerProcess
 from compat_tests.java.tool import ToolHost, run_tool
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
+from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("java_tools")]
@@ -164,6 +165,14 @@ def test_apaches_tools_read_our_metadata_log_and_its_snapshots(tmp_path: Path, t
         dumped = tools.run(DUMP, "--cluster-metadata-decoder", "--files", str(file)).checked()
         assert dumped.err == "" and "isvalid: false" not in dumped.out
         assert len(re.findall(r"^\| offset: ", dumped.out, re.MULTILINE)) >= 3
-    # In a JVM of its own: the shell leaves threads behind.
-    shown = run_tool(SHELL, "--snapshot", str(newest), "cat", "/image/topics/byName/t0/1").checked().out
+    shown = eventually(lambda: shown_by_the_shell(newest, "/image/topics/byName/t0/1"), what="the shell shows t0-1")
     assert shown.startswith("PartitionRegistration(replicas=[1], directories=["), shown
+
+
+def shown_by_the_shell(snapshot: Path, name: str) -> str | None:
+    """None if the shell ran the command before it had published what it had read, which it does not wait for.
+
+    In a JVM of its own: the shell leaves threads behind.
+    """
+    shown = run_tool(SHELL, "--snapshot", str(snapshot), "cat", name).checked().out
+    return None if shown.startswith(f"cat: {name}: No such file") else shown
