@@ -169,10 +169,10 @@ def test_apaches_tools_read_our_metadata_log_and_its_snapshots(tmp_path: Path, t
     assert shown.startswith("PartitionRegistration(replicas=[1], directories=["), shown
 
 
-def shown_by_the_shell(snapshot: Path, name: str) -> str | None:
-    """None if the shell ran the command before it had published what it had read, which it does not wait for.
+def shown_by_the_shell(snapshot: Path, name: str) -> str:
+    """Nothing if the shell ran the command before it had published what it had read, which it does not wait for.
 
     In a JVM of its own: the shell leaves threads behind.
     """
     shown = run_tool(SHELL, "--snapshot", str(snapshot), "cat", name).checked().out
-    return None if shown.startswith(f"cat: {name}: No such file") else shown
+    return "" if shown.startswith(f"cat: {name}: No such file") else shown
