@@ -29,11 +29,15 @@ from session import spark_session
 
 from spark_examples.tests.programs import ORDERS, QUICK_JVM, run_program
 
+#: Several JVMs start in one test; what they wait for has deadlines of its own, in programs.py.
+TIMEOUT_S = 1_200
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

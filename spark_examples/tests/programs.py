@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[1]
 ORDERS = 60_000
 #: What ends soon is better compiled quickly than well: half of the processor time of a small job.
 QUICK_JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-_DEADLINE_S = 240
+_DEADLINE_S = 360
 _LOOK_EVERY_S = 0.1
 
 

@@ -46,7 +46,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
         program.kill()
 
 
-@pytest.mark.timeout(900)
 def test_a_million_events_are_counted_exactly_through_the_death_of_the_driver_and_of_the_broker(
     spark: SparkSession, new_broker: Callable[[dict[str, str]], BrokerProcess], tmp_path: Path, start: Start
 ) -> None:
