@@ -1,0 +1,137 @@
+"""Votes: asked for, given and counted; with a pre-vote first (KIP-595, KIP-996).
+
+A vote is given to one replica per epoch, whose log has all that ours has. A pre-vote binds nobody: whoever hears from a
+leader refuses it, so a node that comes back from behind a broken link does not unseat a leader that works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.vote import PartitionDataRequest, VoteRequest, VoteResponse
+from ...protocol.schema import Message
+from . import wire
+from .core import Core
+from .roles import NEVER, Candidate, Follower, Prospective, Resigned, Unattached
+from .voters import NOBODY, ReplicaKey, Tally
+
+
+class Elections:
+    def __init__(self, core: Core, lead: Callable[[int], None]) -> None:
+        self._core = core
+        #: What a candidate does that has won.
+        self._lead = lead
+
+    # ---- others ask
+
+    def handle(self, request: VoteRequest, asked: PartitionDataRequest, now: int) -> Message:
+        core = self._core
+        if asked.replica_epoch < core.epoch:
+            return self._answer(ErrorCode.FENCED_LEADER_EPOCH, False)
+        if asked.last_offset < 0 or asked.last_offset_epoch < 0 or asked.replica_id < 0:
+            return self._answer(ErrorCode.INVALID_REQUEST, False)
+        if asked.replica_epoch > core.epoch:
+            core.become_unattached(asked.replica_epoch, now)
+        called = ReplicaKey(request.voter_id, asked.voter_directory_id)
+        if request.voter_id != NOBODY and not called.matches(core.local):
+            return self._answer(ErrorCode.INVALID_VOTER_KEY, False)
+        candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
+        is_up_to_date = core.is_log_up_to_date(asked.last_offset_epoch, asked.last_offset)
+        if asked.pre_vote:
+            return self._answer(ErrorCode.NONE, is_up_to_date and self._misses_leader())
+        return self._answer(ErrorCode.NONE, self._grant(candidate, is_up_to_date, now))
+
+    def _misses_leader(self) -> bool:
+        role = self._core.role
+        if isinstance(role, Follower):
+            return not role.has_fetched
+        return isinstance(role, Unattached | Prospective | Candidate | Resigned)
+
+    def _grant(self, candidate: ReplicaKey, is_up_to_date: bool, now: int) -> bool:
+        role = self._core.role
+        if role.voted is not None:
+            return not isinstance(role, Candidate | Resigned) and role.voted == candidate
+        if role.leader_id != NOBODY or not isinstance(role, Unattached | Prospective) or not is_up_to_date:
+            return False
+        role.voted = candidate
+        self._core.write_state()
+        if isinstance(role, Unattached) and role.election_deadline != NEVER:
+            # Whoever was voted for gets the time to win.
+            role.election_deadline = now + self._core.election_timeout()
+        return True
+
+    def _answer(self, error: ErrorCode, granted: bool) -> Message:
+        role = self._core.role
+        return wire.vote_response(error, role.leader_id, role.epoch, granted)
+
+    # ---- we ask
+
+    def stand(self, now: int) -> None:
+        """Asks whether an election would be won, and wins it at once where nobody else votes."""
+        core, role = self._core, self._core.role
+        assert core.is_voter, f"{core.local} is no voter"
+        leader_id = NOBODY if role.leader_id == core.local.id else role.leader_id
+        tally = Tally(core.voter_set)
+        core.become(Prospective(core.epoch, tally, role.voted, leader_id, now + core.election_timeout()))
+        tally.record(core.local.id, True)
+        self._count(now)
+
+    def send(self, now: int) -> None:
+        """To all voters that have not answered, and can be asked now."""
+        core, role = self._core, self._core.role
+        if not isinstance(role, Prospective | Candidate):
+            return
+        for voter_id in role.tally.unanswered:
+            if core.can_send(voter_id, now):
+                voter, pre_vote = role.tally.voters.voters[voter_id].key, isinstance(role, Prospective)
+                cluster_id, last = core.config.cluster_id, core.log_end
+                core.send(voter_id, wire.vote_request(cluster_id, voter, core.local, core.epoch, last, pre_vote), now)
+
+    def answered(self, node: int, response: VoteResponse, now: int) -> None:
+        """The news in it is taken already: this is about our epoch."""
+        role, answer = self._core.role, wire.answer_of(response)
+        if not isinstance(role, Prospective | Candidate):
+            return
+        if answer is None or answer.error_code != ErrorCode.NONE:
+            self._core.back_off(node, now)
+        elif answer.leader_epoch == role.epoch:
+            role.tally.record(node, answer.vote_granted)
+            self._count(now)
+
+    def _count(self, now: int) -> None:
+        core, role = self._core, self._core.role
+        if isinstance(role, Prospective) and role.tally.is_won:
+            tally = Tally(core.voter_set)
+            core.become(Candidate(core.epoch + 1, tally, core.local, NOBODY, now + core.election_timeout()))
+            tally.record(core.local.id, True)
+            self._count(now)
+        elif isinstance(role, Candidate) and role.tally.is_won:
+            self._lead(now)
+        elif isinstance(role, Prospective) and role.tally.is_lost:
+            self._give_up(role, now)
+        elif isinstance(role, Candidate) and role.tally.is_lost:
+            # Not at once again: the others that stand need the time.
+            backoff = 1 + core.chance.randrange(core.config.election_backoff_max_ms)
+            role.election_deadline = min(role.election_deadline, now + backoff)
+
+    def _give_up(self, role: Prospective, now: int) -> None:
+        if role.leader_id != NOBODY:
+            self._core.become_follower(role.epoch, role.leader_id, now)
+        else:
+            self._core.become_unattached(role.epoch, now)
+
+    def expire(self, now: int) -> None:
+        """An election timeout is over, perhaps."""
+        core, role = self._core, self._core.role
+        if isinstance(role, Follower | Unattached) or not hasattr(role, "election_deadline"):
+            if isinstance(role, Unattached) and role.election_deadline <= now:
+                self.stand(now) if core.is_voter else core.become_unattached(core.epoch, now, role.leader_id)
+        elif role.election_deadline > now:
+            pass
+        elif isinstance(role, Prospective):
+            self._give_up(role, now)
+        elif isinstance(role, Candidate):
+            self.stand(now)
+        elif isinstance(role, Resigned):
+            core.become_unattached(core.epoch + 1, now)

@@ -1,0 +1,176 @@
+"""A follower, or an observer: finds the leader, fetches, cuts what diverges, takes a snapshot where the log is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse, PartitionData
+from ...protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from ...protocol.messages.update_raft_voter import KRaftVersionFeature, Listener, UpdateRaftVoterRequest
+from . import wire
+from .core import Core
+from .log import EpochEnd, SnapshotId
+from .roles import Follower, Unattached
+from .voters import NOBODY
+
+
+class DivergedCommit(AssertionError):
+    """The leader's log differs from ours below the high watermark: committed records would change. Never to be obeyed."""
+
+
+class Following:
+    def __init__(self, core: Core, stand: Callable[[int], None]) -> None:
+        self._core = core
+        self._stand = stand
+        #: Whom an observer asks next who leads.
+        self._asked = 0
+
+    # ---- we fetch
+
+    def send(self, now: int) -> None:
+        core, role = self._core, self._core.role
+        if isinstance(role, Follower):
+            if core.can_send(role.leader_id, now):
+                self._fetch(role.leader_id, role, now)
+        elif isinstance(role, Unattached) and not core.is_voter:
+            self._ask_for_leader(now)
+
+    def asks(self) -> list[int]:
+        """Whom an observer without a leader asks: one after the other, from a random one on."""
+        core = self._core
+        return [*core.config.bootstrap, *(key.id for key in core.others())]
+
+    def _ask_for_leader(self, now: int) -> None:
+        core, nodes = self._core, self.asks()
+        if nodes and all(core.can_send(node, now) for node in nodes):
+            self._asked = (self._asked or core.chance.randrange(len(nodes))) + 1
+            self._send_fetch(nodes[self._asked % len(nodes)], now)
+
+    def _fetch(self, leader_id: int, role: Follower, now: int) -> None:
+        core = self._core
+        if role.snapshot is not None:
+            cluster_id = core.config.cluster_id
+            request = wire.snapshot_request(cluster_id, core.local, core.epoch, role.snapshot, role.snapshot_position)
+            core.send(leader_id, request, now)
+        elif self._is_recorded_otherwise() and role.update_voter_at <= now:
+            role.update_voter_at = now + core.config.fetch_timeout_ms
+            core.send(leader_id, self._update_voter(), now)
+        else:
+            self._send_fetch(leader_id, now)
+
+    def _send_fetch(self, node: int, now: int) -> None:
+        """What it says we have, the disk must have first: the leader counts on it."""
+        core = self._core
+        request = wire.fetch_request(core.config.cluster_id, core.local, core.epoch, core.log_end, core.high_watermark)
+        core.send(node, request, now, sync_to=core.log.end_offset)
+
+    def _is_recorded_otherwise(self) -> bool:
+        core = self._core
+        recorded, addresses = core.voter_set.voters.get(core.local.id), core.config.addresses
+        if recorded is None or not core.is_voter or not addresses or core.voters.kraft_version == 0:
+            return False
+        return recorded.addresses != addresses
+
+    def _update_voter(self) -> UpdateRaftVoterRequest:
+        core = self._core
+        return UpdateRaftVoterRequest(
+            cluster_id=core.config.cluster_id,
+            current_leader_epoch=core.epoch,
+            voter_id=core.local.id,
+            voter_directory_id=core.local.directory_id,
+            listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
+            kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+        )
+
+    # ---- the leader answers
+
+    def fetched(self, node: int, response: FetchResponse, now: int) -> None:
+        core, role, answer = self._core, self._core.role, wire.answer_of(response)
+        if not isinstance(role, Follower) or node != role.leader_id:
+            return
+        if answer is None or answer.error_code != ErrorCode.NONE:
+            core.back_off(node, now)
+            return
+        role.fetch_deadline = now + core.config.fetch_timeout_ms
+        role.has_fetched = True
+        self._take(role, answer)
+
+    def _take(self, role: Follower, answer: PartitionData) -> None:
+        core = self._core
+        if answer.diverging_epoch.epoch >= 0:
+            self._truncate(EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset))
+        elif answer.snapshot_id.epoch >= 0 and answer.snapshot_id.end_offset >= 0:
+            role.snapshot = SnapshotId(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
+            role.snapshot_position = 0
+        else:
+            if answer.records:
+                core.learn(core.log.append_fetched(answer.records))
+                core.flush()
+            core.advance_high_watermark(answer.high_watermark)
+
+    def _truncate(self, diverging: EpochEnd) -> None:
+        """To the end of what both logs may share; the next Fetch finds whether they do (KIP-595)."""
+        core = self._core
+        ours = core.log.end_offset_for(diverging.epoch)
+        end = ours.end_offset if ours.epoch != diverging.epoch else min(ours.end_offset, diverging.end_offset)
+        if end < core.high_watermark:
+            raise DivergedCommit(f"the leader's log ends at {diverging}, which is below {core.high_watermark}")
+        core.log.truncate(end)
+        core.voters.truncate(end)
+
+    def snapshot_fetched(self, node: int, response: FetchSnapshotResponse, now: int) -> None:
+        core, role, answer = self._core, self._core.role, wire.answer_of(response)
+        if not isinstance(role, Follower) or node != role.leader_id or role.snapshot is None:
+            return
+        if answer is None or answer.error_code != ErrorCode.NONE:
+            # It may be gone: the next Fetch names another.
+            role.snapshot = None
+            core.back_off(node, now)
+            return
+        role.fetch_deadline = now + core.config.fetch_timeout_ms
+        role.has_fetched = True
+        named = SnapshotId(answer.snapshot_id.end_offset, answer.snapshot_id.epoch)
+        if named != role.snapshot or answer.position != role.snapshot_position:
+            return
+        role.snapshot_position = core.log.write_snapshot(named, answer.position, answer.unaligned_records)
+        if role.snapshot_position >= answer.size:
+            self._adopt(role, named)
+
+    def _adopt(self, role: Follower, snapshot: SnapshotId) -> None:
+        core = self._core
+        role.snapshot = None
+        if snapshot.end_offset <= core.high_watermark:
+            return  # nothing that we lack
+        controls = core.log.adopt_snapshot(snapshot)
+        core.voters.forget()
+        core.learn(controls)
+        core.advance_high_watermark(snapshot.end_offset)
+
+    # ---- the leader is silent
+
+    def expire(self, now: int) -> None:
+        core, role = self._core, self._core.role
+        if isinstance(role, Follower) and role.fetch_deadline <= now:
+            if core.is_voter:
+                self._stand(now)
+            else:
+                core.become_unattached(core.epoch, now)
+
+    def wants_to_send_at(self) -> int | None:
+        core, role = self._core, self._core.role
+        if isinstance(role, Follower):
+            return core.send_at(role.leader_id)
+        if isinstance(role, Unattached) and not core.is_voter:
+            return max((core.send_at(node) for node in self.asks()), default=None)
+        return None
+
+    def leader_ends(self, leader_id: int, rank: int | None, candidates: int, now: int) -> None:
+        """The leader has resigned: whoever is named first stands at once, the others each a little later."""
+        core, role = self._core, self._core.role
+        if not isinstance(role, Follower) or role.leader_id not in (leader_id, NOBODY) or rank is None:
+            return
+        role.has_fetched = False
+        longest = core.config.election_backoff_max_ms
+        wait = 0 if rank == 0 else 1 + core.chance.randrange(max(1, min(longest, longest * rank // max(1, candidates))))
+        role.fetch_deadline = min(role.fetch_deadline, now + wait)

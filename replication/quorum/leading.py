@@ -1,0 +1,296 @@
+"""A leader: begins its epoch, answers fetches, commits what a majority has on its disks, and steps down in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.control_records import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeVoter
+from ...protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest
+from ...protocol.messages.fetch import SnapshotId as WireSnapshotId
+from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshotRequest
+from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.schema import Message
+from . import wire
+from .core import Core
+from .log import ControlAt, SnapshotId
+from .roles import NEVER, Candidate, Leader, Progress, Resigned
+from .voters import BEFORE_THE_LOG, ReplicaKey
+
+#: What a leader does not know yet is -1 on the wire.
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class _ParkedFetch:
+    """A Fetch that found nothing new."""
+
+    token: object
+    asked: FetchPartition
+    max_bytes: int
+    deadline: int
+
+
+class Leading:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._parked: list[_ParkedFetch] = []
+
+    # ---- an epoch begins
+
+    def begin(self, now: int) -> None:
+        """A candidate has won. Its first record commits, once a majority has it, all that is before it."""
+        core, candidate = self._core, self._core.role
+        assert isinstance(candidate, Candidate) and candidate.tally.is_won
+        role = Leader(core.epoch, candidate.voted, core.local.id, core.log.end_offset, tuple(candidate.tally.granted))
+        role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
+        role.begin_at = {key.id: now for key in core.others()}
+        core.become(role)
+        self.append(self._first_records(role), now)
+
+    def _first_records(self, role: Leader) -> list[ControlRecord]:
+        core = self._core
+        keys = {id: voter.key for id, voter in core.voter_set.voters.items()}
+        change = LeaderChangeMessage(
+            version=1 if core.voters.kraft_version else 0,
+            leader_id=core.local.id,
+            voters=[_change_voter(key) for key in keys.values()],
+            granting_voters=[_change_voter(keys[id]) for id in sorted(role.granting)],
+        )
+        records = [ControlRecord(ControlType.LEADER_CHANGE, change)]
+        if core.voters.kraft_version > 0 and core.voters.current_offset == BEFORE_THE_LOG:
+            # The directory was formatted with them: now they go where followers find them (KIP-853).
+            version = KRaftVersionRecord(version=0, kraft_version=core.voters.kraft_version)
+            records.append(ControlRecord(ControlType.KRAFT_VERSION, version))
+            records.append(ControlRecord(ControlType.KRAFT_VOTERS, core.voter_set.to_record()))
+        return records
+
+    def append(self, records: list[ControlRecord], now: int) -> None:
+        core, offset = self._core, self._core.log.end_offset
+        core.log.append_control(records, core.epoch, now)
+        core.learn(ControlAt(offset + number, record) for number, record in enumerate(records))
+        self.appended(now)
+
+    def appended(self, now: int) -> None:
+        self._core.flush()
+        self._wake(now)
+
+    def send_begin(self, now: int) -> None:
+        """To each voter until it fetches, and again when it has not for a while."""
+        core, role = self._core, self._core.role
+        if not isinstance(role, Leader):
+            return
+        for key in core.others():
+            if role.begin_at.setdefault(key.id, now) <= now and core.can_send(key.id, now):
+                core.send(key.id, wire.begin_request(core.config.cluster_id, key, core.local.id, core.epoch), now)
+                role.begin_at[key.id] = now + core.config.fetch_timeout_ms // 2
+
+    def begin_failed(self, node: int, now: int) -> None:
+        role = self._core.role
+        if isinstance(role, Leader) and node in role.begin_at:
+            role.begin_at[node] = now + self._core.config.retry_backoff_ms
+
+    # ---- fetches
+
+    def refuse(self, epoch: int) -> ErrorCode:
+        """Why somebody who believes in that epoch cannot fetch here; NONE when it can (KIP-320)."""
+        if epoch < self._core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self._core.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if isinstance(self._core.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def handle_fetch(self, token: object, request: FetchRequest, asked: FetchPartition, now: int) -> None:
+        core, role = self._core, self._core.role
+        error = self.refuse(asked.current_leader_epoch)
+        if error is ErrorCode.NONE and (asked.fetch_offset < 0 or asked.last_fetched_epoch < 0):
+            error = ErrorCode.INVALID_REQUEST
+        if error is not ErrorCode.NONE:
+            core.reply(token, self._fetch_answer(error_code=int(error)))
+            return
+        assert isinstance(role, Leader)
+        elsewhere = self._elsewhere(asked)
+        if elsewhere is not None:
+            core.reply(token, elsewhere)
+            return
+        replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
+        if replica_id >= 0:
+            self._fetched(role, ReplicaKey(replica_id, asked.replica_directory_id), asked.fetch_offset, now)
+        if (isinstance(core.role, Leader) and self._is_news(asked)) or request.max_wait_ms <= 0:
+            core.reply(token, self._records(asked, request.max_bytes))
+        else:
+            self._parked.append(_ParkedFetch(token, asked, request.max_bytes, now + request.max_wait_ms))
+
+    def _elsewhere(self, asked: FetchPartition) -> Message | None:
+        """Where the follower must go on instead: its log diverges, or ours begins later (KIP-595, KIP-630)."""
+        log, offset, epoch = self._core.log, asked.fetch_offset, asked.last_fetched_epoch
+        if offset == 0 and log.start_offset == 0:
+            return None
+        oldest, newest = log.earliest_snapshot, log.latest_snapshot
+        if oldest is not None and newest is not None and _needs_snapshot(log.start_offset, oldest, offset, epoch):
+            return self._fetch_answer(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
+        end = log.end_offset_for(epoch)
+        if end.epoch == epoch and end.end_offset >= offset:
+            return None
+        return self._fetch_answer(diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset))
+
+    def _fetched(self, role: Leader, key: ReplicaKey, offset: int, now: int) -> None:
+        """A replica has all below `offset`, on its disk."""
+        core = self._core
+        progress = role.progress.setdefault(key, Progress(key))
+        if offset >= core.log.end_offset:
+            progress.last_caught_up_ms = now
+        elif offset >= progress.leader_end_at_last_fetch >= 0:
+            progress.last_caught_up_ms = max(progress.last_caught_up_ms, progress.last_fetch_ms)
+        progress.end_offset = offset
+        progress.last_fetch_ms, progress.leader_end_at_last_fetch = now, core.log.end_offset
+        self._is_alive(role, key, now)
+        self.commit(now)
+
+    def _is_news(self, asked: FetchPartition) -> bool:
+        known = self._known_high_watermark()
+        return asked.fetch_offset < self._core.log.end_offset or asked.high_watermark < known
+
+    def _known_high_watermark(self) -> int:
+        role = self._core.role
+        return self._core.high_watermark if isinstance(role, Leader) and role.has_committed else UNKNOWN_OFFSET
+
+    def _records(self, asked: FetchPartition, max_bytes: int) -> Message:
+        log, records = self._core.log, None
+        if asked.fetch_offset < log.end_offset:
+            records = log.read(asked.fetch_offset, max_bytes)
+        return self._fetch_answer(records=records)
+
+    def _fetch_answer(self, **fields: Any) -> Message:
+        role, log = self._core.role, self._core.log
+        fields = {"high_watermark": self._known_high_watermark(), "log_start_offset": log.start_offset, **fields}
+        return wire.fetch_response(role.leader_id, role.epoch, **fields)
+
+    def _wake(self, now: int) -> None:
+        """Fetches that wait get what is new, or the end of their time."""
+        parked, self._parked = self._parked, []
+        for fetch in parked:
+            if fetch.deadline <= now or self._is_news(fetch.asked):
+                self._core.reply(fetch.token, self._records(fetch.asked, fetch.max_bytes))
+            else:
+                self._parked.append(fetch)
+
+    def release(self) -> None:
+        """This node leads no more: whoever waits here is sent to look elsewhere."""
+        parked, self._parked = self._parked, []
+        for fetch in parked:
+            error = self.refuse(fetch.asked.current_leader_epoch)
+            self._core.reply(fetch.token, self._fetch_answer(error_code=int(error)))
+
+    def handle_snapshot(
+        self, token: object, request: FetchSnapshotRequest, asked: PartitionSnapshotRequest, now: int
+    ) -> None:
+        core, role = self._core, self._core.role
+        snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+        error, size, data = self.refuse(asked.current_leader_epoch), 0, b""
+        if error is ErrorCode.NONE:
+            found = core.log.read_snapshot(snapshot, asked.position, request.max_bytes)
+            if found is None:
+                error = ErrorCode.SNAPSHOT_NOT_FOUND
+            elif not 0 <= asked.position < found[0]:
+                error = ErrorCode.POSITION_OUT_OF_RANGE
+            else:
+                size, data = found
+        if isinstance(role, Leader) and error is ErrorCode.NONE:
+            self._is_alive(role, ReplicaKey(request.replica_id, asked.replica_directory_id), now)
+        fields = {"error_code": int(error), "size": size, "position": asked.position, "unaligned_records": data}
+        core.reply(token, wire.snapshot_response(role.leader_id, role.epoch, snapshot, **fields))
+
+    # ---- commits
+
+    def synced(self, end_offset: int, now: int) -> None:
+        role = self._core.role
+        if isinstance(role, Leader):
+            role.synced_offset = max(role.synced_offset, end_offset)
+            self.commit(now)
+
+    def commit(self, now: int) -> None:
+        """What a majority has. Only a record of this epoch can be counted; it commits those before it (Raft, 5.4.2)."""
+        core, role = self._core, self._core.role
+        assert isinstance(role, Leader)
+        replicated = core.voter_set.replicated_offset(self._ends(role))
+        if replicated > role.epoch_start_offset:
+            moved = core.advance_high_watermark(replicated)
+            if moved or not role.has_committed:
+                role.has_committed = True
+                self._wake(now)
+
+    def _ends(self, role: Leader) -> dict[int, int]:
+        core = self._core
+        ends: dict[int, int] = {}
+        for key, progress in role.progress.items():
+            if key in core.voter_set:
+                ends[key.id] = max(progress.end_offset, ends.get(key.id, 0))
+        if core.is_voter:
+            ends[core.local.id] = role.synced_offset
+        return ends
+
+    # ---- the end of it
+
+    def _is_alive(self, role: Leader, key: ReplicaKey, now: int) -> None:
+        """Check-quorum: a leader that hears from less than a majority cannot commit, and must not seem to lead."""
+        core = self._core
+        if key not in core.voter_set or key.id == core.local.id:
+            return
+        role.begin_at[key.id] = now + core.config.fetch_timeout_ms // 2
+        role.fetched_voters.add(key.id)
+        if len(role.fetched_voters) + core.is_voter >= core.voter_set.majority:
+            role.fetched_voters.clear()
+            role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
+
+    def resign(self, now: int) -> None:
+        """Never again in this epoch. The voters that are farthest are to stand first."""
+        core, role = self._core, self._core.role
+        assert isinstance(role, Leader)
+        ends, others = self._ends(role), core.others()
+        preferred = tuple(sorted(others, key=lambda key: (-ends.get(key.id, 0), key.id)))
+        unacknowledged = {key.id for key in others}
+        until = now + core.election_timeout()
+        core.become(Resigned(core.epoch, role.voted, core.local.id, preferred, unacknowledged, until))
+
+    def send_end(self, now: int) -> None:
+        core, role = self._core, self._core.role
+        if isinstance(role, Resigned):
+            for node in sorted(role.unacknowledged):
+                if core.can_send(node, now):
+                    request = wire.end_request(core.config.cluster_id, core.local.id, core.epoch, role.preferred)
+                    core.send(node, request, now)
+
+    def end_acknowledged(self, node: int) -> None:
+        if isinstance(self._core.role, Resigned):
+            self._core.role.unacknowledged.discard(node)
+
+    def expire(self, now: int) -> None:
+        core, role = self._core, self._core.role
+        if not isinstance(role, Leader):
+            return
+        self._wake(now)
+        if core.voter_set.is_only(core.local):
+            role.check_quorum_deadline = NEVER
+        elif role.check_quorum_deadline == NEVER:
+            role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
+        elif role.check_quorum_deadline <= now:
+            self.resign(now)
+
+    def deadline(self) -> int:
+        role = self._core.role
+        if not isinstance(role, Leader):
+            return NEVER
+        begins = [max(role.begin_at.get(key.id, 0), self._core.send_at(key.id)) for key in self._core.others()]
+        return min([role.check_quorum_deadline, *begins, *(fetch.deadline for fetch in self._parked)])
+
+
+def _needs_snapshot(start_offset: int, oldest: SnapshotId, offset: int, epoch: int) -> bool:
+    if offset < start_offset or epoch < oldest.epoch:
+        return True
+    return offset == start_offset and epoch != oldest.epoch
+
+
+def _change_voter(key: ReplicaKey) -> LeaderChangeVoter:
+    return LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory_id)

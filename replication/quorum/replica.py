@@ -1,0 +1,221 @@
+"""One replica of the quorum: the face of the machine. See the package's docstring, and `effects.py` for what to do with it.
+
+`handle` and `expire` may be called with any clock that somebody believes in; one that jumps costs an election at worst.
+After each of both the driver does what `take()` returns, in order, and sets its timer to `deadline()`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.api_versions import ApiVersionsResponse
+from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from ...protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from ...protocol.messages.vote import VoteRequest, VoteResponse
+from ...protocol.schema import Message
+from . import wire
+from .core import Chance, Core, QuorumConfig
+from .effects import Appended, Effect, ElectionState, Input, PeerRequest, PeerResponse, Synced
+from .elections import Elections
+from .following import Following
+from .leading import Leading
+from .log import ReplicatedLog
+from .roles import NEVER, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from .voter_changes import VoterChanges, is_voter_request
+from .voters import NOBODY, ReplicaKey, VoterHistory, VoterSet
+
+
+class QuorumReplica:
+    """`state`: what `quorum-state` holds; `voters`: what the log says of them, or the configuration."""
+
+    def __init__(
+        self,
+        local: ReplicaKey,
+        config: QuorumConfig,
+        log: ReplicatedLog,
+        voters: VoterHistory,
+        state: ElectionState,
+        chance: Chance,
+        now: int,
+    ) -> None:
+        self._core = core = Core(local, config, log, voters, state, chance)
+        self._leading = Leading(core)
+        self._elections = Elections(core, self._leading.begin)
+        self._following = Following(core, self._elections.stand)
+        self._changes = VoterChanges(core, self._leading)
+        self._start(state, now)
+        self._settle(now)
+
+    def _start(self, state: ElectionState, now: int) -> None:
+        """A leader that was does not lead that epoch again; a vote that was given stays; a leader is looked for anew."""
+        core = self._core
+        voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
+        until = now + core.election_timeout() if core.is_voter else NEVER
+        if state.leader_id == core.local.id:
+            core.role = Resigned(state.leader_epoch, voted or core.local, state.leader_id, election_deadline=until)
+            core.role.election_deadline = now + core.election_timeout()
+        else:
+            core.role = Unattached(state.leader_epoch, voted, state.leader_id, until)
+        if core.log.last_epoch > core.epoch:
+            core.become_unattached(core.log.last_epoch, now)
+        if core.voter_set.is_only(core.local):
+            self._elections.stand(now)
+
+    # ---- what others may look at
+
+    @property
+    def role(self) -> Role:
+        return self._core.role
+
+    @property
+    def epoch(self) -> int:
+        return self._core.epoch
+
+    @property
+    def high_watermark(self) -> int:
+        return self._core.high_watermark
+
+    @property
+    def voter_set(self) -> VoterSet:
+        return self._core.voter_set
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self._core.role, Leader)
+
+    # ---- the words of a machine
+
+    def handle(self, message: Input, now: int) -> None:
+        if isinstance(message, PeerRequest):
+            self._request(message.token, message.request, now)
+        elif isinstance(message, PeerResponse):
+            self._response(message, now)
+        elif isinstance(message, Synced):
+            self._leading.synced(message.end_offset, now)
+        elif isinstance(message, Appended):
+            assert self.is_leader and message.epoch == self.epoch, f"{self._core.role} appends in {message.epoch}"
+            self._leading.appended(now)
+        elif self.is_leader:
+            self._leading.resign(now)
+        self._settle(now)
+
+    def deadline(self) -> int | None:
+        """When `expire` is to be called next; None when only others can make anything happen."""
+        core, role = self._core, self._core.role
+        times = [self._leading.deadline(), self._changes.deadline()]
+        if isinstance(role, Unattached | Prospective | Candidate | Resigned):
+            times.append(role.election_deadline)
+        if isinstance(role, Prospective | Candidate):
+            times += [core.send_at(voter) for voter in role.tally.unanswered]
+        if isinstance(role, Resigned):
+            times += [core.send_at(voter) for voter in role.unacknowledged]
+        if isinstance(role, Follower):
+            times.append(role.fetch_deadline)
+        send_at = self._following.wants_to_send_at()
+        times.append(NEVER if send_at is None else send_at)
+        earliest = min(times)
+        return None if earliest == NEVER else earliest
+
+    def expire(self, now: int) -> None:
+        self._elections.expire(now)
+        self._following.expire(now)
+        self._leading.expire(now)
+        self._settle(now)
+
+    def take(self) -> list[Effect]:
+        return self._core.take()
+
+    def _settle(self, now: int) -> None:
+        """What follows from anything: fetches that wait at a former leader go, and what can be sent is sent."""
+        self._changes.expire(now)
+        if not self.is_leader:
+            self._leading.release()
+        self._elections.send(now)
+        self._following.send(now)
+        self._leading.send_begin(now)
+        self._leading.send_end(now)
+
+    # ---- others ask
+
+    def _request(self, token: object, request: Any, now: int) -> None:
+        core = self._core
+        if is_voter_request(request):
+            self._changes.handle(token, request, now)
+            return
+        asked = wire.partition_of(request)
+        if request.cluster_id not in (None, core.config.cluster_id):
+            core.reply(token, wire.refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
+        elif asked is None:
+            core.reply(token, wire.refusal(request, ErrorCode.INVALID_REQUEST))
+        elif isinstance(request, VoteRequest):
+            core.reply(token, self._elections.handle(request, asked, now))
+        elif isinstance(request, FetchRequest):
+            self._leading.handle_fetch(token, request, asked, now)
+        elif isinstance(request, FetchSnapshotRequest):
+            self._leading.handle_snapshot(token, request, asked, now)
+        elif isinstance(request, BeginQuorumEpochRequest):
+            core.reply(token, self._begin(request, asked, now))
+        else:
+            assert isinstance(request, EndQuorumEpochRequest), f"no request of the quorum: {request}"
+            core.reply(token, self._end(asked, now))
+
+    def _begin(self, request: BeginQuorumEpochRequest, asked: Any, now: int) -> Message:
+        core = self._core
+        error = ErrorCode.NONE
+        if asked.leader_epoch < core.epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        elif asked.leader_id < 0 or asked.leader_id == core.local.id:
+            error = ErrorCode.INVALID_REQUEST
+        elif request.voter_id != NOBODY and not ReplicaKey(request.voter_id, asked.voter_directory_id).matches(
+            core.local
+        ):
+            error = ErrorCode.INVALID_VOTER_KEY
+        elif asked.leader_epoch == core.epoch and isinstance(core.role, Prospective):
+            # It was silent, and is not any more.
+            core.become_follower(asked.leader_epoch, asked.leader_id, now)
+        else:
+            core.heard_of(asked.leader_epoch, asked.leader_id, now)
+        return wire.begin_response(error, core.role.leader_id, core.epoch)
+
+    def _end(self, asked: Any, now: int) -> Message:
+        core = self._core
+        if asked.leader_epoch < core.epoch:
+            return wire.end_response(ErrorCode.FENCED_LEADER_EPOCH, core.role.leader_id, core.epoch)
+        core.heard_of(asked.leader_epoch, asked.leader_id, now)
+        preferred = [ReplicaKey(c.candidate_id, c.candidate_directory_id) for c in asked.preferred_candidates]
+        preferred = preferred or [ReplicaKey(id) for id in asked.preferred_successors]
+        rank = next((number for number, key in enumerate(preferred) if key.matches(core.local)), None)
+        self._following.leader_ends(asked.leader_id, rank, len(preferred), now)
+        self._following.expire(now)
+        return wire.end_response(ErrorCode.NONE, core.role.leader_id, core.epoch)
+
+    # ---- others answer
+
+    def _response(self, message: PeerResponse, now: int) -> None:
+        core, node, response = self._core, message.node, message.response
+        if not core.answered(node, message.correlation, now, is_failure=response is None):
+            return
+        if response is None or isinstance(response, ApiVersionsResponse):
+            self._changes.described(node, response, now)
+            self._leading.begin_failed(node, now)
+            return
+        news = wire.news_of(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
+        if news is None:
+            core.back_off(node, now)
+            return
+        core.heard_of(news.leader_epoch, news.leader_id, now)
+        if news.leader_epoch != core.epoch:
+            return
+        if isinstance(response, VoteResponse):
+            self._elections.answered(node, response, now)
+        elif isinstance(response, FetchResponse):
+            self._following.fetched(node, response, now)
+        elif isinstance(response, FetchSnapshotResponse):
+            self._following.snapshot_fetched(node, response, now)
+        elif isinstance(response, EndQuorumEpochResponse):
+            self._leading.end_acknowledged(node)
+        elif isinstance(response, BeginQuorumEpochResponse) and news.error_code:
+            self._leading.begin_failed(node, now)

@@ -1,0 +1,192 @@
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the set of voters changes by one voter at a time (KIP-853).
+
+A leader takes no change before something of its own epoch is committed, nor while the last one is not: only then does
+any majority of the old set share a voter with any majority of the new. The new set counts from when it is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages import add_raft_voter as adding
+from ...protocol.messages import remove_raft_voter as removing
+from ...protocol.messages import update_raft_voter as updating
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.schema import Message
+from ...protocol.uuids import ZERO_UUID
+from .core import Core
+from .leading import Leading
+from .roles import NEVER, Leader
+from .voters import Address, ReplicaKey, Voter, VoterSet
+
+#: A new voter must have been up to date within this time; Kafka's constant.
+CAUGHT_UP_WITHIN_MS = 3_600_000
+KRAFT_VERSION_FEATURE = "kraft.version"
+#: How long a removal or an update may wait to be committed; an AddRaftVoter says so itself.
+CHANGE_TIMEOUT_MS = 30_000
+
+
+@dataclass(slots=True)
+class _Change:
+    """One that is under way. `offset`: where its VotersRecord stands, -1 as long as it is not appended."""
+
+    token: object
+    answer: Callable[[ErrorCode], Message]
+    deadline: int
+    offset: int = -1
+    voter: Voter | None = None
+    ack_when_committed: bool = True
+    asked_node: int = -1
+
+
+def is_voter_request(request: Message) -> bool:
+    kinds = adding.AddRaftVoterRequest | removing.RemoveRaftVoterRequest | updating.UpdateRaftVoterRequest
+    return isinstance(request, kinds)
+
+
+class VoterChanges:
+    def __init__(self, core: Core, leading: Leading) -> None:
+        self._core = core
+        self._leading = leading
+        self._change: _Change | None = None
+
+    def handle(self, token: object, request: Any, now: int) -> None:
+        answer: Callable[[ErrorCode], Message]
+        decide: Callable[[_Change, Any, int], ErrorCode]
+        if isinstance(request, adding.AddRaftVoterRequest):
+            answer, decide = _answer_to(adding.AddRaftVoterResponse), self._add
+        elif isinstance(request, removing.RemoveRaftVoterRequest):
+            answer, decide = _answer_to(removing.RemoveRaftVoterResponse), self._remove
+        else:
+            answer, decide = self._updated, self._update
+        change = _Change(token, answer, now + CHANGE_TIMEOUT_MS)
+        error = self._refuse(request) or decide(change, request, now)
+        if error:
+            self._core.reply(token, answer(error))
+
+    def _refuse(self, request: Any) -> ErrorCode:
+        core, role = self._core, self._core.role
+        if request.cluster_id not in (None, core.config.cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if not isinstance(role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if core.voters.kraft_version == 0:
+            return ErrorCode.UNSUPPORTED_VERSION
+        is_changing = self._change is not None or core.voters.current_offset >= core.high_watermark
+        return ErrorCode.REQUEST_TIMED_OUT if is_changing or not role.has_committed else ErrorCode.NONE
+
+    def _add(self, change: _Change, request: adding.AddRaftVoterRequest, now: int) -> ErrorCode:
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        if key.id < 0 or key.directory_id == ZERO_UUID or not request.listeners:
+            return ErrorCode.INVALID_REQUEST
+        if key.id in self._core.voter_set.voters:
+            return ErrorCode.DUPLICATE_VOTER
+        addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
+        change.voter = Voter(key, addresses)
+        change.deadline = now + request.timeout_ms
+        change.ack_when_committed = request.ack_when_committed
+        change.asked_node = key.id
+        self._change = change
+        asked = ApiVersionsRequest(client_software_name="odradek", client_software_version="1")
+        self._core.send(key.id, asked, now, address=addresses[0])
+        return ErrorCode.NONE
+
+    def described(self, node: int, response: ApiVersionsResponse | None, now: int) -> None:
+        """The voter to be says which versions of KRaft it speaks; by then it has to be up to date."""
+        change, role = self._change, self._core.role
+        if change is None or change.voter is None or change.offset >= 0 or change.asked_node != node:
+            return
+        if response is None or response.error_code:
+            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+            return
+        ranges = [f for f in response.supported_features if f.name == KRAFT_VERSION_FEATURE]
+        low, high = (ranges[0].min_version, ranges[0].max_version) if ranges else (0, 0)
+        assert isinstance(role, Leader)
+        progress = role.progress.get(change.voter.key)
+        if not low <= self._core.voters.kraft_version <= high:
+            self._finish(ErrorCode.INVALID_REQUEST)
+        elif progress is None or not 0 <= progress.last_caught_up_ms >= now - CAUGHT_UP_WITHIN_MS:
+            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            voter = Voter(change.voter.key, change.voter.addresses, low, high)
+            self._append(change, self._core.voter_set.with_voter(voter), now)
+
+    def _remove(self, change: _Change, request: removing.RemoveRaftVoterRequest, now: int) -> ErrorCode:
+        key, voters = ReplicaKey(request.voter_id, request.voter_directory_id), self._core.voter_set
+        found = voters.voters.get(key.id)
+        if found is None or found.key != key:
+            return ErrorCode.VOTER_NOT_FOUND
+        if len(voters.voters) == 1:
+            return ErrorCode.INVALID_REQUEST  # nobody would be left to decide anything
+        self._append(change, voters.without(key.id), now)
+        return ErrorCode.NONE
+
+    def _update(self, change: _Change, request: updating.UpdateRaftVoterRequest, now: int) -> ErrorCode:
+        core = self._core
+        error = self._leading.refuse(request.current_leader_epoch)
+        if error:
+            return error
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        found = core.voter_set.voters.get(key.id)
+        if found is None or found.key != key:
+            return ErrorCode.VOTER_NOT_FOUND
+        feature = request.kraft_version_feature
+        low, high = feature.min_supported_version, feature.max_supported_version
+        if not request.listeners or not low <= core.voters.kraft_version <= high:
+            return ErrorCode.INVALID_REQUEST
+        addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
+        self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now)
+        return ErrorCode.NONE
+
+    def _append(self, change: _Change, voters: VoterSet, now: int) -> None:
+        core = self._core
+        assert core.voter_set.has_overlapping_majority(voters), f"{core.voter_set.ids} -> {voters.ids}"
+        change.offset = core.log.end_offset
+        self._change = change
+        self._leading.append([ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record())], now)
+        if not change.ack_when_committed:
+            core.reply(change.token, change.answer(ErrorCode.NONE))
+        # With fewer voters what is there may be a majority already.
+        self._leading.commit(now)
+
+    def _updated(self, error: ErrorCode) -> Message:
+        role = self._core.role
+        leader = updating.CurrentLeader(leader_id=role.leader_id, leader_epoch=role.epoch)
+        return updating.UpdateRaftVoterResponse(error_code=int(error), current_leader=leader)
+
+    # ---- what becomes of it
+
+    def expire(self, now: int) -> None:
+        """After everything that may have committed it, ended this lead, or taken its time."""
+        core, change, role = self._core, self._change, self._core.role
+        if not isinstance(role, Leader):
+            if change is not None:
+                self._finish(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        if change is not None and 0 <= change.offset < core.high_watermark:
+            self._finish(ErrorCode.NONE)
+        elif change is not None and change.deadline <= now:
+            self._finish(ErrorCode.REQUEST_TIMED_OUT)
+        if not core.is_voter and role.has_committed and core.voters.current_offset < core.high_watermark:
+            self._leading.resign(now)  # it was removed, and that is committed
+
+    def _finish(self, error: ErrorCode) -> None:
+        change, self._change = self._change, None
+        assert change is not None
+        if change.ack_when_committed or change.offset < 0:
+            self._core.reply(change.token, change.answer(error))
+
+    def deadline(self) -> int:
+        return self._change.deadline if self._change is not None else NEVER
+
+
+def _answer_to(response: Any) -> Callable[[ErrorCode], Message]:
+    def answer(error: ErrorCode) -> Message:
+        made: Message = response(error_code=int(error), error_message=error.name if error else None)
+        return made
+
+    return answer

@@ -1,0 +1,186 @@
+"""Who votes, and what a majority of them has: the arithmetic of the quorum.
+
+A voter is a node with one directory: the same id with another disk is another voter (KIP-853). Static voters
+(`controller.quorum.voters`, kraft.version 0) have no directory id, and match by their node id alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersRecord, VotersVoter
+from ...protocol.uuids import ZERO_UUID
+
+#: No node.
+NOBODY = -1
+#: Where the voters stand that were configured and not read from the log.
+BEFORE_THE_LOG = -1
+
+
+class ReplicaKey(NamedTuple):
+    id: int
+    directory_id: bytes = ZERO_UUID
+
+    def matches(self, other: ReplicaKey) -> bool:
+        """The same replica, as far as both are known."""
+        if self.id != other.id:
+            return False
+        return ZERO_UUID in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
+
+
+class Address(NamedTuple):
+    """A listener of a controller."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    key: ReplicaKey
+    addresses: tuple[Address, ...] = ()
+    min_kraft_version: int = 0
+    max_kraft_version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """Immutable; `voters` by node id."""
+
+    voters: Mapping[int, Voter] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, voters: Iterable[Voter]) -> VoterSet:
+        return cls({voter.key.id: voter for voter in sorted(voters, key=lambda voter: voter.key.id)})
+
+    def __contains__(self, key: ReplicaKey) -> bool:
+        voter = self.voters.get(key.id)
+        return voter is not None and voter.key.matches(key)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(self.voters)
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
+
+    def is_only(self, key: ReplicaKey) -> bool:
+        return len(self.voters) == 1 and key in self
+
+    def replicated_offset(self, ends: Mapping[int, int]) -> int:
+        """The largest offset below which a majority has everything; `ends` by node id, 0 for whoever is missing.
+
+        With no voter at all nothing is ever replicated.
+        """
+        if not self.voters:
+            return 0
+        return sorted((ends.get(voter, 0) for voter in self.voters), reverse=True)[self.majority - 1]
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        return VoterSet.of({**self.voters, voter.key.id: voter}.values())
+
+    def without(self, voter_id: int) -> VoterSet:
+        return VoterSet.of(voter for id, voter in self.voters.items() if id != voter_id)
+
+    def has_overlapping_majority(self, other: VoterSet) -> bool:
+        """Whether any majority of one shares a voter with any majority of the other: they differ by one at most."""
+        mine, theirs = set(self.voters), set(other.voters)
+        return len(mine - theirs) + len(theirs - mine) <= 1
+
+    def to_record(self) -> VotersRecord:
+        return VotersRecord(version=0, voters=[_to_record(voter) for voter in self.voters.values()])
+
+    @classmethod
+    def from_record(cls, record: VotersRecord) -> VoterSet:
+        return cls.of(_from_record(voter) for voter in record.voters)
+
+
+def _to_record(voter: Voter) -> VotersVoter:
+    return VotersVoter(
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        endpoints=[Endpoint(name=a.name, host=a.host, port=a.port) for a in voter.addresses],
+        kraft_version_feature=KRaftVersionFeature(
+            min_supported_version=voter.min_kraft_version, max_supported_version=voter.max_kraft_version
+        ),
+    )
+
+
+def _from_record(voter: VotersVoter) -> Voter:
+    return Voter(
+        ReplicaKey(voter.voter_id, voter.voter_directory_id),
+        tuple(Address(e.name, e.host, e.port) for e in voter.endpoints),
+        voter.kraft_version_feature.min_supported_version,
+        voter.kraft_version_feature.max_supported_version,
+    )
+
+
+@dataclass(slots=True)
+class Tally:
+    """The votes of one election among `voters`."""
+
+    voters: VoterSet
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    def record(self, voter_id: int, is_granted: bool) -> None:
+        """The first answer of a voter counts; whoever is no voter does not."""
+        if voter_id in self.voters.voters and voter_id not in self.granted | self.rejected:
+            (self.granted if is_granted else self.rejected).add(voter_id)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granted) >= self.voters.majority
+
+    @property
+    def is_lost(self) -> bool:
+        """No majority can come together any more."""
+        return len(self.voters.voters) - len(self.rejected) < self.voters.majority
+
+    @property
+    def unanswered(self) -> list[int]:
+        return [voter for voter in self.voters.ids if voter not in self.granted and voter not in self.rejected]
+
+
+class VoterHistory:
+    """The sets of voters that the log names, by offset. The last one counts, committed or not (KIP-853)."""
+
+    __slots__ = ("_entries", "_versions", "kraft_version")
+
+    def __init__(self, static: VoterSet, kraft_version: int = 0) -> None:
+        self._entries: list[tuple[int, VoterSet]] = [(BEFORE_THE_LOG, static)]
+        self._versions: list[tuple[int, int]] = [(BEFORE_THE_LOG, kraft_version)]
+        self.kraft_version = kraft_version
+
+    @property
+    def current(self) -> VoterSet:
+        return self._entries[-1][1]
+
+    @property
+    def current_offset(self) -> int:
+        """Where the current set stands in the log, or BEFORE_THE_LOG."""
+        return self._entries[-1][0]
+
+    def add(self, offset: int, voters: VoterSet) -> None:
+        assert offset > self.current_offset, f"voters at {offset}, after those at {self.current_offset}"
+        self._entries.append((offset, voters))
+
+    def set_kraft_version(self, offset: int, version: int) -> None:
+        self._versions.append((offset, version))
+        self.kraft_version = version
+
+    def truncate(self, end_offset: int) -> None:
+        """The log ends at `end_offset` now."""
+        while len(self._entries) > 1 and self._entries[-1][0] >= end_offset:
+            self._entries.pop()
+        while len(self._versions) > 1 and self._versions[-1][0] >= end_offset:
+            self._versions.pop()
+        self.kraft_version = self._versions[-1][1]
+
+    def forget(self) -> None:
+        """A snapshot replaces the log: only what stood before it remains, until the snapshot's voters are read."""
+        self.truncate(BEFORE_THE_LOG + 1)

@@ -1,0 +1,192 @@
+"""The messages of the quorum for its one partition: made, opened, refused.
+
+Answers carry the epoch and the leader that their sender knows, whatever else they say; so every exchange spreads news.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages import begin_quorum_epoch as begin
+from ...protocol.messages import end_quorum_epoch as end
+from ...protocol.messages import fetch, fetch_snapshot, vote
+from ...protocol.schema import Message
+from .log import SnapshotId
+from .voters import ReplicaKey
+
+TOPIC = "__cluster_metadata"
+#: The one topic id that all clusters share (KIP-516).
+TOPIC_ID = bytes(15) + b"\x01"
+#: How long a leader may hold back a Fetch that finds nothing new; a constant in Kafka too.
+FETCH_MAX_WAIT_MS = 500
+#: Of one answer.
+FETCH_MAX_BYTES = 8 << 20
+
+
+class News(NamedTuple):
+    """What an answer says: its error, and who its sender believes to lead in which epoch."""
+
+    error_code: int
+    leader_id: int
+    leader_epoch: int
+
+
+def partition_of(request: Any) -> Any | None:
+    """The part of a request about the metadata partition; None when it is about anything else."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return None
+    topic = request.topics[0]
+    if isinstance(request, fetch.FetchRequest):
+        is_metadata = topic.topic == TOPIC or topic.topic_id == TOPIC_ID
+    else:
+        is_metadata = getattr(topic, "topic_name", None) == TOPIC or getattr(topic, "name", None) == TOPIC
+    partition = topic.partitions[0]
+    index = getattr(partition, "partition_index", None)
+    return partition if is_metadata and (partition.partition if index is None else index) == 0 else None
+
+
+def answer_of(response: Any) -> Any | None:
+    """The part of a response about the metadata partition; None when there is only an error."""
+    topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics
+    return topics[0].partitions[0] if topics and topics[0].partitions else None
+
+
+def news_of(response: Message) -> News | None:
+    """None when the whole request was refused."""
+    partition = answer_of(response)
+    if partition is None:
+        return None
+    if isinstance(response, fetch.FetchResponse | fetch_snapshot.FetchSnapshotResponse):
+        leader = partition.current_leader
+        return News(partition.error_code, leader.leader_id, leader.leader_epoch)
+    return News(partition.error_code, partition.leader_id, partition.leader_epoch)
+
+
+# ---- requests
+
+
+def vote_request(
+    cluster_id: str, voter: ReplicaKey, local: ReplicaKey, epoch: int, last: SnapshotId, pre_vote: bool
+) -> vote.VoteRequest:
+    asked = vote.PartitionDataRequest(
+        replica_epoch=epoch,
+        replica_id=local.id,
+        replica_directory_id=local.directory_id,
+        voter_directory_id=voter.directory_id,
+        last_offset_epoch=last.epoch,
+        last_offset=last.end_offset,
+        pre_vote=pre_vote,
+    )
+    topic = vote.TopicDataRequest(topic_name=TOPIC, partitions=[asked])
+    return vote.VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+
+
+def begin_request(cluster_id: str, voter: ReplicaKey, leader_id: int, epoch: int) -> begin.BeginQuorumEpochRequest:
+    told = begin.PartitionDataRequest(voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch)
+    topic = begin.TopicDataRequest(topic_name=TOPIC, partitions=[told])
+    return begin.BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
+
+
+def end_request(
+    cluster_id: str, leader_id: int, epoch: int, preferred: tuple[ReplicaKey, ...]
+) -> end.EndQuorumEpochRequest:
+    told = end.PartitionDataRequest(
+        leader_id=leader_id,
+        leader_epoch=epoch,
+        preferred_successors=[key.id for key in preferred],
+        preferred_candidates=[
+            end.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in preferred
+        ],
+    )
+    topic = end.TopicDataRequest(topic_name=TOPIC, partitions=[told])
+    return end.EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
+
+
+def fetch_request(
+    cluster_id: str, local: ReplicaKey, epoch: int, last: SnapshotId, high_watermark: int
+) -> fetch.FetchRequest:
+    asked = fetch.FetchPartition(
+        current_leader_epoch=epoch,
+        fetch_offset=last.end_offset,
+        last_fetched_epoch=last.epoch,
+        log_start_offset=-1,
+        replica_directory_id=local.directory_id,
+        high_watermark=high_watermark,
+    )
+    return fetch.FetchRequest(
+        cluster_id=cluster_id,
+        replica_state=fetch.ReplicaState(replica_id=local.id),
+        max_wait_ms=FETCH_MAX_WAIT_MS,
+        max_bytes=FETCH_MAX_BYTES,
+        topics=[fetch.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[asked])],
+    )
+
+
+def snapshot_request(
+    cluster_id: str, local: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int
+) -> fetch_snapshot.FetchSnapshotRequest:
+    asked = fetch_snapshot.PartitionSnapshotRequest(
+        current_leader_epoch=epoch,
+        snapshot_id=fetch_snapshot.SnapshotIdRequest(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        position=position,
+        replica_directory_id=local.directory_id,
+    )
+    topic = fetch_snapshot.TopicSnapshotRequest(name=TOPIC, partitions=[asked])
+    return fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=cluster_id, replica_id=local.id, max_bytes=FETCH_MAX_BYTES, topics=[topic]
+    )
+
+
+# ---- responses
+
+
+def refusal(request: Message, error: ErrorCode) -> Message:
+    """The whole request is refused, before its partition was looked at."""
+    response: Message = _RESPONSES[type(request)](error_code=int(error))
+    return response
+
+
+def vote_response(error: ErrorCode, leader_id: int, epoch: int, granted: bool) -> vote.VoteResponse:
+    said = vote.PartitionDataResponse(
+        error_code=int(error), leader_id=leader_id, leader_epoch=epoch, vote_granted=granted
+    )
+    return vote.VoteResponse(topics=[vote.TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+
+
+def begin_response(error: ErrorCode, leader_id: int, epoch: int) -> begin.BeginQuorumEpochResponse:
+    said = begin.PartitionDataResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
+    return begin.BeginQuorumEpochResponse(topics=[begin.TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+
+
+def end_response(error: ErrorCode, leader_id: int, epoch: int) -> end.EndQuorumEpochResponse:
+    said = end.PartitionDataResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
+    return end.EndQuorumEpochResponse(topics=[end.TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+
+
+def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResponse:
+    leader = fetch.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+    said = fetch.PartitionData(current_leader=leader, **fields)
+    topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[said])
+    return fetch.FetchResponse(responses=[topic])
+
+
+def snapshot_response(
+    leader_id: int, epoch: int, snapshot: SnapshotId, **fields: Any
+) -> fetch_snapshot.FetchSnapshotResponse:
+    said = fetch_snapshot.PartitionSnapshotResponse(
+        snapshot_id=fetch_snapshot.SnapshotIdResponse(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch),
+        **fields,
+    )
+    topic = fetch_snapshot.TopicSnapshotResponse(name=TOPIC, partitions=[said])
+    return fetch_snapshot.FetchSnapshotResponse(topics=[topic])
+
+
+_RESPONSES: dict[type[Message], Any] = {
+    vote.VoteRequest: vote.VoteResponse,
+    begin.BeginQuorumEpochRequest: begin.BeginQuorumEpochResponse,
+    end.EndQuorumEpochRequest: end.EndQuorumEpochResponse,
+    fetch.FetchRequest: fetch.FetchResponse,
+    fetch_snapshot.FetchSnapshotRequest: fetch_snapshot.FetchSnapshotResponse,
+}
