@@ -86,6 +86,13 @@ class Core:
         return self.local in self.voters.current
 
     @property
+    def may_stand(self) -> bool:
+        """A voter; or one whose removal is not known to be committed: nobody else may have the log to be elected with."""
+        if self.is_voter:
+            return True
+        return self.voters.current_offset >= self.high_watermark and self.local in self.voters.previous
+
+    @property
     def log_end(self) -> SnapshotId:
         return SnapshotId(self.log.end_offset, self.log.last_epoch)
 
@@ -120,7 +127,7 @@ class Core:
         """In the same epoch the vote stays; so does the time until the next election, for whoever waits for one."""
         same = epoch == self.epoch
         role = Unattached(epoch, self.role.voted if same else None, leader_id)
-        if self.is_voter:
+        if self.may_stand:
             role.election_deadline = now + self.election_timeout()
             if isinstance(self.role, Unattached):
                 role.election_deadline = min(role.election_deadline, max(self.role.election_deadline, now))

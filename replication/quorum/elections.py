@@ -70,7 +70,7 @@ class Elections:
     def stand(self, now: int) -> None:
         """Asks whether an election would be won, and wins it at once where nobody else votes."""
         core, role = self._core, self._core.role
-        assert core.is_voter, f"{core.local} is no voter"
+        assert core.may_stand, f"{core.local} is no voter"
         leader_id = NOBODY if role.leader_id == core.local.id else role.leader_id
         tally = Tally(core.voter_set)
         core.become(Prospective(core.epoch, tally, role.voted, leader_id, now + core.election_timeout()))
@@ -126,7 +126,7 @@ class Elections:
         core, role = self._core, self._core.role
         if isinstance(role, Follower | Unattached) or not hasattr(role, "election_deadline"):
             if isinstance(role, Unattached) and role.election_deadline <= now:
-                self.stand(now) if core.is_voter else core.become_unattached(core.epoch, now, role.leader_id)
+                self.stand(now) if core.may_stand else core.become_unattached(core.epoch, now, role.leader_id)
         elif role.election_deadline > now:
             pass
         elif isinstance(role, Prospective):

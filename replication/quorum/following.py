@@ -33,7 +33,7 @@ class Following:
         if isinstance(role, Follower):
             if core.can_send(role.leader_id, now):
                 self._fetch(role.leader_id, role, now)
-        elif isinstance(role, Unattached) and not core.is_voter:
+        elif isinstance(role, Unattached) and not core.may_stand:
             self._ask_for_leader(now)
 
     def asks(self) -> list[int]:
@@ -152,7 +152,7 @@ class Following:
     def expire(self, now: int) -> None:
         core, role = self._core, self._core.role
         if isinstance(role, Follower) and role.fetch_deadline <= now:
-            if core.is_voter:
+            if core.may_stand:
                 self._stand(now)
             else:
                 core.become_unattached(core.epoch, now)
@@ -161,7 +161,7 @@ class Following:
         core, role = self._core, self._core.role
         if isinstance(role, Follower):
             return core.send_at(role.leader_id)
-        if isinstance(role, Unattached) and not core.is_voter:
+        if isinstance(role, Unattached) and not core.may_stand:
             return max((core.send_at(node) for node in self.asks()), default=None)
         return None
 

@@ -1,6 +1,7 @@
 """One replica of the quorum: the face of the machine. See the package's docstring, and `effects.py` for what to do with it.
 
-`handle` and `expire` may be called with any clock that somebody believes in; one that jumps costs an election at worst.
+`handle` and `expire` may be called with a clock that jumps: forward it costs an election at worst, and a step back is not
+followed, so that no timer waits for a time that has been.
 After each of both the driver does what `take()` returns, in order, and sets its timer to `deadline()`.
 """
 
@@ -46,6 +47,8 @@ class QuorumReplica:
         self._elections = Elections(core, self._leading.begin)
         self._following = Following(core, self._elections.stand)
         self._changes = VoterChanges(core, self._leading)
+        #: Our time, which never goes back, and how far it is ahead of the clock that we are told.
+        self._now, self._ahead = now, 0
         self._start(state, now)
         self._settle(now)
 
@@ -53,7 +56,7 @@ class QuorumReplica:
         """A leader that was does not lead that epoch again; a vote that was given stays; a leader is looked for anew."""
         core = self._core
         voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
-        until = now + core.election_timeout() if core.is_voter else NEVER
+        until = now + core.election_timeout() if core.may_stand else NEVER
         if state.leader_id == core.local.id:
             core.role = Resigned(state.leader_epoch, voted or core.local, state.leader_id, election_deadline=until)
             core.role.election_deadline = now + core.election_timeout()
@@ -89,6 +92,7 @@ class QuorumReplica:
     # ---- the words of a machine
 
     def handle(self, message: Input, now: int) -> None:
+        now = self._time(now)
         if isinstance(message, PeerRequest):
             self._request(message.token, message.request, now)
         elif isinstance(message, PeerResponse):
@@ -117,9 +121,16 @@ class QuorumReplica:
         send_at = self._following.wants_to_send_at()
         times.append(NEVER if send_at is None else send_at)
         earliest = min(times)
-        return None if earliest == NEVER else earliest
+        return None if earliest == NEVER else earliest - self._ahead
+
+    def _time(self, now: int) -> int:
+        if now + self._ahead < self._now:
+            self._ahead = self._now - now
+        self._now = now + self._ahead
+        return self._now
 
     def expire(self, now: int) -> None:
+        now = self._time(now)
         self._elections.expire(now)
         self._following.expire(now)
         self._leading.expire(now)

@@ -161,6 +161,11 @@ class VoterHistory:
         return self._entries[-1][1]
 
     @property
+    def previous(self) -> VoterSet:
+        """The set before the current one; the current one where there is no other."""
+        return self._entries[-2 if len(self._entries) > 1 else -1][1]
+
+    @property
     def current_offset(self) -> int:
         """Where the current set stands in the log, or BEFORE_THE_LOG."""
         return self._entries[-1][0]

@@ -1,0 +1,340 @@
+"""A quorum under a seed: one heap of events, a network and disks that fail, clocks that jump, voters that change.
+
+A seed repeats itself to the event. `Simulation(seed).run()` raises what breaks; `mutations` are bugs of the driver, planted
+to see that the checks find them: `unsynced_fetch` sends before the log is synced, `forgotten_state` loses `quorum-state`
+in a crash.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.replication.quorum.core import QuorumConfig
+from odradek.replication.quorum.effects import (
+    Appended,
+    Effect,
+    ElectionState,
+    Flush,
+    PeerRequest,
+    PeerResponse,
+    Reply,
+    Resign,
+    Send,
+    Synced,
+    WriteState,
+)
+from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
+
+from tests.replication.quorum.quorum_invariants import PROGRESS, Broken, Invariants
+from tests.replication.quorum.toy_log import ToyLog
+
+CHAOS_MS = 8_000
+HEALING_MS = 10_000
+#: More events than that in one run is a machine that talks to itself.
+MOST_EVENTS = 100_000
+
+
+def directory(node_id: int) -> bytes:
+    return bytes([node_id]) * 16
+
+
+def voter(node_id: int) -> Voter:
+    return Voter(ReplicaKey(node_id, directory(node_id)), (Address("CONTROLLER", f"c{node_id}", 9093),))
+
+
+class Node:
+    """A process and its disk. What is not on the disk goes with the process."""
+
+    def __init__(self, simulation: Simulation, node_id: int) -> None:
+        self.id, self.simulation = node_id, simulation
+        self.log, self.state = ToyLog(), ElectionState()
+        self.replica: QuorumReplica | None = None
+        self.incarnation = 0
+        self.clock_skew = 0
+        self.seen_high_watermark = self.matched = 0
+        self._queue: deque[Effect] = deque()
+        self._held: list[Effect] = []
+        self._writing = False
+        self._wake_at: int | None = None
+
+    @property
+    def now(self) -> int:
+        return self.simulation.now + self.clock_skew
+
+    def start(self) -> None:
+        self.incarnation += 1
+        self._queue.clear()
+        self._held, self._writing, self._wake_at = [], False, None
+        self.seen_high_watermark = 0
+        initial = self.simulation.initial_voters if self.id in self.simulation.initial_voters.voters else VoterSet()
+        history = VoterHistory(initial, 1 if initial.voters else 0)
+        config = QuorumConfig("cluster", 300, 700, 300, 400, 20, self.simulation.initial_voters.ids)
+        key = ReplicaKey(self.id, directory(self.id))
+        for offset, record in self.log.controls(0, self.log.end_offset):
+            if hasattr(record.message, "kraft_version"):
+                history.set_kraft_version(offset, record.message.kraft_version)
+            elif hasattr(record.message, "granting_voters") is False:
+                history.add(offset, VoterSet.from_record(record.message))
+        chance = self.simulation.chance
+        self.replica = QuorumReplica(key, config, self.log, history, self.state, chance, self.now)
+        self.pump()
+
+    def crash(self) -> None:
+        chance = self.simulation.chance
+        self.log.crash(chance.randint(self.log.synced_offset, self.log.end_offset))
+        if "forgotten_state" in self.simulation.mutations:
+            self.state = ElectionState()
+        self.replica = None
+        self.incarnation += 1
+
+    def handle(self, message: Any) -> None:
+        if self.replica is not None:
+            self.replica.handle(message, self.now)
+            self.pump()
+
+    def wake(self) -> None:
+        self._wake_at = None
+        if self.replica is not None:
+            self.replica.expire(self.now)
+            self.pump()
+
+    def later(self, delay: int, function: Callable[[], None]) -> None:
+        """Unless the process has died by then."""
+        incarnation = self.incarnation
+
+        def run() -> None:
+            if self.incarnation == incarnation:
+                function()
+
+        self.simulation.at(self.simulation.now + delay, run)
+
+    # ---- effects, in their order
+
+    def pump(self) -> None:
+        assert self.replica is not None
+        self._queue += self.replica.take()
+        while self._queue and not self._writing:
+            effect = self._queue.popleft()
+            if isinstance(effect, WriteState):
+                self._writing = True
+                self.later(self.simulation.chance.randint(0, 8), lambda state=effect.state: self._written(state))
+            elif isinstance(effect, Flush):
+                self._flush()
+            elif effect.sync_to > self.log.synced_offset and "unsynced_fetch" not in self.simulation.mutations:
+                self._held.append(effect)
+            else:
+                self._emit(effect)
+        self._arm()
+        self.simulation.invariants.check(self)
+
+    def _written(self, state: ElectionState) -> None:
+        self.state, self._writing = state, False
+        if self.simulation.faulty and self.simulation.chance.random() < 0.1:
+            # Where a promise was just made is where a crash tells most.
+            self.later(self.simulation.chance.randint(0, 4), lambda: self.simulation.crash(self, 20))
+        self.pump()
+
+    def _flush(self) -> None:
+        self.simulation.flushes += 1
+        number = self.simulation.flushes
+        self.log.begin_flush(number)
+        self.later(self.simulation.chance.randint(0, 12), lambda: self._flushed(number))
+
+    def _flushed(self, number: int) -> None:
+        self.log.end_flush(number)
+        held, self._held = self._held, []
+        for effect in held:
+            if effect.sync_to <= self.log.synced_offset:
+                self._emit(effect)
+            else:
+                self._held.append(effect)
+        self.handle(Synced(self.log.synced_offset))
+
+    def _emit(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self.simulation.send(self, effect)
+        elif isinstance(effect, Reply):
+            self.simulation.reply(self, effect)
+
+    def _arm(self) -> None:
+        assert self.replica is not None
+        deadline = self.replica.deadline()
+        if deadline is None:
+            return
+        at = max(deadline - self.clock_skew, self.simulation.now + 1)
+        if self._wake_at is None or at < self._wake_at:
+            self._wake_at = at
+            self.later(at - self.simulation.now, lambda: self.wake() if self._wake_at == at else None)
+
+
+class Simulation:
+    def __init__(self, seed: int, mutations: frozenset[str] = frozenset()) -> None:
+        self.chance = random.Random(seed)
+        self.mutations = mutations
+        self.now = 1_000_000
+        self.flushes = self.events = self._sequence = self._value = 0
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self.faulty = True
+        self.cut: set[tuple[int, int]] = set()
+        self.invariants = Invariants(self)
+        voters = self.chance.choice((1, 3, 3, 3, 4, 5))
+        self.initial_voters = VoterSet.of(voter(number) for number in range(1, voters + 1))
+        self.nodes = {number: Node(self, number) for number in range(1, voters + 1 + self.chance.randint(0, 2))}
+        self.drops = self.chance.choice((0.0, 0.02, 0.1, 0.3))
+
+    # ---- time
+
+    def at(self, time: int, function: Callable[[], None]) -> None:
+        self._sequence += 1
+        heapq.heappush(self._heap, (time, self._sequence, function))
+
+    def run_until(self, end: int) -> None:
+        while self._heap and self._heap[0][0] <= end:
+            self.now, _, function = heapq.heappop(self._heap)
+            self.events += 1
+            assert self.events < MOST_EVENTS, "the machines talk to themselves"
+            function()
+        self.now = end
+
+    def run(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+        end = self.now + CHAOS_MS
+        self._fault()
+        self._append()
+        self.run_until(end)
+        self._heal()
+
+    # ---- the network
+
+    def _deliver(self, source: int, target: int, function: Callable[[], None]) -> None:
+        if source != target and ((source, target) in self.cut or (self.faulty and self.chance.random() < self.drops)):
+            return
+        copies = 2 if self.faulty and self.chance.random() < 0.05 else 1
+        for _ in range(copies):
+            slow = self.faulty and self.chance.random() < 0.03
+            self.at(self.now + self.chance.randint(1, 900 if slow else 15), function)
+
+    def send(self, source: Node, effect: Send) -> None:
+        target = self.nodes[effect.node]
+        token = (source.id, source.incarnation, effect.node, effect.correlation)
+        if isinstance(effect.request, ApiVersionsRequest):
+            feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+            answer = Reply(token, ApiVersionsResponse(supported_features=[feature]))
+            self._deliver(source.id, target.id, lambda: target.replica and self.reply(target, answer))
+        elif target.replica is None and self.chance.random() < 0.5:
+            failed = PeerResponse(effect.node, effect.correlation, None)
+            source.later(5, lambda: source.handle(failed))
+        else:
+            self._deliver(source.id, target.id, lambda: target.handle(PeerRequest(token, effect.request)))
+
+    def reply(self, source: Node, effect: Reply) -> None:
+        if effect.token is None:
+            return  # of an administrator
+        asker, incarnation, node, correlation = effect.token
+        target = self.nodes[asker]
+
+        def arrive() -> None:
+            if target.incarnation == incarnation:
+                target.handle(PeerResponse(node, correlation, effect.response))
+
+        self._deliver(source.id, asker, arrive)
+
+    # ---- what happens to them
+
+    def _append(self) -> None:
+        for node in self.nodes.values():
+            if node.replica is not None and node.replica.is_leader:
+                self._value += 1
+                node.log.append(node.replica.epoch, self._value)
+                node.handle(Appended(node.replica.epoch, node.log.end_offset))
+        self.at(self.now + self.chance.randint(5, 120), self._append)
+
+    def _fault(self) -> None:
+        if not self.faulty:
+            return
+        faults = (self._crash, self._crash, self._cut, self._cut, self._jump, self._snapshot, self._change_voters)
+        self.chance.choice((*faults, self._mend, self._mend, self._resign))()
+        self.at(self.now + self.chance.randint(20, 500), self._fault)
+
+    def _any(self) -> Node:
+        return self.nodes[self.chance.choice(list(self.nodes))]
+
+    def _crash(self) -> None:
+        self.crash(self._any(), 1_500)
+
+    def crash(self, node: Node, longest_ms: int) -> None:
+        if node.replica is not None:
+            node.crash()
+            self.at(self.now + self.chance.randint(1, longest_ms), lambda: None if node.replica else node.start())
+
+    def _cut(self) -> None:
+        one, both = self._any().id, self.chance.random() < 0.7
+        for other in self.nodes:
+            if other != one and self.chance.random() < 0.6:
+                self.cut |= {(one, other), (other, one)} if both else {(one, other)}
+
+    def _mend(self) -> None:
+        self.cut.clear()
+
+    def _jump(self) -> None:
+        self._any().clock_skew += self.chance.choice((-5_000, -300, 300, 5_000))
+
+    def _snapshot(self) -> None:
+        for node in self.nodes.values():
+            if node.replica is not None and self.chance.random() < 0.5:
+                end = min(node.replica.high_watermark, node.log.synced_offset)
+                node.log.take_snapshot(end, self.chance.random() < 0.7)
+
+    def _resign(self) -> None:
+        self._any().handle(Resign())
+
+    def _change_voters(self) -> None:
+        changed = self._any()
+        key = directory(changed.id)
+        for node in self.nodes.values():
+            if node.replica is None or not node.replica.is_leader:
+                continue
+            if changed.id in node.replica.voter_set.voters:
+                request: Any = RemoveRaftVoterRequest(voter_id=changed.id, voter_directory_id=key, cluster_id=None)
+            else:
+                listeners = [Listener(name="CONTROLLER", host=f"c{changed.id}", port=9093)]
+                request = AddRaftVoterRequest(
+                    cluster_id=None,
+                    timeout_ms=2_000,
+                    voter_id=changed.id,
+                    voter_directory_id=key,
+                    listeners=listeners,
+                )
+            node.handle(PeerRequest(None, request))
+
+    def _heal(self) -> None:
+        """No more faults: soon there is one leader, and all have what it commits."""
+        self.faulty = False
+        self.cut.clear()
+        for node in self.nodes.values():
+            if node.replica is None:
+                node.start()
+        before = len(self.invariants.committed)
+        self.run_until(self.now + HEALING_MS)
+        leaders = [node for node in self.nodes.values() if node.replica is not None and node.replica.is_leader]
+        if len(leaders) != 1:
+            raise Broken(
+                PROGRESS, f"{len(leaders)} leaders: {[n.replica and n.replica.role for n in self.nodes.values()]}"
+            )
+        leader = leaders[0].replica
+        assert leader is not None
+        if len(self.invariants.committed) <= before + 10:
+            raise Broken(PROGRESS, f"nothing is committed after {before}")
+        for node in self.nodes.values():
+            assert node.replica is not None
+            if node.replica.high_watermark < leader.high_watermark - 40:
+                raise Broken(PROGRESS, f"node {node.id} stays behind: {node.replica.role}")
