@@ -32,6 +32,8 @@ ABORTABLE_VERSION = 4
 
 def handle(call: Call) -> TxnOffsetCommitResponse | None:
     request: TxnOffsetCommitRequest = call.request
+    if not request.group_id:
+        return transactional_commit_refused(request, ErrorCode.INVALID_GROUP_ID)
     refusals = _take_out_unknown(call, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refusals)
