@@ -1,0 +1,140 @@
+"""Quorums as text: who is told what, message by message, on a network and disks that do not fail.
+
+`> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` until nothing is under way;
+`> cut 1` and `> mend`; `> append 1`; `> resign 1`. `ODRADEK_REWRITE=1` writes what comes out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.replication.quorum.core import QuorumConfig
+from odradek.replication.quorum.effects import (
+    Appended,
+    ElectionState,
+    Flush,
+    PeerRequest,
+    PeerResponse,
+    Reply,
+    Resign,
+    Send,
+    Synced,
+    WriteState,
+)
+from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.voters import VoterHistory, VoterSet
+from odradek.replication.quorum.wire import answer_of, partition_of
+
+from tests.replication.quorum.quorum_simulator import voter
+from tests.replication.quorum.toy_log import ToyLog
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "quorum_transcripts").glob("*.txt"))
+#: After the longest election and fetch timeouts.
+LATE_MS = 2_500
+SHOWN = ("replica_epoch", "pre_vote", "vote_granted", "leader_id", "leader_epoch", "fetch_offset", "high_watermark")
+
+
+class Transcript:
+    def __init__(self) -> None:
+        self.replicas: dict[int, QuorumReplica] = {}
+        self.logs: dict[int, ToyLog] = {}
+        self.now = 0
+        self.apart: set[int] = set()
+        self.wire: deque[tuple[int, int, Any]] = deque()
+        self.out: list[str] = []
+
+    def run(self, text: str) -> str:
+        for line in text.splitlines():
+            if line.startswith("> "):
+                word, *numbers = line[2:].split()
+                self.out.append(line)
+                getattr(self, word)(*map(int, numbers))
+            elif line.startswith("#") or not line.strip():
+                self.out.append(line)
+        return "\n".join(self.out) + "\n"
+
+    def voters(self, *ids: int) -> None:
+        for id in ids:
+            self.logs[id] = ToyLog()
+            history = VoterHistory(VoterSet.of(map(voter, ids)), 1)
+            config, chance = QuorumConfig("cluster"), random.Random(id)
+            key = voter(id).key
+            self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, ElectionState(), chance, 0)
+            self.effects(id)
+
+    def late(self, id: int) -> None:
+        self.now += LATE_MS
+        self.replicas[id].expire(self.now)
+        self.effects(id)
+
+    def resign(self, id: int) -> None:
+        self.handle(id, Resign())
+
+    def append(self, id: int) -> None:
+        self.logs[id].append(self.replicas[id].epoch, "record")
+        self.handle(id, Appended(self.replicas[id].epoch, self.logs[id].end_offset))
+
+    def cut(self, id: int) -> None:
+        self.apart.add(id)
+
+    def mend(self) -> None:
+        self.apart.clear()
+
+    def deliver(self) -> None:
+        for _ in range(200):
+            if not self.wire:
+                break
+            source, target, message = self.wire.popleft()
+            if not {source, target} & self.apart:
+                self.handle(target, message)
+        for id, replica in self.replicas.items():
+            role = type(replica.role).__name__
+            ends = f"end={self.logs[id].end_offset} high_watermark={replica.high_watermark}"
+            self.out.append(f"  {id} {role} epoch={replica.epoch} {ends}")
+
+    def handle(self, id: int, message: Any) -> None:
+        self.replicas[id].handle(message, self.now)
+        self.effects(id)
+
+    def effects(self, id: int) -> None:
+        for effect in self.replicas[id].take():
+            if isinstance(effect, WriteState):
+                state = effect.state
+                self.out.append(
+                    f"  {id} writes epoch={state.leader_epoch} leader={state.leader_id} voted={state.voted_id}"
+                )
+            elif isinstance(effect, Flush):
+                self.logs[id].synced_offset = self.logs[id].end_offset
+                self.handle(id, Synced(self.logs[id].synced_offset))
+            elif isinstance(effect, Send):
+                self.out.append(f"  {id} -> {effect.node} {self.shown(effect.request, partition_of(effect.request))}")
+                token = (id, effect.node, effect.correlation)
+                self.wire.append((id, effect.node, PeerRequest(token, effect.request)))
+            elif isinstance(effect, Reply):
+                asker, node, correlation = effect.token  # type: ignore[misc]
+                self.out.append(f"  {id} -> {asker} {self.shown(effect.response, answer_of(effect.response))}")
+                self.wire.append((id, asker, PeerResponse(node, correlation, effect.response)))
+
+    def shown(self, message: Any, part: Any) -> str:
+        fields = [f"{name}={getattr(part, name)}" for name in SHOWN if hasattr(part, name)]
+        error = getattr(part, "error_code", 0)
+        return " ".join([type(message).__name__, *fields, *([ErrorCode(error).name] if error else [])])
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
+def test_the_quorum_talks_as_its_transcript_says(path: Path) -> None:
+    expected = path.read_text()
+    happened = Transcript().run(expected)
+    if os.environ.get("ODRADEK_REWRITE"):
+        path.write_text(happened)
+    assert happened == path.read_text()
+
+
+def test_there_are_quorum_transcripts() -> None:
+    assert len(TRANSCRIPTS) >= 3
