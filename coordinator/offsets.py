@@ -33,6 +33,8 @@ from ..protocol.messages.offset_fetch import (
 from ..protocol.uuids import ZERO_UUID
 from .classic.group import ClassicGroup, State
 from .classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from .consumer import commits
+from .consumer.group import ConsumerGroup
 from .offset_store import CommittedOffset, OffsetStore, Partitions
 from .refusals import commit_refused
 from .result import GroupRequest
@@ -47,7 +49,11 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetCommitRequest)
     group = state.groups.get(request.group_id)
-    error = _refuse_commit(group, message.version, request)
+    consumer_group = state.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+        error = commits.refuse_commit(consumer_group, request, message.version)
+    else:
+        error = _refuse_commit(group, message.version, request)
     if error is not ErrorCode.NONE:
         state.reply(message, commit_refused(request, error))
         return
@@ -59,11 +65,15 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
+            error = ErrorCode.NONE
+            if consumer_group is not None:
+                error = commits.refuse_partition(consumer_group, request, topic.topic_id, partition.partition_index)
             fits = metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes)
-            if fits:
+            if not fits:
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            if error is ErrorCode.NONE:
                 value = _committed(partition, topic.topic_id, now, expire_timestamp)
                 state.write_offset(request.group_id, topic.name, partition.partition_index, value)
-            error = ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE
             answers.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
         response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
     state.reply(message, response)
@@ -116,7 +126,14 @@ def _committed(
 def fetch(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetFetchRequest)
-    groups = [_fetch_group(state.offsets, asked, request.require_stable) for asked in request.groups]
+    groups = []
+    for asked in request.groups:
+        consumer_group = state.consumer_groups.get(asked.group_id)
+        error = ErrorCode.NONE if consumer_group is None else commits.refuse_fetch(consumer_group, asked)
+        if error is ErrorCode.NONE:
+            groups.append(_fetch_group(state.offsets, asked, request.require_stable))
+        else:
+            groups.append(OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error))
     state.reply(message, OffsetFetchResponse(groups=groups))
 
 
@@ -175,13 +192,15 @@ def _unstable(index: int) -> OffsetFetchResponsePartitions:
 def delete(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetDeleteRequest)
+    consumer_group = state.consumer_groups.get(request.group_id)
     group = state.groups.get(request.group_id)
-    error = _refuse_delete(group)
+    error = ErrorCode.NONE if consumer_group is not None else _refuse_delete(group)
     if error is not ErrorCode.NONE:
         state.reply(message, OffsetDeleteResponse(error_code=error))
         return
-    assert group is not None
-    topics = [_delete_topic(state, group, topic) for topic in request.topics]
+    known = consumer_group if consumer_group is not None else group
+    assert known is not None
+    topics = [_delete_topic(state, known, topic) for topic in request.topics]
     state.reply(message, OffsetDeleteResponse(topics=topics))
 
 
@@ -194,7 +213,9 @@ def _refuse_delete(group: ClassicGroup | None) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _delete_topic(state: ShardState, group: ClassicGroup, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+def _delete_topic(
+    state: ShardState, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic
+) -> OffsetDeleteResponseTopic:
     subscribed = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
     answer = OffsetDeleteResponseTopic(name=topic.name)

@@ -17,6 +17,22 @@ from ..protocol.internal.classic_group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from ..protocol.internal.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from ..protocol.schema import Message
 from ..protocol.varint import Buffer
 from .result import Record
@@ -26,9 +42,33 @@ OFFSET_COMMIT_VERSION = 4
 #: The version that has an expiry of its own.
 OFFSET_COMMIT_EXPIRING_VERSION = 1
 
+#: Kind -> key and value of the records of consumer groups (KIP-848).
+_OF_CONSUMER_GROUPS: dict[int, tuple[type[Message], type[Message]]] = {
+    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+}
+CONSUMER_KEYS = (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupRegularExpressionKey,
+)
 _PREFIX = struct.Struct(">h")
 _OFFSET_COMMIT = _PREFIX.pack(1)
 _GROUP_METADATA = _PREFIX.pack(2)
+_PREFIXES: dict[type[Message], bytes] = {
+    OffsetCommitKey: _OFFSET_COMMIT,
+    GroupMetadataKey: _GROUP_METADATA,
+    **{key: _PREFIX.pack(kind) for kind, (key, _) in _OF_CONSUMER_GROUPS.items()},
+}
 
 
 class UnknownRecord(Exception):
@@ -56,7 +96,7 @@ def offset_record(
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     """Key and value as they stand in the log; a tombstone has no value."""
     key, value, version, *_ = record
-    prefix = _OFFSET_COMMIT if type(key) is OffsetCommitKey else _GROUP_METADATA
+    prefix = _PREFIXES[type(key)]
     key_bytes = prefix + encode(key, 0)
     return key_bytes, None if value is None else _PREFIX.pack(version) + encode(value, version)
 
@@ -77,6 +117,9 @@ def decode_record(key: Buffer, value: Buffer | None) -> Record:
         return _with_value(decode(OffsetCommitKey, 0, key, _PREFIX.size)[0], OffsetCommitValue, value)
     if kind == 2:
         return _with_value(decode(GroupMetadataKey, 0, key, _PREFIX.size)[0], GroupMetadataValue, value)
+    if kind in _OF_CONSUMER_GROUPS:
+        key_class, value_class = _OF_CONSUMER_GROUPS[kind]
+        return _with_value(decode(key_class, 0, key, _PREFIX.size)[0], value_class, value)
     raise UnknownRecord(f"a record of kind {kind}")
 
 

@@ -9,6 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ..protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ..protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ..protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -113,6 +119,15 @@ def _delete(request: DeleteGroupsRequest, error: ErrorCode) -> Message:
     )
 
 
+def _consumer_heartbeat(request: ConsumerGroupHeartbeatRequest, error: ErrorCode) -> Message:
+    return ConsumerGroupHeartbeatResponse(error_code=error)
+
+
+def _consumer_describe(request: ConsumerGroupDescribeRequest, error: ErrorCode) -> Message:
+    groups = [DescribedConsumerGroup(group_id=g, error_code=error) for g in request.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
 _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     JoinGroupRequest: _join,
     SyncGroupRequest: _sync,
@@ -125,4 +140,6 @@ _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: _list,
     DeleteGroupsRequest: _delete,
+    ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
+    ConsumerGroupDescribeRequest: _consumer_describe,
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from .classic.group import ClassicGroup, State
 from .classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from .consumer import writing
+from .consumer.group import ConsumerGroup
 from .offset_store import CommittedOffset
 from .state import ShardState
 
@@ -19,6 +21,25 @@ def expire_offsets(state: ShardState, now: int) -> None:
     for group in list(state.groups.values()):
         if _expire_group(state, group, now) and group.state is State.EMPTY:
             state.delete_group(group.group_id)
+
+    for consumer_group in list(state.consumer_groups.values()):
+        if _expire_consumer_group(state, consumer_group, now) and not consumer_group.members:
+            writing.delete_group(state, consumer_group)
+
+
+def _expire_consumer_group(state: ShardState, group: ConsumerGroup, now: int) -> bool:
+    """True when no offset is left. What a member subscribes to is kept; the rest goes by the time of its commit."""
+    nothing_left = not state.offsets.has_pending(group.group_id)
+    subscribed = group.subscribed_topics()
+    for topic, partitions in list(state.offsets.of_group(group.group_id).items()):
+        for index, committed in list(partitions.items()):
+            age_ms = now - committed.commit_timestamp_ms
+            unstable = state.offsets.is_pending(group.group_id, topic, index)
+            if topic in subscribed or unstable or age_ms < state.config.offsets_retention_ms:
+                nothing_left = False
+            else:
+                state.write_offset(group.group_id, topic, index, None)
+    return nothing_left
 
 
 def _expire_group(state: ShardState, group: ClassicGroup, now: int) -> bool:

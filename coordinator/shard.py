@@ -3,7 +3,7 @@
     shard = GroupShard(config)
     shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
     shard.loaded(now)                 and from then on
-    shard.handle(message, now)        a GroupRequest, or TopicsDeleted
+    shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
     shard.take()                      -> Output: records to append, then replies to give when those are committed
     shard.deadline(), expire(now)     when to wake it up, and its waking
 
@@ -16,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..metadata.image import MetadataImage
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ..protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ..protocol.messages.delete_groups import DeleteGroupsRequest
 from ..protocol.messages.describe_groups import DescribeGroupsRequest
 from ..protocol.messages.heartbeat import HeartbeatRequest
@@ -32,6 +35,9 @@ from ..protocol.schema import Message
 from . import admin, offsets, transactional_offsets
 from .checks import refuse
 from .classic import join, leave, rebalance, sync
+from .consumer import describe as consumer_describe
+from .consumer import heartbeat as consumer_heartbeat
+from .consumer import targets as consumer_targets
 from .refusals import refused
 from .result import GroupRequest, GroupsConfig, Output, Record
 from .retention import delete_offsets_of_topics, expire_offsets
@@ -44,6 +50,14 @@ class TopicsDeleted:
     """Topics that are no more, name -> id: what was committed for them goes."""
 
     topics: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    """What consumer groups are assigned by. `topics`: that came, went or have other partitions than before."""
+
+    image: MetadataImage
+    topics: frozenset[str] = frozenset()
 
 
 Operation = Callable[[ShardState, GroupRequest, int], None]
@@ -60,6 +74,8 @@ OPERATIONS: dict[type[Message], Operation] = {
     DescribeGroupsRequest: admin.describe,
     ListGroupsRequest: admin.list_groups,
     DeleteGroupsRequest: admin.delete_groups,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.heartbeat,
+    ConsumerGroupDescribeRequest: consumer_describe.describe,
 }
 
 
@@ -69,7 +85,7 @@ class GroupShard:
         self.state.next_offset = next_offset
         self._retention_timer = Timer(("retention",))
 
-    def handle(self, message: GroupRequest | TopicsDeleted, now: int) -> None:
+    def handle(self, message: GroupRequest | TopicsDeleted | MetadataChanged, now: int) -> None:
         if type(message) is GroupRequest:
             request = message.request
             error = refuse(self.state.config, request, message.version)
@@ -77,6 +93,8 @@ class GroupShard:
                 OPERATIONS[type(request)](self.state, message, now)
             else:
                 self.state.reply(message, refused(request, error))
+        elif type(message) is MetadataChanged:
+            self._metadata_changed(message)
         else:
             assert isinstance(message, TopicsDeleted)
             delete_offsets_of_topics(self.state, message.topics)
@@ -111,6 +129,15 @@ class GroupShard:
             if len(group.members) > state.config.max_group_size:
                 rebalance.prepare(state, group, now, "it was loaded with more members than group.max.size")
 
+        for consumer_group in state.consumer_groups.values():
+            consumer_targets.restore(state, consumer_group, now)
+
+    def _metadata_changed(self, message: MetadataChanged) -> None:
+        self.state.image = message.image
+        for group in self.state.consumer_groups.values() if message.topics else ():
+            if group.regexes or not message.topics.isdisjoint(group.subscribed_topics()):
+                group.is_outdated = True
+
     def _plan_retention(self, now: int) -> None:
         self.state.timers.set(self._retention_timer, now + self.state.config.offsets_retention_check_interval_ms)
 
@@ -119,6 +146,9 @@ class GroupShard:
         if kind == "retention":
             expire_offsets(self.state, now)
             self._plan_retention(now)
+            return
+        if kind.startswith("consumer "):
+            consumer_targets.expired(self.state, timer.event, now)
             return
         group = self.state.groups.get(timer.event[1])
         assert group is not None, "a deleted group takes its timers along"

@@ -15,6 +15,7 @@ from ..protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from .classic.group import ClassicGroup
+from .consumer import commits
 from .offsets import metadata_fits
 from .refusals import transactional_commit_refused
 from .result import GroupRequest
@@ -27,7 +28,11 @@ GROUP_ID_NOT_FOUND_VERSION = 6
 def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, TxnOffsetCommitRequest)
-    error = _refuse(state.groups.get(request.group_id), message.version, request)
+    consumer_group = state.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+        error = commits.refuse_transactional_commit(consumer_group, request)
+    else:
+        error = _refuse(state.groups.get(request.group_id), message.version, request)
     if error is not ErrorCode.NONE:
         state.reply(message, transactional_commit_refused(request, error))
         return

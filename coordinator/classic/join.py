@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ..consumer import writing
 from ..result import GroupRequest
 from ..state import ShardState
 from ..timers import Timer
@@ -26,6 +27,13 @@ SKIP_ASSIGNMENT_VERSION = 9
 def join(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
+    consumer_group = state.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+        if consumer_group.members:
+            # No group changes its protocol while it has members (group.consumer.migration.policy).
+            state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+            return
+        writing.delete_group(state, consumer_group)
     group = state.groups.get(request.group_id)
     if group is not None:
         _join_group(state, group, message, request, now)

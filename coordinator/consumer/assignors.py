@@ -1,0 +1,137 @@
+"""Who is to have what: `uniform` and `range`, as the coordinator of Kafka 4.4 assigns.
+
+Both take the members' topics and what each has as its target now, and give every partition of every subscribed topic to
+one member that subscribes to it. Neither looks at racks, as Kafka's do not since 4.0: racks only count towards the hash
+of the topics, so that a group is assigned anew when they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .member import Partitions
+
+Assignment = dict[str, dict[bytes, frozenset[int]]]
+#: Rounds of moves for unequal subscriptions; each evens out the loads, so few are needed.
+MAX_ROUNDS = 100
+
+
+class Subscriber(NamedTuple):
+    instance_id: str | None
+    topic_ids: frozenset[bytes]
+    #: Its target so far.
+    current: Partitions
+
+
+def uniform(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
+    """Loads that differ by one at most where subscriptions allow it; whoever has a partition keeps it if that can be."""
+    owner: dict[tuple[bytes, int], str] = {}
+    load = dict.fromkeys(members, 0)
+    _keep_current(members, counts, owner, load)
+    subscribers = _subscribers(members, counts)
+    _shed_overload(members, subscribers, counts, owner, load)
+    for topic_id in sorted(subscribers, key=lambda topic_id: (len(subscribers[topic_id]), topic_id)):
+        for index in range(counts[topic_id]):
+            if (topic_id, index) not in owner:
+                taker = min(subscribers[topic_id], key=load.__getitem__)
+                owner[topic_id, index] = taker
+                load[taker] += 1
+    if len({frozenset(s.topic_ids & counts.keys()) for s in members.values()}) > 1:
+        _even_out(subscribers, owner, load)
+    return _gathered(members, owner)
+
+
+def range_(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
+    """Of each topic a contiguous range for each subscriber, static members first; so topics of one size go together."""
+    order = sorted(members, key=lambda member_id: _range_order(member_id, members[member_id]))
+    assignment: Assignment = {member_id: {} for member_id in members}
+    for topic_id in sorted(counts):
+        subscribers = [member_id for member_id in order if topic_id in members[member_id].topic_ids]
+        if not subscribers:
+            continue
+        quota, extra = divmod(counts[topic_id], len(subscribers))
+        start = 0
+        for i, member_id in enumerate(subscribers):
+            end = start + quota + (1 if i < extra else 0)
+            if end > start:
+                assignment[member_id][topic_id] = frozenset(range(start, end))
+            start = end
+    return assignment
+
+
+ASSIGNORS: dict[str, Callable[[Mapping[str, Subscriber], Mapping[bytes, int]], Assignment]] = {
+    "uniform": uniform,
+    "range": range_,
+}
+
+
+def _range_order(member_id: str, member: Subscriber) -> tuple[bool, str]:
+    return (member.instance_id is None, member.instance_id if member.instance_id is not None else member_id)
+
+
+def _subscribers(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> dict[bytes, list[str]]:
+    found: dict[bytes, list[str]] = {}
+    for member_id in sorted(members):
+        for topic_id in members[member_id].topic_ids & counts.keys():
+            found.setdefault(topic_id, []).append(member_id)
+    return found
+
+
+def _keep_current(
+    members: Mapping[str, Subscriber],
+    counts: Mapping[bytes, int],
+    owner: dict[tuple[bytes, int], str],
+    load: dict[str, int],
+) -> None:
+    for member_id in sorted(members):
+        member = members[member_id]
+        for topic_id, indexes in member.current.items():
+            if topic_id not in member.topic_ids:
+                continue
+            for index in indexes:
+                if index < counts.get(topic_id, 0) and (topic_id, index) not in owner:
+                    owner[topic_id, index] = member_id
+                    load[member_id] += 1
+
+
+def _shed_overload(
+    members: Mapping[str, Subscriber],
+    subscribers: Mapping[bytes, list[str]],
+    counts: Mapping[bytes, int],
+    owner: dict[tuple[bytes, int], str],
+    load: dict[str, int],
+) -> None:
+    """With equal subscriptions nobody keeps more than its share; the rest is given out."""
+    if not subscribers or any(len(s) != len(members) for s in subscribers.values()):
+        return
+    quota, extra = divmod(sum(counts[topic_id] for topic_id in subscribers), len(members))
+    allowed = dict.fromkeys(members, quota)
+    for member_id in sorted(members, key=lambda m: -load[m])[:extra]:
+        allowed[member_id] += 1
+    for place in sorted(owner, reverse=True):
+        if load[owner[place]] > allowed[owner[place]]:
+            load[owner.pop(place)] -= 1
+
+
+def _even_out(
+    subscribers: Mapping[bytes, list[str]], owner: dict[tuple[bytes, int], str], load: dict[str, int]
+) -> None:
+    for _ in range(MAX_ROUNDS):
+        moved = False
+        for place, member_id in owner.items():
+            taker = min(subscribers[place[0]], key=load.__getitem__)
+            if load[member_id] > load[taker] + 1:
+                owner[place] = taker
+                load[member_id] -= 1
+                load[taker] += 1
+                moved = True
+        if not moved:
+            return
+
+
+def _gathered(members: Mapping[str, Subscriber], owner: Mapping[tuple[bytes, int], str]) -> Assignment:
+    gathered: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in members}
+    for (topic_id, index), member_id in owner.items():
+        gathered[member_id].setdefault(topic_id, set()).add(index)
+    return {m: {t: frozenset(p) for t, p in topics.items()} for m, topics in gathered.items()}

@@ -1,0 +1,202 @@
+"""One consumer group: what its records say, and what follows from that.
+
+Two epochs: `epoch` is counted when members, subscriptions or topics change; `target_epoch` is that of the target assignment,
+which follows. Each member goes from epoch to epoch at its own pace (reconciliation.py).
+
+Empty          no members
+Assigning      the target is behind the group
+Reconciling    some member does not have its part of the target yet
+Stable         all do
+
+All of it is set by replaying records only. Timers are about members that are alive: `restore` starts them after a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from ...protocol.internal.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from ...protocol.schema import Message
+from ..timers import Timer
+from .member import LEAVE_EPOCH, Member, MemberState, Partitions, as_partitions, owned_from_record, state_from_record
+
+
+class GroupState(Enum):
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ConsumerGroup:
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.target_epoch = 0
+        #: When the target was made; 0 when it never was.
+        self.target_timestamp_ms = 0
+        self.members: dict[str, Member] = {}
+        #: Member id -> what it is to have.
+        self.targets: dict[str, Partitions] = {}
+        #: Regular expression -> the topics that it stands for.
+        self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
+        #: 4.0 kept the topics in a record; a group that has one must delete it one day.
+        self.has_partition_metadata = False
+        #: group.instance.id -> member id.
+        self.static_members: dict[str, str] = {}
+        #: (topic id, partition) -> who holds it.
+        self.holders: dict[tuple[bytes, int], str] = {}
+        #: Topics may have changed since the group was last compared with them.
+        self.is_outdated = True
+        self.sessions: dict[str, Timer] = {}
+        self.revocations: dict[str, Timer] = {}
+        self.assignment_timer = Timer(("consumer assignment", group_id))
+
+    # Questions.
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return GroupState.ASSIGNING
+        if all(m.state is MemberState.STABLE and m.epoch == self.target_epoch for m in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def is_held(self, topic_id: bytes, index: int) -> bool:
+        return (topic_id, index) in self.holders
+
+    def topics_of(self, metadata: ConsumerGroupMemberMetadataValue) -> set[str]:
+        """Names, whether the topics exist or not."""
+        regex = metadata.subscribed_topic_regex
+        resolved = self.regexes.get(regex) if regex else None
+        return {*metadata.subscribed_topic_names, *(resolved.topics if resolved is not None else ())}
+
+    def subscribed_topics(self) -> set[str]:
+        return {name for member in self.members.values() for name in self.topics_of(member.metadata)}
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed_topics()
+
+    def assignor(self, available: Iterable[str]) -> str:
+        """What most members that have a wish wish for; else the first that the broker has."""
+        names = list(available)
+        votes = [m.metadata.server_assignor for m in self.members.values() if m.metadata.server_assignor in names]
+        return max(names, key=votes.count)
+
+    # Replay.
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        if isinstance(key, ConsumerGroupMetadataKey):
+            assert isinstance(value, ConsumerGroupMetadataValue)
+            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+        elif isinstance(key, ConsumerGroupMemberMetadataKey):
+            assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
+            self._replay_member(key.member_id, value)
+        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            self._replay_current(key.member_id, value)
+        elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
+            assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+            self.targets.pop(key.member_id, None)
+            if value is not None:
+                self.targets[key.member_id] = as_partitions(value.topic_partitions)
+        elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
+            assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
+            self.target_epoch = 0 if value is None else value.assignment_epoch
+            self.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
+        elif isinstance(key, ConsumerGroupRegularExpressionKey):
+            assert value is None or isinstance(value, ConsumerGroupRegularExpressionValue)
+            self.regexes.pop(key.regular_expression, None)
+            if value is not None:
+                self.regexes[key.regular_expression] = value
+        else:
+            assert isinstance(key, ConsumerGroupPartitionMetadataKey)
+            self.has_partition_metadata = value is not None
+
+    def _replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+        before = self.members.get(member_id)
+        if value is None:
+            if before is not None:
+                self._release(before)
+                del self.members[member_id]
+                self._forget_instance(before)
+                self.cancel_timers(member_id)
+            return
+        if before is None:
+            self.members[member_id] = Member(member_id, value)
+        else:
+            self._forget_instance(before)
+            self.members[member_id] = Member(
+                member_id, value, before.epoch, before.previous_epoch, before.state, before.assigned, before.revoking
+            )
+        if value.instance_id is not None:
+            self.static_members[value.instance_id] = member_id
+
+    def _replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+        before = self.members.get(member_id)
+        if before is None:
+            if value is None:
+                return
+            # A compacted log may have a member's newer metadata behind its assignment.
+            before = Member(member_id, ConsumerGroupMemberMetadataValue())
+        self._release(before)
+        if value is None:
+            self.members[member_id] = Member(member_id, before.metadata, LEAVE_EPOCH, LEAVE_EPOCH)
+            return
+        member = self.members[member_id] = Member(
+            member_id,
+            before.metadata,
+            value.member_epoch,
+            value.previous_member_epoch,
+            state_from_record(value.state),
+            owned_from_record(value.assigned_partitions, value.member_epoch),
+            owned_from_record(value.partitions_pending_revocation, value.member_epoch),
+        )
+        for place in member.held():
+            self.holders[place] = member_id
+
+    def _release(self, member: Member) -> None:
+        for place in member.held():
+            if self.holders.get(place) == member.member_id:
+                del self.holders[place]
+
+    def _forget_instance(self, member: Member) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+
+    # Timers.
+
+    def session(self, member_id: str) -> Timer:
+        return self.sessions.setdefault(member_id, Timer(("consumer session", self.group_id, member_id)))
+
+    def revocation(self, member_id: str) -> Timer:
+        return self.revocations.setdefault(member_id, Timer(("consumer revocation", self.group_id, member_id)))
+
+    def cancel_timers(self, member_id: str) -> None:
+        for timers in (self.sessions, self.revocations):
+            timer = timers.pop(member_id, None)
+            if timer is not None:
+                timer.cancel()
+
+    def cancel_all_timers(self) -> None:
+        self.assignment_timer.cancel()
+        for member_id in list(self.members):
+            self.cancel_timers(member_id)

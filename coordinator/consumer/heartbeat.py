@@ -1,0 +1,207 @@
+"""ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
+
+In Kafka's order: the member, its subscription, the group's epoch, the target, the member's part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ...protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitionsResponse,
+)
+from ..result import GroupRequest
+from ..state import ShardState
+from . import refusals, writing
+from .group import ConsumerGroup
+from .member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Owned, Partitions, as_partitions
+from .reconciliation import Target, has_same_partitions, reconcile
+from .refusals import Refusal
+from .regexes import update_regex
+from .targets import remove_from_group, update_epoch, update_target
+from .topics import InvalidRegularExpression
+
+
+def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    refusal = refusals.refuse(request, message.version)
+    if refusal is None:
+        answer = _leave(state, request) if request.member_epoch < JOIN_EPOCH else _beat(state, message, request, now)
+    else:
+        answer = refusal
+    state.reply(message, answer.response() if isinstance(answer, Refusal) else answer)
+
+
+def _leave(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Refusal:
+    group = state.consumer_groups.get(request.group_id)
+    if group is None:
+        return _no_group(state, request.group_id)
+    member = refusals.find_member(group, request)
+    if isinstance(member, Refusal):
+        return member
+    if request.member_epoch == LEAVE_STATIC_EPOCH:
+        # It is expected back within its session, and takes up what it has.
+        writing.write_current(state, group.group_id, replace(member, epoch=LEAVE_STATIC_EPOCH, revoking={}))
+    else:
+        remove_from_group(state, group, [member.member_id])
+    return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
+
+
+def _no_group(state: ShardState, group_id: str) -> Refusal:
+    is_other = group_id in state.groups
+    words = f"Group {group_id} is not a consumer group." if is_other else f"Consumer group {group_id} not found."
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, words)
+
+
+def _beat(
+    state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    group = state.consumer_groups.get(request.group_id)
+    if group is None:
+        if request.member_epoch != JOIN_EPOCH or not state.may_become_consumer_group(request.group_id):
+            return _no_group(state, request.group_id)
+        group = ConsumerGroup(request.group_id)
+    member_id = request.member_id or message.member_uuid
+    limit = state.config.consumer_max_size
+    is_new = member_id not in group.members and request.instance_id not in group.static_members
+    if is_new and request.member_epoch == JOIN_EPOCH and len(group.members) >= limit:
+        return refusals.full(limit)
+    owned = as_partitions(request.topic_partitions) if request.topic_partitions is not None else None
+    if request.member_epoch == JOIN_EPOCH:
+        found = _joining_member(state, group, request, member_id)
+    else:
+        found = refusals.find_member(group, request)
+        if isinstance(found, Member):
+            refusal = refusals.refuse_epoch(found, request.member_epoch, owned)
+            found = found if refusal is None else refusal
+    if isinstance(found, Refusal):
+        return found
+    return _go_on(state, group, found, message, request, owned, now)
+
+
+def _joining_member(
+    state: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
+) -> Member | Refusal:
+    """New, or known: who joins again goes on where it was; a static one takes over what it left under another id."""
+    known_id = group.static_members.get(request.instance_id) if request.instance_id is not None else member_id
+    known = group.members.get(known_id) if known_id is not None else None
+    if known is None or known_id is None:
+        return Member(member_id, ConsumerGroupMemberMetadataValue())
+    if known_id == member_id:
+        return known
+    if known.epoch != LEAVE_STATIC_EPOCH:
+        return refusals.unreleased(request, known_id)
+    target = group.targets.get(known_id, {})
+    metadata = known.metadata
+    writing.remove_members(state, group.group_id, [known_id])
+    writing.write_member(state, group.group_id, member_id, metadata)
+    writing.write_target(state, group.group_id, member_id, target)
+    came_back = replace(known, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=LEAVE_EPOCH)
+    writing.write_current(state, group.group_id, came_back)
+    return group.members[member_id]
+
+
+def _go_on(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: Member,
+    message: GroupRequest,
+    request: ConsumerGroupHeartbeatRequest,
+    owned: Partitions | None,
+    now: int,
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    metadata = _updated(member.metadata, message, request)
+    try:
+        resolved = update_regex(state, group, member, metadata, now)
+    except InvalidRegularExpression as error:
+        words = f"SubscribedTopicRegex `{metadata.subscribed_topic_regex}` is not a valid regular expression: {error}."
+        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
+    group_id, before = group.group_id, group.topics_of(member.metadata)
+    state.replace_classic_group(group_id)
+    is_new = member.member_id not in group.members
+    if is_new or metadata != member.metadata:
+        state.consumer_groups.setdefault(group_id, group)
+        writing.write_member(state, group_id, member.member_id, metadata)
+    resolved.write(state, group_id)
+    wants_other_topics = is_new or group.topics_of(metadata) != before
+    wants_other_assignor = metadata.server_assignor != member.metadata.server_assignor
+    update_epoch(state, group, wants_other_topics or wants_other_assignor)
+    update_target(state, group, now)
+    after = _reconciled(state, group, group.members[member.member_id], owned, wants_other_topics, now)
+    if isinstance(after, Refusal):
+        return after
+    state.timers.set(group.session(member.member_id), now + state.consumer_session_timeout_ms(group_id))
+    return _response(state, group_id, request, member.assigned, after)
+
+
+def _updated(
+    metadata: ConsumerGroupMemberMetadataValue, message: GroupRequest, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupMemberMetadataValue:
+    """What is not said stays as it was."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return ConsumerGroupMemberMetadataValue(
+        instance_id=request.instance_id if request.instance_id is not None else metadata.instance_id,
+        rack_id=request.rack_id if request.rack_id is not None else metadata.rack_id,
+        client_id=message.client_id,
+        client_host=message.client_host,
+        subscribed_topic_names=sorted(set(names)) if names is not None else metadata.subscribed_topic_names,
+        subscribed_topic_regex=regex if regex is not None else metadata.subscribed_topic_regex,
+        rebalance_timeout_ms=timeout_ms if timeout_ms != -1 else metadata.rebalance_timeout_ms,
+        server_assignor=request.server_assignor if request.server_assignor is not None else metadata.server_assignor,
+        classic_member_metadata=None,
+    )
+
+
+def _reconciled(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: Member,
+    owned: Partitions | None,
+    subscription_changed: bool,
+    now: int,
+) -> Member | Refusal:
+    subscribed = {t.id for name in group.topics_of(member.metadata) if (t := state.image.topic(name)) is not None}
+    wanted = group.targets.get(member.member_id, {})
+    target = Target(group.target_epoch, {t: indexes for t, indexes in wanted.items() if t in subscribed})
+    after = reconcile(member, target, group.is_held, owned, subscription_changed)
+    if after is None:
+        words = (
+            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+        )
+        return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+    if after is not member:
+        writing.write_current(state, group.group_id, after)
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
+        else:
+            group.revocation(after.member_id).cancel()
+    return after
+
+
+def _response(
+    state: ShardState, group_id: str, request: ConsumerGroupHeartbeatRequest, had: Owned, after: Member
+) -> ConsumerGroupHeartbeatResponse:
+    """The assignment is told to who says everything of itself, as after an error, and when it is another."""
+    says_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    is_full = request.rebalance_timeout_ms != -1 and says_subscription and request.topic_partitions is not None
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        heartbeat_interval_ms=state.consumer_heartbeat_interval_ms(group_id),
+    )
+    if request.member_epoch == JOIN_EPOCH or is_full or not has_same_partitions(had, after.assigned):
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitionsResponse(topic_id=topic_id, partitions=sorted(epochs))
+                for topic_id, epochs in after.assigned.items()
+                if epochs
+            ]
+        )
+    return response

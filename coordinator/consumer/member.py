@@ -1,0 +1,89 @@
+"""One member of a consumer group, as the log has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from ...protocol.internal.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    TopicPartitions,
+)
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+#: Topic id -> partitions.
+Partitions = Mapping[bytes, frozenset[int]]
+#: Topic id -> partition -> the member epoch at which the member was given it (KIP-1251).
+Owned = Mapping[bytes, Mapping[int, int]]
+
+
+class MemberState(IntEnum):
+    """See reconciliation.py; the numbers are those of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    member_id: str
+    metadata: ConsumerGroupMemberMetadataValue
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Owned = field(default_factory=dict)
+    #: What the member must give back before it may go on to the next epoch.
+    revoking: Owned = field(default_factory=dict)
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.metadata.instance_id
+
+    def held(self) -> Iterable[tuple[bytes, int]]:
+        """Every partition that nobody else may be given."""
+        for owned in (self.assigned, self.revoking):
+            for topic_id, partitions in owned.items():
+                for index in partitions:
+                    yield topic_id, index
+
+
+def current_assignment(member: Member) -> ConsumerGroupCurrentMemberAssignmentValue:
+    return ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=member.epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=int(member.state),
+        assigned_partitions=_as_record(member.assigned),
+        partitions_pending_revocation=_as_record(member.revoking),
+    )
+
+
+def _as_record(owned: Owned) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values()))
+        for topic_id, epochs in owned.items()
+    ]
+
+
+def owned_from_record(topics: Iterable[TopicPartitions], member_epoch: int) -> dict[bytes, dict[int, int]]:
+    """What Kafka before 4.3 wrote has no epochs of partitions: they count from the member's."""
+    return {
+        topic.topic_id: dict(zip(topic.partitions, topic.assignment_epochs or [member_epoch] * len(topic.partitions)))
+        for topic in topics
+    }
+
+
+def state_from_record(number: int) -> MemberState:
+    return MemberState(number) if number in (0, 1, 2) else MemberState.UNKNOWN
+
+
+def as_partitions(topics: Iterable[Any]) -> dict[bytes, frozenset[int]]:
+    """From any structure with `topic_id` and `partitions`; topics without partitions are left out."""
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}

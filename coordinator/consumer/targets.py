@@ -1,0 +1,79 @@
+"""The epochs of a group: when they are counted, and the target assignment that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from . import writing
+from .assignors import ASSIGNORS, Subscriber
+from .group import ConsumerGroup
+from .member import MemberState
+from .regexes import unused_regexes
+from .topics import metadata_hash
+
+if TYPE_CHECKING:
+    from ..state import ShardState
+
+
+def update_epoch(state: ShardState, group: ConsumerGroup, members_changed: bool) -> None:
+    """One more when members, or the topics that they subscribe to, changed."""
+    if not members_changed and not group.is_outdated:
+        return
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    group.is_outdated = False
+    if members_changed or digest != group.metadata_hash:
+        writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+
+
+def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
+    """The target for the group's epoch; later, when one was made less than the assignment interval ago."""
+    if group.epoch <= group.target_epoch:
+        return
+    due = group.target_timestamp_ms + state.consumer_assignment_interval_ms(group.group_id)
+    if group.target_epoch > 0 and now < due:
+        state.timers.set(group.assignment_timer, due)
+        return
+    group.assignment_timer.cancel()
+    topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
+    subscribers = {
+        member_id: Subscriber(
+            member.instance_id,
+            frozenset(topics[name].id for name in group.topics_of(member.metadata) if name in topics),
+            group.targets.get(member_id, {}),
+        )
+        for member_id, member in group.members.items()
+    }
+    assign = ASSIGNORS[group.assignor(state.config.consumer_assignors)]
+    targets = assign(subscribers, {topic.id: len(topic.partitions) for topic in topics.values()})
+    writing.write_targets(state, group, targets, group.epoch, now)
+
+
+def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
+    """Left or fenced: what they held is free at once, and the group is assigned anew with the next heartbeat."""
+    writing.remove_members(state, group.group_id, member_ids)
+    for regex in unused_regexes(group):
+        writing.write_regex(state, group.group_id, regex, None)
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+
+
+def expired(state: ShardState, event: tuple[str, ...], now: int) -> None:
+    """A timer of a consumer group is due."""
+    group = state.consumer_groups.get(event[1])
+    assert group is not None, "a deleted group takes its timers along"
+    if event[0] == "consumer assignment":
+        update_target(state, group, now)
+        return
+    member = group.members[event[2]]
+    if event[0] == "consumer session" or member.state is MemberState.UNREVOKED_PARTITIONS:
+        remove_from_group(state, group, [member.member_id])
+
+
+def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
+    """After a load everybody has a whole session, and all the time to give back what it must."""
+    group.is_outdated = True
+    for member_id, member in group.members.items():
+        state.timers.set(group.session(member_id), now + state.consumer_session_timeout_ms(group.group_id))
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)
