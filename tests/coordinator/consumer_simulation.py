@@ -1,0 +1,233 @@
+"""Consumer groups under seeded chance: a lossy network, members that crash, stall and come back, topics that grow.
+
+A client owns a partition from when it is told until it has said that it gave it back, left, or was fenced. By the
+protocol's promise a client that is not heard of for its session, or does not give back in time, stops by itself. At no
+time may two own the same one.
+"""
+
+from __future__ import annotations
+
+import random
+
+from immutables import Map
+from odradek.coordinator.consumer.group import GroupState
+from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.shard import GroupShard, MetadataChanged
+from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitionsRequest,
+)
+
+SESSION_MS, REVOCATION_MS = 10_000, 6_000
+CONFIG = GroupsConfig(
+    consumer_session_timeout_ms=SESSION_MS,
+    consumer_heartbeat_interval_ms=1_000,
+    consumer_assignment_interval_ms=500,
+    offsets_retention_check_interval_ms=1_000_000_000,
+)
+START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+Place = tuple[bytes, int]
+
+
+def image_of(counts: dict[str, int]) -> MetadataImage:
+    partition = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
+    topics = [
+        TopicImage(name, name.encode().ljust(16, b"."), Map(dict.fromkeys(range(count), partition)))
+        for name, count in counts.items()
+    ]
+    return MetadataImage(topics=TopicsImage(Map({t.name: t for t in topics}), Map({t.id: t for t in topics})))
+
+
+class Client:
+    def __init__(self, number: int, instance_id: str | None) -> None:
+        self.number, self.instance_id = number, instance_id
+        self.lives = 0
+        self.is_alive = False
+        self.heard_at = 0
+        self.epoch = 0
+        self.owned: set[Place] = set()
+        self.wanted: set[Place] = set()
+        self.must_say_all = True
+
+    @property
+    def member_id(self) -> str:
+        return f"m{self.number}-{self.lives}"
+
+    def start_anew(self) -> None:
+        self.epoch, self.must_say_all = 0, True
+        self.owned.clear()
+        self.wanted.clear()
+
+
+class ConsumerSimulation:
+    def __init__(self, seed: int, clients: int = 5) -> None:
+        self.chance = random.Random(seed)
+        self.now = 1_000_000
+        self.counts = {"ta": 5, "tb": 3}
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
+        self.shard = self._loaded()
+        self.handed_out = 0
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self._pass(self.chance.randrange(50, 600))
+            kind = self.chance.random()
+            client = self.chance.choice(self.clients)
+            if not client.is_alive:
+                client.lives += client.instance_id is None or self.chance.random() < 0.5
+                client.is_alive, client.heard_at = True, self.now
+                client.start_anew()
+            elif kind < 0.03:
+                client.is_alive = False
+                client.owned.clear()
+            elif kind < 0.05:
+                self._leave(client)
+            elif kind < 0.06:
+                self.counts["tb"] += 1
+                self.shard.handle(MetadataChanged(image_of(self.counts), frozenset({"tb"})), self.now)
+            elif kind < 0.08:
+                self.check_reload()
+                self.shard = self._loaded()
+            else:
+                self.heartbeat(client, is_lossy=True)
+            self.check()
+
+    def run_calm(self) -> None:
+        """Everybody alive talks; nothing is lost."""
+        for _ in range(60):
+            self._pass(1_000)
+            for client in self.clients:
+                if client.is_alive:
+                    self.heartbeat(client, is_lossy=False)
+                    self.check()
+
+    def check_converged(self) -> None:
+        group = self.shard.state.consumer_groups.get("g")
+        alive = [client for client in self.clients if client.is_alive]
+        if group is None or not alive:
+            return
+        assert group.state is GroupState.STABLE, f"the group is {group.state.value}"
+        owned = [place for client in alive for place in client.owned]
+        assert len(owned) == sum(self.counts.values()), "some partitions are nobody's"
+        loads = [len(client.owned) for client in alive]
+        assert max(loads) - min(loads) <= 1, f"loads are {loads}"
+
+    def heartbeat(self, client: Client, is_lossy: bool) -> None:
+        # What is not wanted any more is given back before it is said.
+        if self.chance.random() < 0.8 or not is_lossy:
+            client.owned &= client.wanted
+        says_all = client.must_say_all or self.chance.random() < 0.3
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=client.member_id,
+            member_epoch=client.epoch,
+            instance_id=client.instance_id,
+            rebalance_timeout_ms=REVOCATION_MS if says_all else -1,
+            subscribed_topic_names=["ta", "tb"] if says_all else None,
+            topic_partitions=_as_topics(client.owned),
+        )
+        if is_lossy and self.chance.random() < 0.05:
+            return
+        response = self._ask(request)
+        if is_lossy and self.chance.random() < 0.1:
+            client.must_say_all = True
+            return
+        self._told(client, response)
+
+    def _told(self, client: Client, response: ConsumerGroupHeartbeatResponse) -> None:
+        client.heard_at = self.now
+        if response.error_code in START_ANEW:
+            client.start_anew()
+        else:
+            assert response.error_code == 0, (response.error_code, response.error_message)
+            assert response.member_epoch >= client.epoch, "an epoch went back"
+            client.epoch, client.must_say_all = response.member_epoch, False
+            if response.assignment is not None:
+                client.wanted = {
+                    (topic.topic_id, index)
+                    for topic in response.assignment.topic_partitions
+                    for index in topic.partitions
+                }
+                client.owned |= client.wanted
+                self.handed_out += len(client.wanted)
+
+    def _leave(self, client: Client) -> None:
+        epoch = -2 if client.instance_id is not None else -1
+        client.is_alive = False
+        client.owned.clear()
+        self._ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id=client.member_id, member_epoch=epoch, instance_id=client.instance_id
+            )
+        )
+
+    def _ask(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
+        self.shard.handle(GroupRequest(1, request, 1, "c", "/h"), self.now)
+        (reply,) = self._take()
+        assert isinstance(reply, ConsumerGroupHeartbeatResponse)
+        return reply
+
+    def _take(self) -> list[object]:
+        output = self.shard.take()
+        self.log += [encode_record(record) for record in output.records]
+        return [reply.response for reply in output.replies]
+
+    def _pass(self, ms: int) -> None:
+        end = self.now + ms
+        while (deadline := self.shard.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self._give_up()
+            self.shard.expire(self.now)
+            self._take()
+            self.check()
+        self.now = end
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
+        group = self.shard.state.consumer_groups.get("g")
+        for client in self.clients:
+            revocation = group.revocations.get(client.member_id) if group is not None else None
+            is_too_slow = revocation is not None and revocation.deadline_ms <= self.now
+            if is_too_slow or self.now - client.heard_at >= SESSION_MS - 1:
+                client.start_anew()
+
+    def check(self) -> None:
+        owners: dict[Place, int] = {}
+        for client in self.clients:
+            for place in client.owned if client.is_alive else ():
+                other = owners.setdefault(place, client.number)
+                assert other == client.number, f"{other} and {client.number} own {place}"
+        group = self.shard.state.consumer_groups.get("g")
+        for member in group.members.values() if group is not None else ():
+            for place in member.held():
+                assert group is not None and group.holders[place] == member.member_id, f"{place} is held twice"
+
+    def check_reload(self) -> None:
+        """A shard that loads the log comes to the same."""
+        before = self.shard.state.consumer_groups.get("g")
+        after = self._loaded().state.consumer_groups.get("g")
+        assert (before is None) == (after is None)
+        if before is not None and after is not None:
+            for name in ("epoch", "target_epoch", "metadata_hash", "members", "targets", "static_members", "holders"):
+                assert getattr(before, name) == getattr(after, name), name
+
+    def _loaded(self) -> GroupShard:
+        shard = GroupShard(CONFIG)
+        shard.handle(MetadataChanged(image_of(self.counts)), self.now)
+        for key, value in self.log:
+            shard.replay(decode_record(key, value))
+        shard.loaded(self.now)
+        return shard
+
+
+def _as_topics(places: set[Place]) -> list[TopicPartitionsRequest]:
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, index in sorted(places):
+        topics.setdefault(topic_id, []).append(index)
+    return [TopicPartitionsRequest(topic_id=t, partitions=indexes) for t, indexes in topics.items()]

@@ -1,0 +1,242 @@
+"""Consumer groups request by request: the replies, and the exact records in Kafka's order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.coordinator.consumer.topics import metadata_hash
+from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.shard import GroupShard, MetadataChanged
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+from tests.coordinator.consumer_simulation import image_of
+
+T = b"t".ljust(16, b".")
+CONFIG = GroupsConfig(consumer_assignment_interval_ms=0, consumer_max_size=2)
+
+
+class Stand:
+    def __init__(self) -> None:
+        self.shard = GroupShard(CONFIG)
+        self.now = 1_000
+        self.shard.handle(MetadataChanged(image_of({"t": 4})), 0)
+
+    def ask(self, request: Any, version: int = 1) -> tuple[Any, list[str]]:
+        """The reply, and the records as the names of their keys, with a minus for a tombstone."""
+        self.shard.handle(GroupRequest(1, request, version, "c", "/h", "drawn"), self.now)
+        output = self.shard.take()
+        ((_, response),) = output.replies
+        names = [type(r.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key") for r in output.records]
+        return response, ["-" * (r.value is None) + name for name, r in zip(names, output.records)]
+
+    def beat(self, member: str, epoch: int, owned: list[int] | None = None, version: int = 1, **fields: Any) -> Any:
+        if epoch == 0:
+            fields = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"]} | fields
+            owned = owned or []
+        topics = None if owned is None else [TopicPartitionsRequest(topic_id=T, partitions=owned)] if owned else []
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id=member, member_epoch=epoch, topic_partitions=topics, **fields
+        )
+        return self.ask(request, version)
+
+    def commit(self, member: str, epoch: int, index: int, version: int = 9) -> int:
+        partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=5)
+        topic = OffsetCommitRequestTopic(name="t", topic_id=T, partitions=[partition])
+        request = OffsetCommitRequest(
+            group_id="g", member_id=member, generation_id_or_member_epoch=epoch, topics=[topic]
+        )
+        response, _ = self.ask(request, version)
+        return int(response.topics[0].partitions[0].error_code)
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+def given(response: Any) -> list[int] | None:
+    if response.assignment is None:
+        return None
+    return [index for topic in response.assignment.topic_partitions for index in topic.partitions]
+
+
+def test_the_first_member_is_recorded_as_kafka_records_it_and_given_everything(stand: Stand) -> None:
+    response, records = stand.beat("a", 0)
+    assert records == [
+        "MemberMetadata",
+        "Metadata",
+        "TargetAssignmentMember",
+        "TargetAssignmentMetadata",
+        "CurrentMemberAssignment",
+    ]
+    assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (0, 1, 5_000)
+    assert given(response) == [0, 1, 2, 3]
+    assert stand.beat("a", 1, [0, 1, 2, 3]) == (stand.beat("a", 1, [0, 1, 2, 3])[0], [])
+
+
+def test_a_partition_moves_when_its_owner_has_given_it_back(stand: Stand) -> None:
+    stand.beat("a", 0)
+    joined, _ = stand.beat("b", 0)
+    assert (joined.member_epoch, given(joined)) == (2, [])
+    asked, records = stand.beat("a", 1, [0, 1, 2, 3])
+    assert (asked.member_epoch, given(asked), records) == (1, [0, 1], ["CurrentMemberAssignment"])
+    assert given(stand.beat("b", 2)[0]) is None
+    done, _ = stand.beat("a", 1, [0, 1])
+    assert done.member_epoch == 2
+    assert given(stand.beat("b", 2)[0]) == [2, 3]
+
+
+def test_who_does_not_give_back_in_time_is_fenced(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.beat("b", 0)
+    stand.beat("a", 1, [0, 1, 2, 3])
+    stand.now += 30_000
+    stand.beat("b", 2)
+    stand.shard.expire(stand.now)
+    keys = [type(record.key).__name__ for record in stand.shard.take().records]
+    assert keys == [
+        "ConsumerGroupCurrentMemberAssignmentKey",
+        "ConsumerGroupTargetAssignmentMemberKey",
+        "ConsumerGroupMemberMetadataKey",
+        "ConsumerGroupMetadataKey",
+    ]
+    assert stand.beat("a", 1)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert given(stand.beat("b", 2)[0]) == [0, 1, 2, 3]
+
+
+def test_who_is_silent_for_its_session_is_gone(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.now += 45_000
+    stand.shard.expire(stand.now)
+    assert not stand.shard.state.consumer_groups["g"].members
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "fields", "error"),
+    [
+        ("a", 2, {}, ErrorCode.FENCED_MEMBER_EPOCH),
+        ("x", 1, {}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("x", -1, {}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", 1, {}, ErrorCode.INVALID_REQUEST),
+        ("a", -2, {}, ErrorCode.INVALID_REQUEST),
+        ("a", -3, {}, ErrorCode.INVALID_REQUEST),
+        ("a", 1, {"server_assignor": "x"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ("a", 1, {"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("b", 0, {"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
+        ("b", 0, {"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ("a", 1, {"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    stand: Stand, member: str, epoch: int, fields: dict[str, Any], error: ErrorCode
+) -> None:
+    stand.beat("a", 0)
+    response, records = stand.beat(member, epoch, **fields)
+    assert (response.error_code, records) == (error, [])
+
+
+def test_a_group_is_full_at_its_limit(stand: Stand) -> None:
+    for member, error in (("a", 0), ("b", 0), ("c", ErrorCode.GROUP_MAX_SIZE_REACHED)):
+        assert stand.beat(member, 0)[0].error_code == error
+
+
+def test_a_static_member_comes_back_to_what_it_had(stand: Stand) -> None:
+    stand.beat("a", 0, instance_id="i")
+    assert stand.beat("b", 0, instance_id="i")[0].error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    left, records = stand.beat("a", -2, instance_id="i")
+    assert (left.member_epoch, records) == (-2, ["CurrentMemberAssignment"])
+    back, _ = stand.beat("b", 0, instance_id="i")
+    assert (back.member_epoch, given(back)) == (1, [0, 1, 2, 3])
+    assert stand.beat("a", 1, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_regular_expression_follows_the_topics(stand: Stand) -> None:
+    first, records = stand.beat("a", 0, subscribed_topic_names=[], subscribed_topic_regex="t.*")
+    assert given(first) == [0, 1, 2, 3]
+    assert records[1] == "RegularExpression"
+    stand.shard.handle(MetadataChanged(image_of({"t": 4, "t2": 1, "u": 1}), frozenset({"t2"})), 0)
+    grown, _ = stand.beat("a", 1, [0, 1, 2, 3])
+    assert (grown.member_epoch, given(grown)) == (2, [0, 1, 2, 3, 0])
+
+
+def test_new_partitions_are_assigned_with_the_next_heartbeat(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.shard.handle(MetadataChanged(image_of({"t": 5}), frozenset({"t"})), 0)
+    assert given(stand.beat("a", 1, [0, 1, 2, 3])[0]) == [0, 1, 2, 3, 4]
+
+
+def test_commits_and_fetches_are_fenced_by_the_members_epoch(stand: Stand) -> None:
+    stand.beat("a", 0)
+    assert stand.commit("a", 1, 0) == 0
+    assert stand.commit("a", 2, 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert stand.commit("x", 1, 0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stand.commit("a", 1, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    for epoch, error in ((1, 0), (0, ErrorCode.STALE_MEMBER_EPOCH)):
+        asked = OffsetFetchRequestGroup(group_id="g", member_id="a", member_epoch=epoch, topics=None)
+        assert stand.ask(OffsetFetchRequest(groups=[asked]), 9)[0].groups[0].error_code == error
+
+
+def test_a_member_that_is_behind_commits_only_what_it_has_kept(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.beat("b", 0)
+    stand.beat("a", 1, [0, 1, 2, 3])
+    stand.beat("a", 1, [0, 1])
+    assert stand.commit("a", 1, 0) == 0
+    assert stand.commit("a", 1, 2) == ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_tools_see_the_group_as_what_it_is(stand: Stand) -> None:
+    stand.beat("a", 0)
+    (listed,) = stand.ask(ListGroupsRequest(types_filter=["Consumer"]))[0].groups
+    assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
+    assert stand.ask(ListGroupsRequest(types_filter=["classic"]))[0].groups == []
+    (described,) = stand.ask(ConsumerGroupDescribeRequest(group_ids=["g"]))[0].groups
+    assert (described.group_epoch, described.assignment_epoch, described.assignor_name) == (1, 1, "uniform")
+    assert described.members[0].assignment == described.members[0].target_assignment
+    (classic,) = stand.ask(DescribeGroupsRequest(groups=["g"]), 6)[0].groups
+    assert (classic.error_code, classic.error_message) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Group g is not a classic group.",
+    )
+
+
+def test_an_empty_group_is_deleted_and_one_with_members_is_not(stand: Stand) -> None:
+    stand.beat("a", 0)
+    request = DeleteGroupsRequest(groups_names=["g"])
+    assert stand.ask(request)[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    stand.beat("a", -1)
+    response, records = stand.ask(request)
+    assert (response.results[0].error_code, records) == (0, ["-TargetAssignmentMetadata", "-Metadata"])
+    assert "g" not in stand.shard.state.consumer_groups
+
+
+def test_a_group_changes_its_protocol_only_when_it_is_empty(stand: Stand) -> None:
+    stand.beat("a", 0)
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    assert stand.ask(join, 5)[0].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    stand.beat("a", -1)
+    assert stand.ask(join, 5)[0].error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert "g" in stand.shard.state.groups
+
+
+def test_the_hash_of_topics_is_kafkas() -> None:
+    # org.apache.kafka.coordinator.group.Utils.computeGroupHash of 4.4 for the same topic.
+    assert metadata_hash(image_of({"t": 4}), ["t"]) == 3609866707415828047

@@ -1,0 +1,73 @@
+"""Consumer groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from odradek.coordinator.consumer import heartbeat, reconciliation, writing
+from odradek.coordinator.consumer.group import ConsumerGroup
+from odradek.coordinator.consumer.member import Member
+
+from tests.coordinator.consumer_simulation import ConsumerSimulation
+
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+STEPS = 500
+
+
+def _run(seed: int) -> ConsumerSimulation:
+    simulation = ConsumerSimulation(seed)
+    simulation.run(STEPS)
+    simulation.run_calm()
+    simulation.check_converged()
+    simulation.check_reload()
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_two_members_own_a_partition_and_groups_come_to_rest(seed: int) -> None:
+    assert _run(seed).handed_out, "nobody was ever given anything"
+
+
+def _partitions_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ConsumerGroup, "is_held", lambda group, topic_id, index: False)
+
+
+def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reconciliation, "_overlap", lambda held, owned: False)
+
+
+def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
+    writes = writing.write_current
+    patch.setattr(
+        heartbeat.writing,
+        "write_current",
+        lambda state, group_id, member: writes(state, group_id, replace(member, revoking={})),
+    )
+
+
+def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
+    def keeps(group: ConsumerGroup, member: Member) -> None:
+        pass
+
+    patch.setattr(ConsumerGroup, "_release", keeps)
+
+
+BUGS = (
+    _partitions_are_given_out_while_others_hold_them,
+    _members_advance_before_they_gave_back,
+    _what_is_to_be_given_back_is_not_recorded,
+    _fenced_members_keep_what_they_held,
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
+def test_a_planted_bug_of_consumer_groups_is_found(
+    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            _run(seed)
