@@ -92,7 +92,7 @@ class ShardState:
         self, group_id: str, topic: str, partition: int, value: OffsetCommitValue, producer: tuple[int, int]
     ) -> None:
         """`producer`: id and epoch of the one whose transaction it is of."""
-        self._write(offset_record(group_id, topic, partition, value, *producer))
+        self.write(offset_record(group_id, topic, partition, value, *producer))
 
     def replay(self, record: Record, producer_id: int = -1) -> None:
         """`producer_id` is not -1 for a record of a transaction, which counts once the transaction is committed."""
