@@ -28,7 +28,7 @@ class Feature(NamedTuple):
 
 FEATURES: dict[str, Feature] = {
     ELIGIBLE_LEADER_REPLICAS: Feature(0, 1, 1, 1, levels.ELIGIBLE_LEADER_REPLICAS),
-    "group.version": Feature(0, 1, 1, 1),
+    "group.version": Feature(0, 0, 1, 0),
     KRAFT_VERSION: Feature(0, 1, 1, 1),
     METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
     "share.version": Feature(0, 0, 2, 0),

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..coordinator.checks import refuse
-from ..coordinator.consumer.assignors import ASSIGNORS
 from ..coordinator.refusals import refused
 from ..coordinator.result import GroupsConfig
-from ..coordinator.shard import MetadataChanged, TopicsDeleted
+from ..coordinator.shard import TopicsDeleted
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import (
     CreatableTopic,
@@ -62,7 +61,6 @@ class CoordinatorDriver:
         self._clock = SteadyClock(broker.now_ms)
         self._partition_count: int = broker.config.get(self.partitions_key)
         self._partitions: dict[str, int] = {}
-        self._metadata = MetadataChanged(broker.image)
         #: Who waits for the topic to be made.
         self._waiting_for_topic: list[Callable[[], None]] = []
 
@@ -136,9 +134,6 @@ class CoordinatorDriver:
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Takes up the partitions that are led here from now on, and drops those that are not. After their roles."""
-        self._metadata = MetadataChanged(image, _changed_topics(delta))
-        for shard in self._shards.values():
-            shard.metadata_changed(self._metadata)
         if not delta.topics:
             return
         topic = image.topic(self.topic)
@@ -226,7 +221,6 @@ class GroupDriver(CoordinatorDriver):
             self._clock,
             config.get("offsets.commit.timeout.ms"),
             Compression(config.get("offsets.topic.compression.codec")),
-            self._metadata.image,
         )
 
     def _config(self, max_record_bytes: int = 0) -> GroupsConfig:
@@ -239,26 +233,8 @@ class GroupDriver(CoordinatorDriver):
             offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
             offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
-            consumer_session_timeout_ms=config.get("group.consumer.session.timeout.ms"),
-            consumer_heartbeat_interval_ms=config.get("group.consumer.heartbeat.interval.ms"),
-            consumer_assignment_interval_ms=config.get("group.consumer.assignment.interval.ms"),
-            consumer_max_size=config.get("group.consumer.max.size"),
-            consumer_assignors=_known_assignors(config.get("group.consumer.assignors")),
             max_record_bytes=max_record_bytes,
         )
-
-
-def _changed_topics(delta: MetadataDelta) -> frozenset[str]:
-    """Names of topics that came, went or have other partitions."""
-    if not delta.topics:
-        return frozenset()
-    changed = {topic.before.name for topic in delta.topics.changed.values()}
-    return frozenset(changed | {topic.name for topic in delta.topics.deleted.values()})
-
-
-def _known_assignors(names: Iterable[str]) -> tuple[str, ...]:
-    """Classes in Java cannot be loaded; without any name that is known, Kafka's own."""
-    return tuple(name for name in names if name in ASSIGNORS) or tuple(ASSIGNORS)
 
 
 class SteadyClock:

@@ -23,10 +23,8 @@ from ..coordinator.loading import ShardLoader
 from ..coordinator.records import encode_record
 from ..coordinator.refusals import refused
 from ..coordinator.result import GroupRequest, Record, Reply
-from ..coordinator.shard import MetadataChanged, TopicsDeleted
-from ..metadata.image import EMPTY_IMAGE, MetadataImage
+from ..coordinator.shard import TopicsDeleted
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ..protocol.messages.join_group import JoinGroupRequest
 from ..protocol.records.batch import NO_SEQUENCE
 from ..protocol.records.compression import Compression
@@ -49,10 +47,6 @@ LOAD_REPLAY_RECORDS = 500
 RELOAD_DELAY_MS = 100
 #: What a record takes in a batch besides its key and value, at most.
 RECORD_OVERHEAD_BYTES = 32
-
-
-#: A member that has no id yet is given one.
-NEEDS_MEMBER_ID = (JoinGroupRequest, ConsumerGroupHeartbeatRequest)
 
 
 class Client(Protocol):
@@ -88,7 +82,6 @@ class ShardDriver:
         clock: Callable[[], int],
         commit_timeout_ms: int,
         compression: Compression = Compression.NONE,
-        image: MetadataImage = EMPTY_IMAGE,
     ) -> None:
         self.partition = partition
         self.epoch = partition.leader_epoch
@@ -96,7 +89,6 @@ class ShardDriver:
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
         self._compression = compression
-        self._image = image
         self._loop = asyncio.get_running_loop()
         self._shard: Any = None
         #: What requests are told while there is no shard.
@@ -167,8 +159,6 @@ class ShardDriver:
         return found.next_offset if found.size else self.partition.log_end_offset
 
     def _loaded(self, loader: Any) -> None:
-        if isinstance(loader, ShardLoader):
-            loader.shard.state.image = self._image
         self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
         deletions, self._deletions = self._deletions, []
         for deletion in deletions:
@@ -196,7 +186,7 @@ class ShardDriver:
     def _message(self, pending: Pending, version: int, client: Client) -> Any:
         """What the shard is given for a request; `pending` is the token."""
         request = pending.request
-        needs_id = isinstance(request, NEEDS_MEMBER_ID) and not request.member_id
+        needs_id = type(request) is JoinGroupRequest and not request.member_id
         member_uuid = str(uuid.uuid4()) if needs_id else ""
         return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
 
@@ -214,11 +204,6 @@ class ShardDriver:
         shard.end_of_transaction(marker.producer_id, marker.committed)
         shard.state.next_offset += 1
         self.partition.when_committed(result.end_offset, done)
-
-    def metadata_changed(self, message: MetadataChanged) -> None:
-        self._image = message.image
-        if self._shard is not None:
-            self._shard.handle(message, self._clock())
 
     def topics_deleted(self, message: TopicsDeleted) -> None:
         """While the log is loaded, it is kept for afterwards."""
