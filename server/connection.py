@@ -52,12 +52,14 @@ class Connection(asyncio.BufferedProtocol):
         "_filled",
         "_held_by",
         "_needed",
+        "_out",
+        "_out_bytes",
         "_peer_reads",
         "_reading",
         "_sender",
+        "_stuck_bytes",
         "_taking",
         "_transport",
-        "_unsent_bytes",
         "active",
         "broker",
         "calls",
@@ -98,8 +100,11 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer: bytearray | None = None
         self._filled = 0
         self._needed = 0
-        #: Of answers in `calls`: done, or behind one that is not.
-        self._unsent_bytes = 0
+        #: Answers of this turn that nothing stands before, to be sent in one write.
+        self._out: list[Any] = []
+        self._out_bytes = 0
+        #: Bytes of the answers in `calls`, which are done or behind one that is not.
+        self._stuck_bytes = 0
         self._taking = False
         self._reading = True
         self._peer_reads = True
@@ -116,6 +121,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self.calls.clear()
+        self._out.clear()
         self._buffer = None
         self._held_by = None
         if self._sender is not None:
@@ -190,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
             self._taking = False
         if pos < end and not self.closed:
             self._keep(buffer, pos, end)
-        if self.calls:
+        if self._out or self.calls:
             self._send_done()
         if self._reading and not self._may_take():
             self._reading = False
@@ -206,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
             and not (self._sender is not None and self._sender.is_busy)
             and self._held_by is None
             and len(self.calls) < MAX_UNANSWERED_CALLS
-            and self._unsent_bytes <= WRITE_HIGH_WATER_BYTES
+            and self._out_bytes + self._stuck_bytes <= WRITE_HIGH_WATER_BYTES
             and not self.closed
         )
 
@@ -253,26 +259,44 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answers out.
 
-    def answered(self, call: Call, size: int) -> None:
+    def park(self, call: Call) -> None:
+        """The call is answered later; what is answered behind it waits for it."""
+        call.is_parked = True
+        self.calls.append(call)
+
+    def answered(self, call: Call) -> None:
+        if call.is_parked:
+            self._parked_answered(call)
+        elif self.calls:
+            self.calls.append(call)
+            self._stuck_bytes += call.size
+        else:
+            self._out += call.pieces  # type: ignore[arg-type]
+            self._out_bytes += call.size
+
+    def _parked_answered(self, call: Call) -> None:
         if call is self._held_by:
             self._held_by = None
-        self._unsent_bytes += size
-        if self._taking or self.closed:
+        if self.closed:
             return
+        self._stuck_bytes += call.size
+        if self._taking:
+            return  # sent with what is being answered now
         if call is self.calls[0]:
             self._send_done()
         self._resume()
 
     def _send_done(self) -> None:
-        """Hands the done prefix of `calls` to the transport, all in one write."""
-        calls = self.calls
-        out: list[Any] = []
-        while calls and calls[0].pieces is not None:
-            out += calls.popleft().pieces  # type: ignore[arg-type]
+        """Hands what is answered in order to the transport, all in one write."""
+        calls, out, size = self.calls, self._out, self._out_bytes
+        while calls and (pieces := calls[0].pieces) is not None:
+            done = calls.popleft()
+            out += pieces
+            size += done.size
+            self._stuck_bytes -= done.size
         if not out:
             return
-        size = self._unsent_bytes if not calls else sum(map(len, out))
-        self._unsent_bytes -= size
+        self._out, self._out_bytes = [], 0
         if size <= JOINED_ANSWER_BYTES and not self._sender_is_busy():
             self._transport.write(b"".join(out))
         else:

@@ -32,8 +32,8 @@ log = logging.getLogger("odradek.dispatch")
 
 #: Key, version, correlation id and length of the client id: how every request header begins.
 _HEADER = struct.Struct(">hhih")
-_ANSWER_HEAD = struct.Struct(">ii")
-_FLEXIBLE_ANSWER_HEAD = struct.Struct(">iib")
+_pack_head = struct.Struct(">ii").pack
+_pack_flexible_head = struct.Struct(">iib").pack
 _FAULTS = (ValueError, struct.error, IndexError)
 
 Handler = Callable[["Call"], Message | None]
@@ -53,8 +53,10 @@ class Call:
         "client_id",
         "connection",
         "correlation_id",
+        "is_parked",
         "pieces",
         "request",
+        "size",
         "version",
     )
 
@@ -71,6 +73,10 @@ class Call:
         self.request = request
         #: The answer as buffers to be sent one after the other; None until there is one, empty for none at all.
         self.pieces: list[Any] | None = None
+        #: Bytes of the answer.
+        self.size = 0
+        #: Whether the connection keeps it, to be answered later.
+        self.is_parked = False
         self._encode = route.encode
         self._flexible = route.flexible_answer
 
@@ -107,17 +113,18 @@ class Call:
         self._encode(response, pieces.append)
         size = 4 + self._flexible + sum(map(len, pieces))
         if self._flexible:
-            pieces[0] = _FLEXIBLE_ANSWER_HEAD.pack(size, self.correlation_id, 0)
+            pieces[0] = _pack_flexible_head(size, self.correlation_id, 0)
         else:
-            pieces[0] = _ANSWER_HEAD.pack(size, self.correlation_id)
+            pieces[0] = _pack_head(size, self.correlation_id)
         self.pieces = pieces
-        self.connection.answered(self, size + 4)
+        self.size = size + 4
+        self.connection.answered(self)
 
     def reply_nothing(self) -> None:
         """Ends a call that the protocol gives no answer (Produce with acks=0)."""
         assert self.pieces is None, "a call is answered once"
         self.pieces = []
-        self.connection.answered(self, 0)
+        self.connection.answered(self)
 
     def hold_connection(self) -> None:
         """Takes no further request of this connection before this one is answered.
@@ -219,11 +226,12 @@ class Dispatcher:
         # The first of 64 is timed: reading a clock twice costs more than counting.
         make = Call if count & 63 != 1 else TimedCall
         call = make(connection, route, correlation_id, client_id, request)
-        connection.calls.append(call)
         try:
             response = route.handle(call)
             if response is not None:
                 call.reply(response)
+            elif call.pieces is None:
+                connection.park(call)
         except Exception:
             route.failures += 1
             log.exception("a bug: %s v%s from %s failed", route.api.name, version, connection.client_host)

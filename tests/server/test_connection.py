@@ -239,7 +239,12 @@ def test_a_peer_that_never_reads_costs_a_bounded_buffer(path: DataPath, broker: 
             for _ in range(100_000):
                 made.sendall(fetch * 100)
         connection = served(broker, made)
-        held = connection._transport.get_write_buffer_size() + connection._unsent_bytes + len(connection._buffer or b"")
+        held = (
+            connection._transport.get_write_buffer_size()
+            + connection._out_bytes
+            + connection._stuck_bytes
+            + len(connection._buffer or b"")
+        )
         assert held <= 2 * connections.WRITE_HIGH_WATER_BYTES
         assert len(connection.calls) <= connections.MAX_UNANSWERED_CALLS
         assert not connection._reading
@@ -254,9 +259,11 @@ def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odrade
         fetch = fetch_request(topic, max_bytes=10_000_000)
         for number in range(30):
             client.send_bytes(request_frame(fetch, 12, number, "c"))
-        connections_of = broker.server.listeners[0].connections
-        wait_until(lambda: any(not one._reading for one in list(connections_of)))
-        connection = next(one for one in list(connections_of) if not one._reading)
+        stopped: list[Connection] = []
+        wait_until(
+            lambda: stopped.extend(c for c in broker.server.listeners[0].connections if not c._reading) or stopped
+        )
+        connection = stopped[0]
         for number in range(30):
             data = client.receive(fetch, 12, number).responses[0].partitions[0]
             assert len(data.records) == 4 * len(batch_of(bytes(700_000)))
