@@ -1,7 +1,7 @@
 """Allow-lists: the tests of a client that must pass, one name a line, `#` before a remark.
 
 Names as in `test_file.py::test_name` are our own tests, others those of a foreign suite. A list only grows:
-test_allow_lists.py looks at its history.
+test_allow_lists.py looks at its history. A test that lost its subject stays as `# withdrawn NAME: reason`.
 """
 
 from __future__ import annotations

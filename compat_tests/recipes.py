@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from confluent_kafka import Producer
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -39,6 +41,20 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[
         eventually(lambda: _all_well(client.call(ask, 7)), what=f"{name} is led")
         topic_id: bytes = made.topic_id
         return topic_id
+
+
+@contextmanager
+def hanging_transaction(bootstrap: str, topic: str, name: str) -> Iterator[int]:
+    """A transaction that is begun in partition 0 and never ended: the offset of its first record."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": 60_000, "log_level": 0}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    offsets: list[int] = []
+    producer.produce(topic, b"hanging", partition=0, on_delivery=lambda _, message: offsets.append(message.offset()))
+    producer.flush(30)
+    yield offsets[0]
 
 
 def _all_well(answer: Any) -> bool:

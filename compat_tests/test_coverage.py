@@ -13,7 +13,7 @@ from compat_tests.odradek_process import OdradekProcess
 
 HERE = Path(__file__).resolve().parent
 #: Folders of foreign clients; each must have run for the table to say anything.
-CLIENTS = ("aiokafka", "java", "kafka_python", "librdkafka")
+CLIENTS = ("aiokafka", "franz_go", "java", "kafka_python", "librdkafka")
 
 
 def ran(config: pytest.Config, target: str) -> list[results.Result]:

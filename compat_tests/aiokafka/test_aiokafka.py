@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
+from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.recipes import make_topic
@@ -183,13 +183,24 @@ async def test_the_cluster_is_described(bootstrap: str, start: Start) -> None:
     assert [one["node_id"] for one in described["brokers"]] == [0]
 
 
-async def test_a_transaction_is_refused_as_long_as_it_is_not_served(bootstrap: str, target: str, start: Start) -> None:
-    """The producer is told so at its start, and does not hang."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="t", request_timeout_ms=5000)
-    if target == "apache":
-        await start(producer)
-        return
-    with pytest.raises(KafkaError):
-        async with asyncio.timeout(DEADLINE_S):
-            await start(producer)
-    await producer.stop()
+async def test_transactions_are_committed_and_aborted_as_a_whole(
+    bootstrap: str, topic: str, group: str, start: Start
+) -> None:
+    make_topic(bootstrap, topic, partitions=2)
+    part = TopicPartition(topic, 0)
+    producer = await start(AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic))
+    async with producer.transaction():
+        await asyncio.gather(producer.send(topic, b"kept", partition=0), producer.send(topic, b"kept", partition=1))
+        await producer.send_offsets_to_transaction({part: 5}, group)
+    with pytest.raises(ZeroDivisionError):
+        async with producer.transaction():
+            await producer.send_and_wait(topic, b"lost", partition=0)
+            await producer.send_offsets_to_transaction({part: 9}, group)
+            raise ZeroDivisionError
+    async with producer.transaction():
+        await producer.send_and_wait(topic, b"last", partition=0)
+    settings = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    consumer = await start(AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, **settings))
+    assert sorted(one.value for one in await take(consumer, 3)) == [b"kept", b"kept", b"last"]
+    reader = await start(AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group))
+    assert await reader.committed(part) == 5

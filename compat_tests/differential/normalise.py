@@ -30,7 +30,13 @@ IDS = {
     "port": "port",
     "log_dir": "directory",
 }
-TIMES = {"log_append_time_ms", "last_fetch_timestamp", "last_caught_up_timestamp", "last_timestamp"}
+TIMES = {
+    "log_append_time_ms",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+    "last_timestamp",
+    "transaction_start_time_ms",
+}
 #: Of the machine, not of the broker.
 ENVIRONMENT = {"total_bytes", "usable_bytes"}
 #: Where a broker's own log of metadata stands, which every heartbeat moves, and where a test's configuration put it.
@@ -40,8 +46,8 @@ UNSTEADY = {
 }
 #: What tells the elements of a list apart, the first that an element has.
 KEYS = (
-    "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name", "log_dir",
-    "index", "partition_index", "partition", "partition_id", "broker_id", "node_id", "replica_id", "member_id",
+    "transactional_id", "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name",
+    "log_dir", "index", "partition_index", "partition", "partition_id", "broker_id", "node_id", "replica_id", "member_id",
 )  # fmt: skip
 
 #: In a text such a number is a time, a producer's id or made of one.
@@ -60,6 +66,8 @@ class Names:
         self.unsteady: set[str] = set()
 
     def keep(self, name: str, value: Any) -> None:
+        if isinstance(value, int):
+            return  # an epoch must not give its name to another number
         self._names.setdefault(value, f"<{name}>")
 
     def of(self, kind: str, value: Any) -> Any:
@@ -167,10 +175,12 @@ def _batches(records: Any, names: Names, path: str) -> Iterator[tuple[str, Any]]
 
 
 def _batch(data: bytes, header: batch_format.BatchHeader, names: Names, path: str) -> Iterator[tuple[str, Any]]:
-    own_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    # The broker's own time is in what it stamps, and in the markers that it writes.
+    own_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME or header.is_control
     has_producer = header.producer_id >= 0
     told = header._asdict() | {
         "crc": "<of what differs>" if own_time or has_producer else header.crc,
+        "base_timestamp": "<time>" if header.is_control else header.base_timestamp,
         "max_timestamp": "<time>" if own_time else header.max_timestamp,
         "producer_id": names.of("producer", header.producer_id),
     }

@@ -106,7 +106,7 @@ class BatchOf:
     step_ms: int = 1
     compression: Compression = Compression.NONE
     producer_id: int | str = batch_format.NO_PRODUCER_ID
-    producer_epoch: int = batch_format.NO_PRODUCER_EPOCH
+    producer_epoch: int | str = batch_format.NO_PRODUCER_EPOCH
     base_sequence: int = batch_format.NO_SEQUENCE
     transactional: bool = False
     control: bool = False
@@ -127,7 +127,7 @@ class BatchOf:
                 records,
                 compression=self.compression,
                 producer_id=resolve(self.producer_id),
-                producer_epoch=self.producer_epoch,
+                producer_epoch=resolve(self.producer_epoch),
                 base_sequence=self.base_sequence,
                 transactional=self.transactional,
                 control=self.control,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from compat_tests.java.conftest import Tool
-from compat_tests.recipes import eventually, make_topic
+from compat_tests.recipes import eventually, hanging_transaction, make_topic
 
 
 def test_topics_are_created_listed_described_grown_and_deleted(tool: Tool, topic: str) -> None:
@@ -164,6 +164,21 @@ def test_a_reassignment_to_where_the_partition_is_completes(
     assert "Successfully started" in tool("reassign", "--reassignment-json-file", str(plan), "--execute").checked().out
     assert "is completed" in tool("reassign", "--reassignment-json-file", str(plan), "--verify").checked().out
     assert "No partition reassignments found" in tool("reassign", "--list").checked().out
+
+
+def test_transactions_are_listed_described_and_a_hanging_one_is_aborted(tool: Tool, bootstrap: str, topic: str) -> None:
+    make_topic(bootstrap, topic)
+    load = ("--topic", topic, "--num-records", "20", "--record-size", "10", "--throughput", "-1")
+    tool("producer_performance", *load, "--transactional-id", topic).checked()
+    assert topic in tool("transactions", "list").checked().out
+    assert "CompleteCommit" in tool("transactions", "describe", "--transactional-id", topic).checked().out
+    read = ("--topic", topic, "--from-beginning", "--max-messages", "20", "--isolation-level", "read_committed")
+    assert tool("console_consumer", *read).checked().out.count("\n") == 20
+    with hanging_transaction(bootstrap, topic, "hanging-" + topic) as start_offset:
+        abort = ("abort", "--topic", topic, "--partition", "0", "--start-offset", str(start_offset))
+        tool("transactions", *abort).checked()
+    described = tool("transactions", "describe-producers", "--topic", topic, "--partition", "0").checked().out
+    assert all(line.split()[-1] == "None" for line in described.splitlines()[1:])
 
 
 def test_producers_of_a_partition_are_described(tool: Tool, bootstrap: str, topic: str) -> None:

@@ -51,6 +51,10 @@ _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 _NOT_ASKED: dict[Place, int] = {}
+_INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
+#: Kafka's words: people search for them.
+_NOT_ADDED = "Partition was not added to the transaction"
+
 _ATTRIBUTES_AT = 22
 # Shared by all answers that say nothing there.
 _NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
@@ -133,7 +137,7 @@ def _append(
 ) -> AppendResult:
     error = membership.get((hosted.topic, hosted.index))
     if error:
-        return AppendResult(error)
+        return AppendResult(error, error_message=_NOT_ADDED if error == _INVALID_TXN_STATE else None)
     return hosted.append(records, now_ms, required_acks=acks, version=version, is_in_transaction=error == 0)
 
 
