@@ -13,7 +13,6 @@ at again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +36,7 @@ from ..storage.segment import Pread
 from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 from .hosted_partition import HostedPartition
 from .leaders import absent_error, current_leader
+from .page_cache import Cold, sendable
 from .waiters import Parked
 
 if TYPE_CHECKING:
@@ -57,10 +57,6 @@ NO_REPLICA = -1
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_LEADERS = 16
-#: Up to this, records are read into the answer: one more system call for each piece costs more than a copy.
-COPIED_BYTES = 64 * 1024
-#: What a thread reads at once.
-WARMED_BYTES = 1 << 20
 #: A fetch that found cold bytes is looked at again once they are warm, and at last waits for the disk itself: under
 #: pressure they may be gone again each time.
 MOST_WARMINGS = 3
@@ -70,14 +66,6 @@ _NO_EPOCH = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
 _NO_NODES: list[NodeEndpoint] = []
-
-
-class Cold(Exception):
-    """The bytes are not in memory: `read` has a thread bring them there."""
-
-    def __init__(self, read: Callable[[], object]) -> None:
-        super().__init__()
-        self.read = read
 
 
 class Found(NamedTuple):
@@ -320,7 +308,8 @@ class Fetch(Parked):
         if session is not None and session.epoch != context.epoch:
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], _NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
-        pieces = [None if one.records is None else self._sendable(one.records) for one in found]
+        may_wait = self._pread is os.pread
+        pieces = [None if one.records is None else sendable(one.records, may_wait=may_wait) for one in found]
         if session is not None:
             session_id = session.id
             found, pieces = self._tell(found, pieces)
@@ -333,19 +322,6 @@ class Fetch(Parked):
         if self._version >= FIRST_VERSION_WITH_LEADERS:
             self._add_leaders(found, response)
         return response
-
-    def _sendable(self, records: LogSlice) -> Any:
-        """Bytes, or the slice itself for the connection to send. Raises Cold."""
-        if records.size > COPIED_BYTES:
-            if self._pread is pread_nowait and not is_warm(records):
-                raise Cold(partial(warm, records))
-            return records
-        if self._pread is not pread_nowait:
-            return records.bytes()
-        piece = records.bytes_nowait()
-        if piece is None:
-            raise Cold(partial(warm, records))
-        return piece
 
     def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
         """Notes what a session is told; leaves out those of which it is told nothing new."""
@@ -420,25 +396,5 @@ def _diverging(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
 
 
 def _aborted(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
-    return [
-        AbortedTransaction(entry.producer_id, entry.first_offset)
-        for entry in log.aborted_transactions(offset, up_to_offset)
-    ]
-
-
-def is_warm(records: LogSlice) -> bool:
-    """Whether both ends of a stretch are in the page cache; what lies between was read or written with them."""
-    last_page = records.position + records.size - 1
-    try:
-        for position in (records.position, last_page):
-            pread_nowait(records.fd, 1, position)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def warm(records: LogSlice) -> None:
-    """Reads a stretch into the page cache; waits for the disk."""
-    end = records.position + records.size
-    for position in range(records.position, end, WARMED_BYTES):
-        os.pread(records.fd, min(WARMED_BYTES, end - position), position)
+    entries = log.aborted_transactions(offset, up_to_offset)
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]

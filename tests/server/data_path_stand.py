@@ -10,6 +10,11 @@ from typing import Any
 import odradek
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.produce import (
@@ -133,3 +138,10 @@ def values_of(data: PartitionData) -> list[bytes | None]:
         values += [record.value for record in decode_batch(batches, position, header)]
         position += header.size
     return values
+
+
+def delete_records(path: DataPath, topic: str, offset: int, index: int = 0) -> tuple[int, int]:
+    """(error code, low watermark)"""
+    asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)])
+    (found,) = path.client.call(DeleteRecordsRequest([asked], 1000), 2).topics
+    return found.partitions[0].error_code, found.partitions[0].low_watermark

@@ -11,22 +11,12 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from odradek.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
-from odradek.server import fetching
+from odradek.server import fetching, page_cache
 from odradek.storage import files
 
-from tests.server.data_path_stand import DataPath, batch_of, fetch_request, values_of, wait_until
+from tests.server.data_path_stand import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -291,6 +281,7 @@ def test_cold_bytes_are_read_by_a_thread_and_then_answered(path: DataPath, monke
         return files.pread_nowait(fd, size, position)
 
     monkeypatch.setattr(fetching, "pread_nowait", cold_at_first)
+    monkeypatch.setattr(page_cache, "pread_nowait", cold_at_first)
     assert len(values_of(path.fetch(topic, 3))) == 17
     assert calls > 3
 
@@ -302,6 +293,7 @@ def test_bytes_that_stay_cold_are_waited_for_in_the_end(path: DataPath, monkeypa
         raise BlockingIOError(errno.EAGAIN, "not in the page cache")
 
     monkeypatch.setattr(fetching, "pread_nowait", always_cold)
+    monkeypatch.setattr(page_cache, "pread_nowait", always_cold)
     assert len(values_of(path.fetch(topic, 3))) == 17
 
 
@@ -401,57 +393,3 @@ def test_a_deleted_topic_is_told_to_its_sessions_by_id(path: DataPath) -> None:
     again = FetchRequest(max_wait_ms=20_000, min_bytes=1, session_id=session, session_epoch=1)
     (found,) = path.client.call(again, 13).responses
     assert found.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-
-
-# ---- offsets of epochs, DeleteRecords
-
-
-def delete_records(path: DataPath, topic: str, offset: int, index: int = 0) -> tuple[int, int]:
-    """(error code, low watermark)"""
-    asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)])
-    (found,) = path.client.call(DeleteRecordsRequest([asked], 1000), 2).topics
-    return found.partitions[0].error_code, found.partitions[0].low_watermark
-
-
-def test_records_are_deleted_up_to_an_offset_or_to_the_high_watermark(path: DataPath) -> None:
-    topic = path.topic()
-    for _ in range(5):
-        path.produce(topic, batch_of(b"v"))
-    assert delete_records(path, topic, 2) == (0, 2)
-    assert delete_records(path, topic, 1) == (0, 2), "a log's start never goes back"
-    assert delete_records(path, topic, 6) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-    assert delete_records(path, topic, -2) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-    assert delete_records(path, topic, -1) == (0, 5)
-    assert delete_records(path, "nowhere", 1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
-    assert path.produce(topic, batch_of(b"v")).log_start_offset == 5
-
-
-def test_a_topic_that_is_only_compacted_keeps_its_records(path: DataPath) -> None:
-    topic = path.topic(cleanup_policy="compact")
-    path.produce(topic, batch_of(b"v"))
-    assert delete_records(path, topic, 1) == (ErrorCode.POLICY_VIOLATION, -1)
-    mixed = path.topic(cleanup_policy="compact,delete")
-    path.produce(mixed, batch_of(b"v"))
-    assert delete_records(path, mixed, 1) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("current", "asked", "found"),
-    [
-        (-1, 0, (0, 0, 3)),
-        (0, 0, (0, 0, 3)),
-        (-1, 5, (0, -1, -1)),
-        (4, 0, (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)),
-        (-3, 0, (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)),
-    ],
-)
-def test_the_end_of_an_epoch_is_told(path: DataPath, current: int, asked: int, found: tuple[int, int, int]) -> None:
-    topic = path.topic()
-    path.produce(topic, batch_of(b"a", b"b", b"c"))
-    request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(0, current, asked)])]
-    )
-    for version in (2, 3, 4):
-        (told_topic,) = path.client.call(request, version).topics
-        one = told_topic.partitions[0]
-        assert (one.error_code, one.leader_epoch, one.end_offset) == found

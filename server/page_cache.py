@@ -1,0 +1,56 @@
+"""Record bytes on their way into an answer: copied, sent from the file, or first brought into the page cache by a thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..storage.files import pread_nowait
+from ..storage.slices import LogSlice
+
+#: Up to this, records are read into the answer: one more system call for each piece costs more than a copy.
+COPIED_BYTES = 64 * 1024
+#: What a thread reads at once.
+WARMED_BYTES = 1 << 20
+
+
+class Cold(Exception):
+    """The bytes are not in memory: `read` has a thread bring them there."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        super().__init__()
+        self.read = read
+
+
+def sendable(records: LogSlice, *, may_wait: bool) -> Any:
+    """Bytes, or the slice itself for the connection to send. Raises Cold unless the disk may be waited for."""
+    if records.size > COPIED_BYTES:
+        if not may_wait and not is_warm(records):
+            raise Cold(partial(warm, records))
+        return records
+    if may_wait:
+        return records.bytes()
+    piece = records.bytes_nowait()
+    if piece is None:
+        raise Cold(partial(warm, records))
+    return piece
+
+
+def is_warm(records: LogSlice) -> bool:
+    """Whether both ends of a stretch are in the page cache; what lies between was read or written with them."""
+    last_page = records.position + records.size - 1
+    try:
+        for position in (records.position, last_page):
+            pread_nowait(records.fd, 1, position)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def warm(records: LogSlice) -> None:
+    """Reads a stretch into the page cache; waits for the disk."""
+    end = records.position + records.size
+    for position in range(records.position, end, WARMED_BYTES):
+        os.pread(records.fd, min(WARMED_BYTES, end - position), position)
