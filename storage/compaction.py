@@ -165,7 +165,9 @@ class CleaningJob:
         newest = OffsetMap(self.most_keys)
         newest.latest_offset = self.first_dirty_offset - 1
         dirty = [segment for segment in self.segments if segment.next_offset > self.first_dirty_offset]
-        transactions = CleanedTransactions(self.aborted)
+        # An aborted transaction that ended before the first batch read here would be taken for one that goes on.
+        begin = dirty[0].base_offset if dirty else self.first_dirty_offset
+        transactions = CleanedTransactions(entry for entry in self.aborted if entry.last_offset >= begin)
         for segment in dirty:
             if not self._map_segment(place, segment, newest, transactions, is_aborted):
                 break

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.compression import Compression
@@ -194,6 +194,19 @@ class Run:
         assert seen_as_aborted == hidden
 
 
+#: A later transaction of a producer was once taken for its aborted one, whose marker was not in the dirty part.
+ABORTED_BEFORE_THE_DIRTY_PART = [
+    ("transaction", [[(b"a", None)]], 3, False),
+    ("roll",),
+    ("put", [(b"a", None)], Compression.NONE),
+    ("transaction", [[(b"a", None)]], 3, True),
+    ("clean", False),
+    ("roll",),
+    ("clean", False),
+]
+
+
+@example(steps=ABORTED_BEFORE_THE_DIRTY_PART)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_a_compacted_log_is_what_the_model_says(make_logbook, steps):

@@ -274,3 +274,26 @@ def test_an_index_without_its_log_is_removed(logbook):
     again = logbook.open(SMALL, clean=True)
     assert logbook.read_all(again) == written
     assert not (logbook.path / "00000000000000009999.index").exists()
+
+
+def test_a_batch_that_is_there_twice_is_served_once(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 5)
+    first = written[: next(iter_headers(written))[1].size]
+    with Path(log.active.path).open("ab") as file:
+        file.write(first)
+    again = logbook.open(SMALL)
+    assert logbook.read_all(again) == written
+    assert again.recovered_bytes == len(first)
+
+
+def test_snapshots_of_what_was_lost_are_removed(logbook):
+    log = logbook.open(SMALL)
+    for number in range(30):
+        logbook.append(log, b"a" * 300, producer_id=7, producer_epoch=0, base_sequence=number)
+    log.close(logbook.now_ms)
+    os.truncate(log.active.path, log.active.size - 1)
+    again = logbook.open(SMALL)
+    assert again.log_end_offset == 29
+    assert not (logbook.path / f"{30:020d}.snapshot").exists()
+    assert again.producers.by_id[7].last_sequence == 28
