@@ -26,13 +26,15 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """(epoch, start offset) pairs, both ascending."""
 
-    __slots__ = ("_epochs", "_place", "_starts", "is_written", "latest")
+    __slots__ = ("_epochs", "_is_written", "_place", "_starts", "is_synced", "latest")
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        self.is_written = True
+        self._is_written = True
+        #: Whether the disk has the file as it should be.
+        self.is_synced = True
         #: The last epoch, or UNDEFINED_EPOCH.
         self.latest = UNDEFINED_EPOCH
 
@@ -51,7 +53,7 @@ class LeaderEpochs:
             except (ValueError, IndexError):
                 epochs.clear()
                 is_good = False
-        epochs.is_written = is_good
+        epochs._is_written = epochs.is_synced = is_good
         return epochs
 
     def __len__(self) -> int:
@@ -113,22 +115,22 @@ class LeaderEpochs:
 
     def _changed(self) -> None:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
-        self.is_written = False
+        self._is_written = self.is_synced = False
 
-    def take_unwritten(self) -> bytes | None:
-        """What the file should say, for the caller to write; None when it says so already."""
-        if self.is_written:
-            return None
-        self.is_written = True
+    def _content(self) -> bytes:
         lines = ["0", str(len(self._epochs)), *(f"{e} {s}" for e, s in zip(self._epochs, self._starts, strict=True))]
         return "\n".join((*lines, "")).encode()
 
+    def take_unsynced(self) -> bytes | None:
+        """What the file should say, for the caller to write and sync; None when the disk has that already."""
+        if self.is_synced:
+            return None
+        self._is_written = self.is_synced = True
+        return self._content()
+
     def write(self, *, sync: bool = True) -> None:
-        """Brings the file up to date, if it is not."""
-        content = self.take_unwritten()
-        if content is not None:
-            try:
-                write_atomically(f"{self._place.path}/{FILE_NAME}", content, sync=sync)
-            except OSError:
-                self.is_written = False
-                raise
+        """Brings the file up to date, if it is not. Without `sync` a power cut may still lose it."""
+        if self.is_synced or (self._is_written and not sync):
+            return
+        write_atomically(f"{self._place.path}/{FILE_NAME}", self._content(), sync=sync)
+        self._is_written, self.is_synced = True, sync

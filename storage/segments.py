@@ -108,7 +108,6 @@ class LogSegments:
         if active.base_offset == base_offset:
             return active
         active.become_inactive()
-        self.epochs.write(sync=False)
         self.producers.end_offset = base_offset
         self._take_snapshot()
         preallocated = self.config.segment_bytes if self.config.preallocate else 0

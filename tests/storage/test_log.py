@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import iter_headers
@@ -238,3 +240,33 @@ def test_a_changed_configuration_acts_on_the_next_append(logbook):
     log.truncate_to(6, logbook.now_ms)
     logbook.append(log, b"x", at=9101)
     assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 5, 6]
+
+
+def test_a_flush_waits_for_data_indexes_epochs_and_the_directory(logbook, monkeypatch):
+    log = logbook.open(LogConfig(segment_bytes=1000, index_interval_bytes=50))
+    for _ in range(6):
+        logbook.append(log, b"x" * 200)
+    assert len(log.segments) == 2
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        call = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda fd, call=call: (synced.append(Path(f"/proc/self/fd/{fd}").readlink()), call(fd))
+        )
+    assert log.flush_due(logbook.now_ms) == log.active.base_offset, "the segment that was rolled"
+    log.flush(logbook.now_ms, log.active.base_offset)
+    names = {path.name for path in synced}
+    inactive = f"{0:020d}"
+    epochs = "leader-epoch-checkpoint.tmp"
+    assert names == {f"{inactive}.log", f"{inactive}.index", f"{inactive}.timeindex", epochs, "t-0"}
+    assert log.recovery_point == log.active.base_offset
+    assert log.flush_due(logbook.now_ms) is None
+    log.config = LogConfig(flush_messages=1)
+    assert log.flush_due(logbook.now_ms) == 6
+    log.config = LogConfig(flush_ms=1000)
+    assert log.flush_due(logbook.now_ms + 999) is None
+    assert log.flush_due(logbook.now_ms + 1000) == 6
+    log.epochs.assign(9, 6)
+    log.flush(logbook.now_ms)
+    assert [path.name for path in synced].count(epochs) == 2
+    assert log.recovery_point == 6

@@ -164,11 +164,12 @@ def test_a_clean_restart_reads_no_more_than_the_end_of_each_log(logbook, monkeyp
     assert len(reads) <= 5
 
 
-def test_an_unclean_restart_scans_from_the_recovery_point_only(logbook, monkeypatch):
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_an_unclean_restart_scans_from_the_recovery_point_only(logbook, monkeypatch, beyond):
     log = logbook.open(SMALL)
     fill(logbook, log, 100)
     number = len(log.segments) // 2
-    recovery_point = log.segments[number].base_offset + 1
+    recovery_point = log.segments[number].base_offset + beyond
     scanned = []
     recover = loading.recover_segment
     monkeypatch.setattr(loading, "recover_segment", lambda *a: scanned.append(a[1]) or recover(*a))
@@ -184,6 +185,7 @@ def test_epochs_and_producers_are_the_same_after_recovery(logbook):
     assert len(log.segments) > 1
     state, epochs = log.producers.to_snapshot(), log.epochs.entries()
     for recovery_point in (0, log.active.base_offset, log.log_end_offset):
+        log.flush(logbook.now_ms, recovery_point)
         again = logbook.open(SMALL, recovery_point=recovery_point)
         assert sorted(again.producers.to_snapshot(), key=repr) == sorted(state, key=repr)
         assert again.epochs.entries() == epochs

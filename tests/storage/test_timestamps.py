@@ -77,3 +77,16 @@ def test_with_log_append_time_all_records_of_a_batch_have_its_time(logbook):
     log.append(encode_batch(records, log_append_time=777), None, logbook.now_ms)
     assert log.offset_for_timestamp(6) == TimestampedOffset(0, 777, -1)
     assert log.offset_of_max_timestamp() == TimestampedOffset(0, 777, -1)
+
+
+def test_after_truncation_older_records_are_found_by_time_again(logbook):
+    log = logbook.open(LogConfig(index_interval_bytes=50))
+    for at in range(10, 100, 10):
+        append_times(logbook, log, [at] * 3)
+    log.truncate_to(6, logbook.now_ms)
+    for at in range(21, 40):
+        append_times(logbook, log, [at] * 3)
+    assert log.segments[0].time_index.last_timestamp < 40
+    for at in range(21, 40):
+        assert log.offset_for_timestamp(at) == TimestampedOffset(6 + (at - 21) * 3, at, 4)
+    assert log.offset_for_timestamp(40) is None
