@@ -265,6 +265,8 @@ class Connection(asyncio.BufferedProtocol):
         self.calls.append(call)
 
     def answered(self, call: Call) -> None:
+        if call is self._held_by:  # parked or not: who held the connection may have been answered in the same turn
+            self._held_by = None
         if call.is_parked:
             self._parked_answered(call)
         elif self.calls:
@@ -275,8 +277,6 @@ class Connection(asyncio.BufferedProtocol):
             self._out_bytes += call.size
 
     def _parked_answered(self, call: Call) -> None:
-        if call is self._held_by:
-            self._held_by = None
         if self.closed:
             return
         self._stuck_bytes += call.size

@@ -270,6 +270,17 @@ def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odrade
         wait_until(lambda: connection._reading)
 
 
+def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hold_and_answer(call: Any) -> None:
+        call.hold_connection()
+        call.reply(ApiVersionsResponse())
+
+    monkeypatch.setattr(api_versions, "handle", hold_and_answer)
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
+        for _ in range(3):
+            assert client.call(ApiVersionsRequest(), 0).error_code == 0
+
+
 def test_requests_beyond_the_limit_of_unanswered_ones_wait_their_turn(
     path: DataPath, broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
