@@ -67,6 +67,9 @@ def first_batch(consumer: Consumer) -> list[Any]:
 def tail(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
     """One record at a time, sent when the last one has come back: end-to-end latency at the tail."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
+    # A topic that nobody has written to is not there, and none of it would be assigned.
+    producer.produce(topic, b"warm-up")
+    producer.flush(POLL_S)
     consumer = consumer_of(bootstrap, "latest", {"fetch.wait.max.ms": "500", "fetch.min.bytes": "1"})
     consumer.subscribe([topic])
     value = b"x" * size
