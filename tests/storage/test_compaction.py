@@ -21,10 +21,8 @@ from odradek.storage.config import LogConfig
 from odradek.storage.offset_map import OffsetMap
 from odradek.storage.retention import delete_old_segments
 
-COMPACT = LogConfig(
-    compact=True, delete=False, segment_bytes=1500, index_interval_bytes=200, min_cleanable_dirty_ratio=0.0,
-    delete_retention_ms=1000, file_delete_delay_ms=0,
-)  # fmt: skip
+_SMALL = {"segment_bytes": 1500, "index_interval_bytes": 200, "min_cleanable_dirty_ratio": 0.0}
+COMPACT = LogConfig(compact=True, delete=False, delete_retention_ms=1000, file_delete_delay_ms=0, **_SMALL)
 
 
 def clean(log, now_ms, cleaner_offset=None, stable=None, most_keys=10_000):
