@@ -14,34 +14,34 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-    SnapshotId,
-)
+from ..protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ..protocol.records.errors import CorruptBatch
-from ..protocol.uuids import ZERO_UUID
 from ..storage.files import LogDirectoryFailure, pread_nowait
 from ..storage.log import OffsetOutOfRange
 from ..storage.segment import Pread
+from .fetch_answer import (
+    NO_EPOCH,
+    NO_LEADER,
+    NO_NODES,
+    NO_REPLICA,
+    NO_SNAPSHOT,
+    Found,
+    aborted_transactions,
+    add_leaders,
+    diverging_epoch,
+    refused,
+    topics_of,
+)
 from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 from .hosted_partition import HostedPartition
-from .leaders import absent_error, current_leader
+from .leaders import absent_error
 from .page_cache import Cold, sendable
 from .waiters import Parked
 
 if TYPE_CHECKING:
-    from ..storage.log import Log
-    from ..storage.slices import LogSlice
     from .dispatch import Call
 
 _NONE = int(ErrorCode.NONE)
@@ -49,10 +49,8 @@ _OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _INVALID_FETCH_SESSION_EPOCH = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-_LED_ELSEWHERE = (_NOT_LEADER_OR_FOLLOWER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
 READ_COMMITTED = 1
-NO_REPLICA = -1
 #: Consumers name their rack from here on, and with it may read from followers (KIP-392).
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
@@ -60,21 +58,6 @@ FIRST_VERSION_WITH_LEADERS = 16
 #: A fetch that found cold bytes is looked at again once they are warm, and at last waits for the disk itself: under
 #: pressure they may be gone again each time.
 MOST_WARMINGS = 3
-
-# Shared by all answers that say nothing there.
-_NO_EPOCH = EpochEndOffset()
-_NO_LEADER = LeaderIdAndEpoch()
-_NO_SNAPSHOT = SnapshotId()
-_NO_NODES: list[NodeEndpoint] = []
-
-
-class Found(NamedTuple):
-    """What was found for one partition. `hosted` is None and `records` empty where there is an error."""
-
-    wanted: FetchedPartition
-    hosted: HostedPartition | None
-    data: PartitionData
-    records: LogSlice | None
 
 
 class Fetch(Parked):
@@ -227,7 +210,7 @@ class Fetch(Parked):
                 whole_first = False
                 found_bytes += size
                 left = max(0, left - size)
-            elif one.data.error_code or one.data.diverging_epoch is not _NO_EPOCH:
+            elif one.data.error_code or one.data.diverging_epoch is not NO_EPOCH:
                 has_error = True
         return found, found_bytes, has_error
 
@@ -247,7 +230,7 @@ class Fetch(Parked):
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
         error = absent_error(self._call.broker.image, *wanted.key)
-        return Found(wanted, None, _refused(wanted.key[1], self._told_as(error), []), None)
+        return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
 
     def _told_as(self, error: int) -> int:
         if error == _KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
@@ -269,7 +252,7 @@ class Fetch(Parked):
                 hosted.on_failure(failure)
                 error = _KAFKA_STORAGE_ERROR
         hosted.counters.failed_fetches += 1
-        return Found(wanted, hosted, _refused(hosted.index, self._told_as(error), None), None)
+        return Found(wanted, hosted, refused(hosted.index, self._told_as(error), None), None)
 
     def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
         log, high_watermark = hosted.log, hosted.role.high_watermark
@@ -279,11 +262,11 @@ class Fetch(Parked):
             limit = log.log_end_offset
         else:
             limit = stable if self._isolated else high_watermark
-        diverging = _NO_EPOCH
+        diverging = NO_EPOCH
         if wanted.last_fetched_epoch >= 0:
-            diverging = _diverging(log, wanted)
+            diverging = diverging_epoch(log, wanted)
         records = None
-        if diverging is _NO_EPOCH and (offset != limit or offset < log.log_start_offset):
+        if diverging is NO_EPOCH and (offset != limit or offset < log.log_start_offset):
             max_bytes = min(left, wanted.max_bytes)
             try:
                 records = log.read(offset, max_bytes, limit, whole_first, self._pread)
@@ -293,9 +276,9 @@ class Fetch(Parked):
                 records = None
         aborted: list[AbortedTransaction] | None = None
         if self._isolated:
-            aborted = [] if records is None else _aborted(log, offset, records.next_offset)
+            aborted = [] if records is None else aborted_transactions(log, offset, records.next_offset)
         data = PartitionData(
-            hosted.index, _NONE, high_watermark, stable, log.log_start_offset, diverging, _NO_LEADER, _NO_SNAPSHOT,
+            hosted.index, _NONE, high_watermark, stable, log.log_start_offset, diverging, NO_LEADER, NO_SNAPSHOT,
             aborted, NO_REPLICA, b"",
         )  # fmt: skip
         return Found(wanted, hosted, data, records)
@@ -306,7 +289,7 @@ class Fetch(Parked):
         context, call = self._context, self._call
         session, session_id = context.session, INVALID_SESSION_ID
         if session is not None and session.epoch != context.epoch:
-            return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], _NO_NODES)
+            return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
         may_wait = self._pread is os.pread
         pieces = [None if one.records is None else sendable(one.records, may_wait=may_wait) for one in found]
@@ -318,9 +301,11 @@ class Fetch(Parked):
                 context, call.broker.now_ms(), is_follower=self._replica_id >= 0
             )
             self._tell(found, pieces)
-        response = FetchResponse(0, _NONE, session_id, self._topics(found, pieces), _NO_NODES)
+        response = FetchResponse(
+            0, _NONE, session_id, topics_of(found, pieces, uses_ids=context.uses_topic_ids), NO_NODES
+        )
         if self._version >= FIRST_VERSION_WITH_LEADERS:
-            self._add_leaders(found, response)
+            add_leaders(call, found, response)
         return response
 
     def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
@@ -336,7 +321,7 @@ class Fetch(Parked):
                 or error
                 or high_watermark != wanted.told_high_watermark
                 or log_start != wanted.told_log_start_offset
-                or data.diverging_epoch is not _NO_EPOCH
+                or data.diverging_epoch is not NO_EPOCH
             )
             wanted.told_high_watermark = -1 if error else high_watermark
             wanted.told_log_start_offset = log_start
@@ -346,55 +331,3 @@ class Fetch(Parked):
             if piece is not None and session is not None:
                 session.gave_data(wanted)
         return kept, kept_pieces
-
-    def _topics(self, found: list[Found], pieces: list[Any]) -> list[FetchableTopicResponse]:
-        topics: list[FetchableTopicResponse] = []
-        uses_ids = self._context.uses_topic_ids
-        current = None
-        for one, piece in zip(found, pieces, strict=True):
-            hosted = one.hosted
-            if piece is not None:
-                one.data.records = piece
-                if hosted is not None:
-                    hosted.counters.bytes_out += len(piece)
-            if hosted is not None:
-                hosted.counters.fetches += 1
-            name = one.wanted.key[0]
-            if name != current:
-                current = name
-                topic = (
-                    FetchableTopicResponse("", name, []) if uses_ids else FetchableTopicResponse(name, ZERO_UUID, [])
-                )
-                topics.append(topic)
-            topics[-1].partitions.append(one.data)
-        return topics
-
-    def _add_leaders(self, found: list[Found], response: FetchResponse) -> None:
-        nodes: dict[int, NodeEndpoint] = {}
-        for one in found:
-            if one.data.error_code in _LED_ELSEWHERE and one.hosted is not None:
-                leader = current_leader(self._call, one.hosted.topic, one.hosted.index)
-                one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
-                if leader.node is not None:
-                    nodes[leader.id] = NodeEndpoint(*leader.node)
-        if nodes:
-            response.node_endpoints = list(nodes.values())
-
-
-def _refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
-    return PartitionData(index, error, -1, -1, -1, _NO_EPOCH, _NO_LEADER, _NO_SNAPSHOT, aborted, NO_REPLICA, b"")
-
-
-def _diverging(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
-    """Where the log that the fetcher has departs from ours, if it does (KIP-595). Raises OffsetOutOfRange."""
-    epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
-    if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
-        raise OffsetOutOfRange(f"nothing is known of epoch {wanted.last_fetched_epoch}")
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-        return EpochEndOffset(epoch, end_offset)
-    return _NO_EPOCH
-
-
-def _aborted(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
-    entries = log.aborted_transactions(offset, up_to_offset)
-    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]

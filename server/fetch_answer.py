@@ -1,0 +1,96 @@
+"""What a Fetch answers with: what was found for each partition, and the topics, leaders and transactions around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+from ..protocol.uuids import ZERO_UUID
+from ..storage.log import OffsetOutOfRange
+from .leaders import current_leader
+
+if TYPE_CHECKING:
+    from ..storage.log import Log
+    from ..storage.slices import LogSlice
+    from .dispatch import Call
+    from .fetch_sessions import FetchedPartition
+    from .hosted_partition import HostedPartition
+
+_LED_ELSEWHERE = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
+
+NO_REPLICA = -1
+# Shared by all answers that say nothing there.
+NO_EPOCH = EpochEndOffset()
+NO_LEADER = LeaderIdAndEpoch()
+NO_SNAPSHOT = SnapshotId()
+NO_NODES: list[NodeEndpoint] = []
+
+
+class Found(NamedTuple):
+    """What was found for one partition. `hosted` is None and `records` empty where there is an error."""
+
+    wanted: FetchedPartition
+    hosted: HostedPartition | None
+    data: PartitionData
+    records: LogSlice | None
+
+
+def topics_of(found: list[Found], pieces: list[Any], *, uses_ids: bool) -> list[FetchableTopicResponse]:
+    topics: list[FetchableTopicResponse] = []
+    current = None
+    for one, piece in zip(found, pieces, strict=True):
+        hosted = one.hosted
+        if piece is not None:
+            one.data.records = piece
+            if hosted is not None:
+                hosted.counters.bytes_out += len(piece)
+        if hosted is not None:
+            hosted.counters.fetches += 1
+        name = one.wanted.key[0]
+        if name != current:
+            current = name
+            topic = FetchableTopicResponse("", name, []) if uses_ids else FetchableTopicResponse(name, ZERO_UUID, [])
+            topics.append(topic)
+        topics[-1].partitions.append(one.data)
+    return topics
+
+
+def add_leaders(call: Call, found: list[Found], response: FetchResponse) -> None:
+    nodes: dict[int, NodeEndpoint] = {}
+    for one in found:
+        if one.data.error_code in _LED_ELSEWHERE and one.hosted is not None:
+            leader = current_leader(call, one.hosted.topic, one.hosted.index)
+            one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            if leader.node is not None:
+                nodes[leader.id] = NodeEndpoint(*leader.node)
+    if nodes:
+        response.node_endpoints = list(nodes.values())
+
+
+def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
+    return PartitionData(index, error, -1, -1, -1, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, aborted, NO_REPLICA, b"")
+
+
+def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
+    """Where the log that the fetcher has departs from ours, if it does (KIP-595). Raises OffsetOutOfRange."""
+    epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"nothing is known of epoch {wanted.last_fetched_epoch}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end_offset)
+    return NO_EPOCH
+
+
+def aborted_transactions(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+    entries = log.aborted_transactions(offset, up_to_offset)
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
