@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from compat_tests import results
@@ -17,6 +15,7 @@ from compat_tests.fixtures import (  # noqa: F401  (fixtures are found by being 
     new_broker,
     odradek,
     odradek_watcher,
+    requests_noted,
     target,
     tools,
     topic,
@@ -32,19 +31,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="odradek",
         help="which broker the compatibility tests run against (apache: Apache Kafka 4.3.1, to check the tests)",
     )
-
-
-@pytest.fixture(autouse=True)
-def requests_noted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Which requests went by during a test that talks to the broker through the watcher."""
-    if "watcher" not in request.fixturenames:
-        yield
-        return
-    watched = request.getfixturevalue("watcher")
-    before = watched.snapshot()
-    yield
-    noted = sorted(watched.snapshot() - before)
-    request.node.user_properties.append(("requests", noted))
 
 
 def pytest_configure(config: pytest.Config) -> None:

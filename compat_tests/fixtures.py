@@ -108,6 +108,19 @@ def watcher(broker: BrokerProcess, target: str, request: pytest.FixtureRequest) 
     return found
 
 
+@pytest.fixture(autouse=True)
+def requests_noted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Which requests went by during a test that talks to the broker through the watcher."""
+    if "watcher" not in request.fixturenames:
+        yield
+        return
+    watched = request.getfixturevalue("watcher")
+    before = watched.snapshot()
+    yield
+    noted = sorted(watched.snapshot() - before)
+    request.node.user_properties.append(("requests", noted))
+
+
 @pytest.fixture(scope="session")
 def bootstrap(watcher: Watcher) -> str:
     """The address that clients are given."""

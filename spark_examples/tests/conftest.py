@@ -12,16 +12,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from compat_tests.broker_process import BrokerProcess
+from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.fixtures import (  # noqa: F401  (fixtures are found by being here)
     UNDER_TEST,
     java_tools,
     new_broker,
+    requests_noted,
     target,
     unique,
 )
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
+from compat_tests.watcher import Watcher
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
@@ -41,11 +43,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: F811
-    """The broker under test, with nothing between it and Spark."""
+def watcher(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:  # noqa: F811
+    """The broker under test, of these tests alone, and before it what notes Spark's requests."""
     kind: type[BrokerProcess] = ApacheKafka if target == "apache" else OdradekProcess
-    with kind(tmp_path_factory.mktemp("broker"), UNDER_TEST) as broker:
-        yield broker.bootstrap
+    with Watcher() as watched:
+        properties = {**UNDER_TEST, "advertised.listeners": f"PLAINTEXT://{watched.address}"}
+        if kind is OdradekProcess:
+            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{free_port()}"
+        with kind(tmp_path_factory.mktemp("broker"), properties) as broker:
+            watched.target = broker.bootstrap
+            yield watched
+
+
+@pytest.fixture(scope="session")
+def bootstrap(watcher: Watcher) -> str:
+    """The address that Spark is given."""
+    return watcher.address
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -35,6 +36,11 @@ pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("java_tools")]
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 TOPIC_RESOURCE = 2
 DEADLINE_S = 30
+NOT_LED_YET = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 SHELL = "org.apache.kafka.shell.MetadataShell"
 
@@ -60,9 +66,10 @@ class Admin:
 
     def send(self, name: str, count: int) -> None:
         records = encode_batch([Record(i, 1, None, b"%d" % i) for i in range(count)])
-        data = [TopicProduceData(name, partition_data=[PartitionProduceData(0, records)])]
-        answer = self.client.call(ProduceRequest(None, -1, 10_000, data), 9)
-        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        asked = ProduceRequest(
+            None, -1, 10_000, [TopicProduceData(name, partition_data=[PartitionProduceData(0, records)])]
+        )
+        self.once_led(lambda: self.client.call(asked, 9).responses[0].partition_responses[0])
 
     def seen(self) -> dict[str, Any]:
         """Each topic's id, leaders, end of partition 0, and what it configures itself."""
@@ -77,12 +84,16 @@ class Admin:
 
     def end(self, name: str) -> int:
         asked = ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)])])
+        return int(self.once_led(lambda: self.client.call(asked, 5).topics[0].partitions[0]).offset)
+
+    def once_led(self, ask: Callable[[], Any]) -> Any:
+        """A broker may show a leader in Metadata an instant before the partition takes requests: clients try again."""
         deadline = time.monotonic() + DEADLINE_S
-        # A broker may show a leader in Metadata an instant before the partition takes requests.
-        while (partition := self.client.call(asked, 5).topics[0].partitions[0]).error_code:
+        while (partition := ask()).error_code in NOT_LED_YET:
             assert time.monotonic() < deadline, partition
             time.sleep(POLL_S)
-        return int(partition.offset)
+        assert partition.error_code == 0, partition
+        return partition
 
     def configs(self, name: str) -> dict[str, str]:
         asked = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
