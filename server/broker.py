@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .connection import Connection
     from .metrics_http import MetricsServer
+    from .peers import Peers
 
 log = logging.getLogger("odradek.broker")
 
@@ -130,6 +132,8 @@ class BrokerServer:
             self.groups.stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
+        if "peers" in self.__dict__:
+            self.peers.close()
         if hasattr(self, "moves"):
             await self.moves.stop()
         if hasattr(self, "partitions"):
@@ -170,6 +174,13 @@ class BrokerServer:
         return listener
 
     # What others ask of it.
+
+    @cached_property
+    def peers(self) -> Peers:
+        """Requests to other nodes; a broker that is alone never makes it."""
+        from .peers import Peers
+
+        return Peers(self)
 
     @property
     def addresses(self) -> list[str]:

@@ -1,0 +1,252 @@
+"""Requests to other nodes, over real sockets: to a broker, and to peers that do not behave."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.codec import encode
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.vote import VoteRequest
+from odradek.protocol.schema import Message
+from odradek.server import peers as peers_module
+from odradek.server.listener import Endpoint
+from odradek.server.peers import Peers
+
+DEADLINE_S = 60
+TIMEOUT_MS = 50_000
+
+
+@pytest.fixture
+async def peers() -> AsyncIterator[Peers]:
+    made = Peers(SimpleNamespace(node_id=7))  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+def ask(peers: Peers, endpoint: Endpoint, request: Message, **how: Any) -> asyncio.Future[Any]:
+    answered = asyncio.get_running_loop().create_future()
+    peers.send(endpoint, request, answered.set_result, **{"timeout_ms": TIMEOUT_MS, **how})
+    assert not answered.done(), "a reply is never given from within send"
+    return answered
+
+
+async def answer(future: asyncio.Future[Any]) -> Any:
+    return await asyncio.wait_for(future, DEADLINE_S)
+
+
+def endpoint_of(broker: odradek.Broker) -> Endpoint:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    return Endpoint("", host, int(port))
+
+
+class Odd:
+    """A peer that does with its connections what a test says."""
+
+    def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
+        self._serve = serve
+        self.connections = 0
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Odd:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.endpoint = Endpoint("", "127.0.0.1", self._server.sockets[0].getsockname()[1])
+        return self
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.writers.append(writer)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self.writers:
+            writer.close()
+
+
+async def frame_of(reader: asyncio.StreamReader) -> tuple[int, int, int]:
+    """(key, version, correlation id) of the next request."""
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    key, version, correlation_id = struct.unpack_from(">hhi", await reader.readexactly(size))
+    return key, version, correlation_id
+
+
+def framed(correlation_id: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
+
+
+def versions_of(*keys: int, high: int = 9) -> ApiVersionsResponse:
+    return ApiVersionsResponse(api_keys=[ApiVersion(api_key=key, min_version=0, max_version=high) for key in keys])
+
+
+async def tell_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *keys: int) -> None:
+    _, version, correlation_id = await frame_of(reader)
+    writer.write(framed(correlation_id, encode(versions_of(*keys), version)))
+
+
+async def test_many_requests_go_through_one_connection_and_each_gets_its_answer(peers: Peers) -> None:
+    async with odradek.Broker() as broker:
+        asked = [ask(peers, endpoint_of(broker), MetadataRequest(topics=[])) for _ in range(100)]
+        answers = [await answer(one) for one in asked]
+        assert all(isinstance(one, MetadataResponse) and one.brokers for one in answers)
+        assert len(broker.server.listeners[0].connections) == 1
+
+
+async def test_each_purpose_has_a_connection_of_its_own(peers: Peers) -> None:
+    async with odradek.Broker() as broker:
+        for purpose in ("", "fetch"):
+            assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]), purpose=purpose))
+        assert len(broker.server.listeners[0].connections) == 2
+
+
+async def test_an_answer_larger_than_any_buffer_comes_whole(peers: Peers) -> None:
+    keys = [number % 30_000 for number in range(100_000)]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await tell_versions(reader, writer, 18)
+        _, version, correlation_id = await frame_of(reader)
+        whole = framed(correlation_id, encode(versions_of(*keys), version))
+        for start in range(0, len(whole), 70_001):
+            writer.write(whole[start : start + 70_001])
+            await writer.drain()
+        _, version, correlation_id = await frame_of(reader)
+        writer.write(framed(correlation_id, encode(versions_of(3), version)))
+
+    async with Odd(serve) as odd:
+        large, small = (ask(peers, odd.endpoint, ApiVersionsRequest(), version=3) for _ in range(2))
+        assert [key.api_key for key in (await answer(large)).api_keys] == keys
+        assert [key.api_key for key in (await answer(small)).api_keys] == [3]
+
+
+async def test_the_highest_common_version_is_used(peers: Peers) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await tell_versions(reader, writer, 3)
+        key, version, correlation_id = await frame_of(reader)
+        seen.append((key, version))
+        writer.write(framed(correlation_id, b"\0" + encode(MetadataResponse(cluster_id="there"), version)))
+
+    async with Odd(serve) as odd:
+        assert (await answer(ask(peers, odd.endpoint, MetadataRequest(topics=[])))).cluster_id == "there"
+    assert seen == [(3, 9)]
+
+
+async def test_a_peer_that_has_only_the_first_api_versions_is_understood(peers: Peers) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, _, correlation_id = await frame_of(reader)
+        refused = ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
+        writer.write(framed(correlation_id, encode(refused, 0)))
+        await tell_versions(reader, writer, 18)
+        await tell_versions(reader, writer, 5)
+
+    async with Odd(serve) as odd:
+        assert (await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=0))).api_keys[0].api_key == 5
+
+
+async def test_what_is_not_served_is_answered_by_nothing(peers: Peers) -> None:
+    async with odradek.Broker() as broker:
+        assert await answer(ask(peers, endpoint_of(broker), VoteRequest())) is None
+        assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
+
+
+async def test_nobody_there_is_answered_by_nothing_and_found_when_it_comes(peers: Peers) -> None:
+    async with odradek.Broker() as broker:
+        endpoint = endpoint_of(broker)
+    assert await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None
+    async with odradek.Broker(port=endpoint.port):
+        while await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None:
+            pass
+
+
+async def test_a_connection_that_the_peer_ends_is_told_and_made_anew(peers: Peers) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await tell_versions(reader, writer, 18)
+        await tell_versions(reader, writer, 18)
+        await frame_of(reader)
+        writer.close()
+
+    lost = asyncio.Event()
+    async with Odd(serve) as odd:
+        peers.on_lost(odd.endpoint, lost.set)
+        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is not None
+        assert not lost.is_set()
+        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is None
+        await asyncio.wait_for(lost.wait(), DEADLINE_S)
+        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is not None
+        assert odd.connections == 2
+
+
+async def test_a_silent_peer_costs_the_time_that_was_given_and_is_not_told_as_lost(peers: Peers) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await tell_versions(reader, writer, 18)
+        await reader.read()
+
+    lost: list[bool] = []
+    async with Odd(serve) as odd:
+        peers.on_lost(odd.endpoint, lambda: lost.append(True))
+        short = ask(peers, odd.endpoint, ApiVersionsRequest(), version=3, timeout_ms=100)
+        behind = ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)
+        assert await answer(short) is None
+        assert await answer(behind) is None, "answers come in order"
+        again = ask(peers, odd.endpoint, ApiVersionsRequest(), version=3, timeout_ms=100)
+        assert await answer(again) is None
+    assert lost == []
+
+
+async def test_a_peer_that_says_nothing_at_all_is_given_up(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers_module, "SETUP_TIMEOUT_S", 0.1)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with Odd(serve) as odd:
+        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
+
+
+@pytest.mark.parametrize("bad", [struct.pack(">ii", 4, 999), struct.pack(">i", 1), struct.pack(">i", -1), b"\xff" * 20])
+async def test_an_answer_that_cannot_be_one_ends_the_connection(peers: Peers, bad: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await tell_versions(reader, writer, 18)
+        await frame_of(reader)
+        writer.write(bad)
+        await reader.read()
+
+    async with Odd(serve) as odd:
+        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3)) is None
+
+
+async def test_more_than_a_bounded_number_of_requests_is_not_kept(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers_module, "MAX_UNANSWERED", 3)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with Odd(serve) as odd:
+        asked = [ask(peers, odd.endpoint, ApiVersionsRequest()) for _ in range(4)]
+        assert await answer(asked[3]) is None
+        assert not any(one.done() for one in asked[:3])
+        peers.close()
+        assert [await answer(one) for one in asked] == [None] * 4
+        assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
+
+
+async def test_an_answer_that_its_asker_cannot_take_harms_nobody_else(peers: Peers) -> None:
+    def fail(response: Message | None) -> None:
+        raise ValueError("a planted bug")
+
+    async with odradek.Broker() as broker:
+        peers.send(endpoint_of(broker), MetadataRequest(topics=[]), fail, timeout_ms=TIMEOUT_MS)
+        assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
