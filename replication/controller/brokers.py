@@ -8,8 +8,8 @@ A broker is, seen from here, in one of these states:
     in controlled shutdown --- leads nothing any more -------------------> fenced, may stop
 
 A fenced broker leads nothing and is in no ISR. A new incarnation of a broker (it was restarted) begins fenced and with
-a new epoch, the offset at which its registration is decided; whatever bears an older epoch is refused (KIP-631). The end
-of a session whose heartbeats stop needs a clock and other brokers to miss them, and comes with the cluster.
+a new epoch, the offset at which its registration is decided; whatever bears an older epoch is refused (KIP-631). Whose
+heartbeats stop is fenced by `upkeep.py`, when `sessions.py` says so.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def register_broker(state: ControllerState, request: BrokerRegistrationRequest, 
         record.fenced = before.fenced
         record.in_controlled_shutdown = before.in_controlled_shutdown
     else:
+        _check_alone(state, before)
         record.broker_epoch = state.next_offset
         records += _incarnation_ends(state, before, request)
     records.append(record)
@@ -98,6 +99,13 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
                 f"Unable to register because the broker does not support finalized version {level} of {name}. The "
                 f"broker wants a version between {low} and {high}, inclusive.",
             )
+
+
+def _check_alone(state: ControllerState, before: BrokerImage | None) -> None:
+    """While another process with this id is heard, and has not said that it stops, there is no second one."""
+    if before is None or before.in_controlled_shutdown or not state.sessions.has(before):
+        return
+    raise RefusedRequest(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
 
 
 def _registration(request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
@@ -163,7 +171,7 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, version: 
     caught_up = request.current_metadata_offset >= broker.epoch
     records: list[Message] = []
     fenced, may_stop = broker.fenced, False
-    if request.want_shut_down and (broker.fenced or request.want_fence or not _leads(state, broker)):
+    if request.want_shut_down and (broker.fenced or request.want_fence or _may_stop(state, broker)):
         fenced, may_stop = True, True
     elif request.want_shut_down or broker.in_controlled_shutdown:
         records += _shutdown_begins(state, broker)
@@ -172,7 +180,7 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, version: 
     else:
         fenced = False
     if fenced != broker.fenced:
-        records += _fenced(state, broker) if fenced else _unfenced(state, broker)
+        records += fencing_records(state, broker) if fenced else _unfenced(state, broker)
     records += _directories_changed(state, broker, request)
     response = BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=may_stop)
     return ControllerResult(records, response, atomic=False)
@@ -192,12 +200,18 @@ def check_epoch(state: ControllerState, broker_id: int, broker_epoch: int) -> Br
     return broker
 
 
+def _may_stop(state: ControllerState, broker: BrokerImage) -> bool:
+    """It leads nothing, and the others know it."""
+    return not _leads(state, broker) and state.sessions.may_stop(broker, state.image)
+
+
 def _leads(state: ControllerState, broker: BrokerImage) -> bool:
     topics = state.image.topics.by_id.values()
     return any(partition.leader == broker.id for topic in topics for partition in topic.partitions.values())
 
 
-def _fenced(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
+def fencing_records(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
+    """It leaves every ISR and leads nothing; clients are not told of it any more."""
     yield from leadership_records(state, Move(leaves=broker.id), lambda p: broker.id in p.isr)
     yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE)
 

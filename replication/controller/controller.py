@@ -18,6 +18,7 @@ from ...protocol.schema import Message
 from .bootstrap import activation_records
 from .chance import Chance
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
+from .sessions import BrokerSessions
 from .state import ControllerState
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
@@ -27,7 +28,9 @@ DECISIONS = {
     "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
+    "AlterPartition": ("alter_partition", "alter_partition"),
     "AssignReplicasToDirs": ("directories", "assign_replicas_to_directories"),
+    "BalanceLeaders": ("upkeep", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
@@ -35,6 +38,8 @@ DECISIONS = {
     "CreateTopics": ("topics", "create_topics"),
     "DeleteTopics": ("topics", "delete_topics"),
     "ElectLeaders": ("elections", "elect_leaders"),
+    "ElectUncleanLeaders": ("upkeep", "elect_unclean_leaders"),
+    "FenceBroker": ("upkeep", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
@@ -80,6 +85,11 @@ class Controller:
     def next_offset(self) -> int:
         """Where the next record that is decided will stand in the metadata log."""
         return self._state.next_offset
+
+    @property
+    def sessions(self) -> BrokerSessions:
+        """Who is heard; the driver tells it of heartbeats and of time."""
+        return self._state.sessions
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Takes over: begins with an image of everything in the log before `next_offset`."""

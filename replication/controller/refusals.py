@@ -29,6 +29,7 @@ from ...protocol.messages.elect_leaders import (
 )
 from ...protocol.schema import Message
 from .result import RefusedRequest
+from .upkeep import BalanceLeadersRequest, ElectUncleanLeadersRequest, FenceBrokerRequest, UpkeepResponse
 
 
 def refuse(request: Message, refused: RefusedRequest) -> Message:
@@ -136,12 +137,19 @@ def _incremental_alter_configs(request: incremental.IncrementalAlterConfigsReque
     return incremental.IncrementalAlterConfigsResponse(responses=responses)
 
 
+def _upkeep(request: Message, refused: RefusedRequest) -> Message:
+    return UpkeepResponse(error_code=refused.code)
+
+
 _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     AlterPartitionReassignmentsRequest: _alter_reassignments,
+    BalanceLeadersRequest: _upkeep,
     CreatePartitionsRequest: _create_partitions,
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,
     ElectLeadersRequest: _elect_leaders,
+    ElectUncleanLeadersRequest: _upkeep,
+    FenceBrokerRequest: _upkeep,
     incremental.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     legacy.AlterConfigsRequest: _alter_configs,
 }

@@ -19,11 +19,12 @@ from ...metadata.image import (
 from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
 from ...protocol.schema import Message
 from .chance import Chance
+from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
 
 
 class ControllerState:
-    """Only `replay` changes it, but for `static` and `chance`."""
+    """Only `replay` changes it, but for `static`, `chance` and `sessions`."""
 
     def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: Chance) -> None:
         self.node_id = node_id
@@ -39,6 +40,10 @@ class ControllerState:
         #: Topics with "." or "_" in their names, by the name that both make.
         self.colliding_names: dict[str, set[str]] = {}
         self._values: tuple[object, object, BrokerValues] | None = None
+        session_timeout_ms = BrokerValues(static).get("broker.session.timeout.ms")
+        assert isinstance(session_timeout_ms, int)
+        #: Who is heard; nothing of it is in the log.
+        self.sessions = BrokerSessions(session_timeout_ms)
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Begins with an image that others have made."""

@@ -9,6 +9,8 @@ each decision must be the one that its own snapshot makes. `ODRADEK_REWRITE=1` w
 > stop 2                          its controlled shutdown: heartbeats until it may stop
 > restart 2                       registers it anew and unfences it, after a clean stop
 > crash 2                         the same, after a power cut
+> fence 2                         its session ends: nothing was heard of it
+> balance, > elect-unclean        what the controller does by itself from time to time
 """
 
 from __future__ import annotations
@@ -29,8 +31,14 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, Regis
 from odradek.protocol.schema import ArrayOf, Message
 from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.controller.controller import Controller
+from odradek.replication.controller.upkeep import BalanceLeadersRequest, ElectUncleanLeadersRequest, FenceBrokerRequest
 
 APIS_BY_NAME = {api.name: api for api in APIS.values()}
+UPKEEP: dict[str, type[Message]] = {
+    "balance": BalanceLeadersRequest,
+    "elect-unclean": ElectUncleanLeadersRequest,
+    "fence": FenceBrokerRequest,
+}
 CLUSTER_ID = "cluster"
 NODE_ID = 1
 EPOCH = 1
@@ -75,6 +83,8 @@ class Transcript:
             return self._register(int(rest[0]), {"previous": previous}, quietly=False)
         if word == "stop":
             return self._stop(int(rest[0]))
+        if word in UPKEEP:
+            return self.ask(self._upkeep(word, rest), 0)
         api = APIS_BY_NAME[word]
         version = options.pop("v", api.versions.high)
         if any(field.name == "timeout_ms" for field in api.request.SCHEMA.fields):
@@ -145,6 +155,13 @@ class Transcript:
 
     def _stop(self, broker_id: int) -> list[str]:
         return self._heartbeat(broker_id, want_shut_down=True) + self._heartbeat(broker_id, want_shut_down=True)
+
+    def _upkeep(self, word: str, rest: list[str]) -> Message:
+        if word != "fence":
+            return UPKEEP[word]()
+        broker = self.controller.image.broker(int(rest[0]))
+        assert broker is not None
+        return FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch)
 
     # ---- messages from words, and into words
 
