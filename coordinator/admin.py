@@ -7,16 +7,12 @@ from ..protocol.messages.delete_groups import DeletableGroupResult, DeleteGroups
 from ..protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from .classic.group import ClassicGroup, State
-from .consumer import writing
-from .consumer.group import ConsumerGroup
 from .result import GroupRequest
 from .retention import delete_offsets_of_group
 from .state import ShardState
 
 #: The first version of DescribeGroups that tells a group that is not there from one that is dead (KIP-1043).
 GROUP_ID_NOT_FOUND_VERSION = 6
-CLASSIC_TYPE = "classic"
-CONSUMER_TYPE = "consumer"
 
 
 def describe(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -24,8 +20,8 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     assert isinstance(request, DescribeGroupsRequest)
     described = []
     for group_id in request.groups:
-        one = _described(state.groups.get(group_id), group_id, message.version)
-        if group_id in state.consumer_groups and one.error_code:
+        one = _described(state.find(ClassicGroup, group_id), group_id, message.version)
+        if group_id in state.groups and one.error_code:
             one.error_message = f"Group {group_id} is not a classic group."
         described.append(one)
     state.reply(message, DescribeGroupsResponse(groups=described))
@@ -55,24 +51,15 @@ def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     states = {name.lower().strip() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     response = ListGroupsResponse()
-    for group in state.groups.values() if not types or CLASSIC_TYPE in types else ():
-        if not states or group.state.value.lower() in states:
+    for group in state.groups.values():
+        is_asked_for = not types or group.kind in types
+        if is_asked_for and (not states or group.state.value.lower() in states):
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,
                     protocol_type=group.protocol_type or "",
                     group_state=group.state.value,
-                    group_type=CLASSIC_TYPE,
-                )
-            )
-    for consumer_group in state.consumer_groups.values() if not types or CONSUMER_TYPE in types else ():
-        if not states or consumer_group.state.value.lower() in states:
-            response.groups.append(
-                ListedGroup(
-                    group_id=consumer_group.group_id,
-                    protocol_type="consumer",
-                    group_state=consumer_group.state.value,
-                    group_type=CONSUMER_TYPE,
+                    group_type=group.kind,
                 )
             )
     state.reply(message, response)
@@ -83,19 +70,10 @@ def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     assert isinstance(request, DeleteGroupsRequest)
     results = []
     for group_id in request.groups_names:
-        error = _refuse_deletion(state.consumer_groups.get(group_id) or state.groups.get(group_id))
-        if error is ErrorCode.NONE:
+        group = state.groups.get(group_id)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).refuse_deletion(group)
+        if group is not None and error is ErrorCode.NONE:
             delete_offsets_of_group(state, group_id)
-            consumer_group = state.consumer_groups.get(group_id)
-            if consumer_group is not None:
-                writing.delete_group(state, consumer_group)
-            else:
-                state.delete_group(group_id)
+            state.kind_of(group).delete(state, group)
         results.append(DeletableGroupResult(group_id=group_id, error_code=error))
     state.reply(message, DeleteGroupsResponse(results=results))
-
-
-def _refuse_deletion(group: ClassicGroup | ConsumerGroup | None) -> ErrorCode:
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    return ErrorCode.NONE if group.state.value == State.EMPTY.value else ErrorCode.NON_EMPTY_GROUP

@@ -31,10 +31,7 @@ from ..protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ..protocol.uuids import ZERO_UUID
-from .classic.group import ClassicGroup, State
-from .classic.subscriptions import CONSUMER_PROTOCOL_TYPE
-from .consumer import commits
-from .consumer.group import ConsumerGroup
+from .group import Group
 from .offset_store import CommittedOffset, OffsetStore, Partitions
 from .refusals import commit_refused
 from .result import GroupRequest
@@ -49,16 +46,14 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetCommitRequest)
     group = state.groups.get(request.group_id)
-    consumer_group = state.consumer_groups.get(request.group_id)
-    if consumer_group is not None:
-        error = commits.refuse_commit(consumer_group, request, message.version)
+    rules = None if group is None else state.kind_of(group).offsets
+    if rules is None:
+        error = _refuse_without_group(message.version, request)
     else:
-        error = _refuse_commit(group, message.version, request)
+        error = rules.refuse_commit(state, group, request, message.version, now)
     if error is not ErrorCode.NONE:
         state.reply(message, commit_refused(request, error))
         return
-    if group is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-        group.touch(group.members[request.member_id], now)
     retention_ms = request.retention_time_ms
     expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else now + retention_ms
     response = OffsetCommitResponse()
@@ -66,8 +61,8 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
         answers = []
         for partition in topic.partitions:
             error = ErrorCode.NONE
-            if consumer_group is not None:
-                error = commits.refuse_partition(consumer_group, request, topic.topic_id, partition.partition_index)
+            if rules is not None and rules.refuse_partition is not None:
+                error = rules.refuse_partition(group, request, topic.topic_id, partition.partition_index)
             fits = metadata_fits(partition.committed_metadata, state.config.offset_metadata_max_bytes)
             if not fits:
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -79,24 +74,11 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, response)
 
 
-def _refuse_commit(group: ClassicGroup | None, version: int, request: OffsetCommitRequest) -> ErrorCode:
-    """Without a generation it is a consumer that assigns itself, or a tool: fine while nobody else is in the group."""
-    generation_id = request.generation_id_or_member_epoch
-    if group is None:
-        if generation_id < 0:
-            return ErrorCode.NONE
-        return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
-    if generation_id < 0 and group.state is State.EMPTY:
+def _refuse_without_group(version: int, request: OffsetCommitRequest) -> ErrorCode:
+    """Without a generation it is a consumer that assigns itself, or a tool."""
+    if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
-    # A member that says nothing of itself is not one of ours, so this catches commits by strangers too.
-    error = group.refuse_member(request.member_id, request.group_instance_id)
-    if error is not ErrorCode.NONE:
-        return error
-    if generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    if group.state is State.COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return ErrorCode.NONE
+    return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
 
 
 def metadata_fits(metadata: str | None, limit: int) -> bool:
@@ -128,8 +110,9 @@ def fetch(state: ShardState, message: GroupRequest, now: int) -> None:
     assert isinstance(request, OffsetFetchRequest)
     groups = []
     for asked in request.groups:
-        consumer_group = state.consumer_groups.get(asked.group_id)
-        error = ErrorCode.NONE if consumer_group is None else commits.refuse_fetch(consumer_group, asked)
+        group = state.groups.get(asked.group_id)
+        refuse_fetch = None if group is None else state.kind_of(group).offsets.refuse_fetch
+        error = ErrorCode.NONE if refuse_fetch is None else refuse_fetch(group, asked)
         if error is ErrorCode.NONE:
             groups.append(_fetch_group(state.offsets, asked, request.require_stable))
         else:
@@ -192,30 +175,16 @@ def _unstable(index: int) -> OffsetFetchResponsePartitions:
 def delete(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, OffsetDeleteRequest)
-    consumer_group = state.consumer_groups.get(request.group_id)
     group = state.groups.get(request.group_id)
-    error = ErrorCode.NONE if consumer_group is not None else _refuse_delete(group)
-    if error is not ErrorCode.NONE:
+    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else state.kind_of(group).offsets.refuse_delete(group)
+    if group is None or error is not ErrorCode.NONE:
         state.reply(message, OffsetDeleteResponse(error_code=error))
         return
-    known = consumer_group if consumer_group is not None else group
-    assert known is not None
-    topics = [_delete_topic(state, known, topic) for topic in request.topics]
+    topics = [_delete_topic(state, group, topic) for topic in request.topics]
     state.reply(message, OffsetDeleteResponse(topics=topics))
 
 
-def _refuse_delete(group: ClassicGroup | None) -> ErrorCode:
-    """Only of consumers is it known which topics they still use."""
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return ErrorCode.NON_EMPTY_GROUP
-    return ErrorCode.NONE
-
-
-def _delete_topic(
-    state: ShardState, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic
-) -> OffsetDeleteResponseTopic:
+def _delete_topic(state: ShardState, group: Group, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     subscribed = group.is_subscribed_to(topic.name)
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
     answer = OffsetDeleteResponseTopic(name=topic.name)

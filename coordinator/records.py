@@ -17,24 +17,9 @@ from ..protocol.internal.classic_group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ..protocol.internal.consumer_group_records import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupPartitionMetadataValue,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
 from ..protocol.schema import Message
 from ..protocol.varint import Buffer
+from .consumer import record_types as consumer_records
 from .result import Record
 
 GROUP_METADATA_VERSION = 3
@@ -42,32 +27,15 @@ OFFSET_COMMIT_VERSION = 4
 #: The version that has an expiry of its own.
 OFFSET_COMMIT_EXPIRING_VERSION = 1
 
-#: Kind -> key and value of the records of consumer groups (KIP-848).
-_OF_CONSUMER_GROUPS: dict[int, tuple[type[Message], type[Message]]] = {
-    3: (ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-    4: (ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
-    5: (ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-    6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-    7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-    8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-    16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
-}
-CONSUMER_KEYS = (
-    ConsumerGroupMetadataKey,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupRegularExpressionKey,
-)
+#: The number that a key begins with -> key and value, of all kinds of groups but the classic one.
+RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {**consumer_records.RECORD_TYPES}
 _PREFIX = struct.Struct(">h")
 _OFFSET_COMMIT = _PREFIX.pack(1)
 _GROUP_METADATA = _PREFIX.pack(2)
 _PREFIXES: dict[type[Message], bytes] = {
     OffsetCommitKey: _OFFSET_COMMIT,
     GroupMetadataKey: _GROUP_METADATA,
-    **{key: _PREFIX.pack(kind) for kind, (key, _) in _OF_CONSUMER_GROUPS.items()},
+    **{key: _PREFIX.pack(kind) for kind, (key, _) in RECORD_TYPES.items()},
 }
 
 
@@ -117,8 +85,8 @@ def decode_record(key: Buffer, value: Buffer | None) -> Record:
         return _with_value(decode(OffsetCommitKey, 0, key, _PREFIX.size)[0], OffsetCommitValue, value)
     if kind == 2:
         return _with_value(decode(GroupMetadataKey, 0, key, _PREFIX.size)[0], GroupMetadataValue, value)
-    if kind in _OF_CONSUMER_GROUPS:
-        key_class, value_class = _OF_CONSUMER_GROUPS[kind]
+    if kind in RECORD_TYPES:
+        key_class, value_class = RECORD_TYPES[kind]
         return _with_value(decode(key_class, 0, key, _PREFIX.size)[0], value_class, value)
     raise UnknownRecord(f"a record of kind {kind}")
 

@@ -9,12 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from ..protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from ..protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ..protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -38,6 +32,7 @@ from ..protocol.messages.txn_offset_commit import (
 )
 from ..protocol.schema import Message
 from .classic.refusals import join_refused, sync_refused
+from .consumer import refused as consumer_refused
 
 
 def refused(request: Message, error: ErrorCode) -> Message:
@@ -119,15 +114,6 @@ def _delete(request: DeleteGroupsRequest, error: ErrorCode) -> Message:
     )
 
 
-def _consumer_heartbeat(request: ConsumerGroupHeartbeatRequest, error: ErrorCode) -> Message:
-    return ConsumerGroupHeartbeatResponse(error_code=error)
-
-
-def _consumer_describe(request: ConsumerGroupDescribeRequest, error: ErrorCode) -> Message:
-    groups = [DescribedConsumerGroup(group_id=g, error_code=error) for g in request.group_ids]
-    return ConsumerGroupDescribeResponse(groups=groups)
-
-
 _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     JoinGroupRequest: _join,
     SyncGroupRequest: _sync,
@@ -140,6 +126,5 @@ _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: _list,
     DeleteGroupsRequest: _delete,
-    ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
-    ConsumerGroupDescribeRequest: _consumer_describe,
+    **consumer_refused.REFUSED,
 }

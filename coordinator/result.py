@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..metadata.image import MetadataImage
 from ..protocol.schema import Message
 
 
@@ -48,6 +49,21 @@ class GroupRequest:
     client_id: str = ""
     client_host: str = ""
     member_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsDeleted:
+    """Topics that are no more, name -> id: what was committed for them goes."""
+
+    topics: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    """What groups are assigned by. `topics`: names of those that came, went or have other partitions than before."""
+
+    image: MetadataImage
+    topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

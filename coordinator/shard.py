@@ -13,60 +13,26 @@ leadership ends, is dropped whole and loaded again from the log: it has gone ahe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from ..metadata.image import MetadataImage
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from ..protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ..protocol.messages.delete_groups import DeleteGroupsRequest
 from ..protocol.messages.describe_groups import DescribeGroupsRequest
-from ..protocol.messages.heartbeat import HeartbeatRequest
-from ..protocol.messages.join_group import JoinGroupRequest
-from ..protocol.messages.leave_group import LeaveGroupRequest
 from ..protocol.messages.list_groups import ListGroupsRequest
 from ..protocol.messages.offset_commit import OffsetCommitRequest
 from ..protocol.messages.offset_delete import OffsetDeleteRequest
 from ..protocol.messages.offset_fetch import OffsetFetchRequest
-from ..protocol.messages.sync_group import SyncGroupRequest
 from ..protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..protocol.schema import Message
-from . import admin, offsets, transactional_offsets
+from . import admin, kinds, offsets, transactional_offsets
 from .checks import refuse
-from .classic import join, leave, rebalance, sync
-from .consumer import describe as consumer_describe
-from .consumer import heartbeat as consumer_heartbeat
-from .consumer import targets as consumer_targets
+from .kind import Operation
 from .refusals import refused
-from .result import GroupRequest, GroupsConfig, Output, Record
+from .result import GroupRequest, GroupsConfig, MetadataChanged, Output, Record, TopicsDeleted
 from .retention import delete_offsets_of_topics, expire_offsets
 from .state import ShardState
 from .timers import Timer
 
-
-@dataclass(frozen=True, slots=True)
-class TopicsDeleted:
-    """Topics that are no more, name -> id: what was committed for them goes."""
-
-    topics: dict[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataChanged:
-    """What consumer groups are assigned by. `topics`: that came, went or have other partitions than before."""
-
-    image: MetadataImage
-    topics: frozenset[str] = frozenset()
-
-
-Operation = Callable[[ShardState, GroupRequest, int], None]
-
+#: What groups of all kinds are asked, and what each kind is.
 OPERATIONS: dict[type[Message], Operation] = {
-    JoinGroupRequest: join.join,
-    SyncGroupRequest: sync.sync,
-    HeartbeatRequest: sync.heartbeat,
-    LeaveGroupRequest: leave.leave,
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,
     TxnOffsetCommitRequest: transactional_offsets.commit,
@@ -74,14 +40,13 @@ OPERATIONS: dict[type[Message], Operation] = {
     DescribeGroupsRequest: admin.describe,
     ListGroupsRequest: admin.list_groups,
     DeleteGroupsRequest: admin.delete_groups,
-    ConsumerGroupHeartbeatRequest: consumer_heartbeat.heartbeat,
-    ConsumerGroupDescribeRequest: consumer_describe.describe,
+    **kinds.OPERATIONS,
 }
 
 
 class GroupShard:
     def __init__(self, config: GroupsConfig, next_offset: int = 0) -> None:
-        self.state = ShardState(config)
+        self.state = ShardState(config, kinds.KINDS, kinds.REPLAYS)
         self.state.next_offset = next_offset
         self._retention_timer = Timer(("retention",))
 
@@ -122,39 +87,23 @@ class GroupShard:
         self.state.offsets.replay_end_of_transaction(producer_id, committed)
 
     def loaded(self, now: int) -> None:
-        state = self.state
         self._plan_retention(now)
-        for group in state.groups.values():
-            group.restore(now)
-            if len(group.members) > state.config.max_group_size:
-                rebalance.prepare(state, group, now, "it was loaded with more members than group.max.size")
-
-        for consumer_group in state.consumer_groups.values():
-            consumer_targets.restore(state, consumer_group, now)
+        for group in list(self.state.groups.values()):
+            self.state.kind_of(group).restore(self.state, group, now)
 
     def _metadata_changed(self, message: MetadataChanged) -> None:
         self.state.image = message.image
-        for group in self.state.consumer_groups.values() if message.topics else ():
-            if group.regexes or not message.topics.isdisjoint(group.subscribed_topics()):
-                group.is_outdated = True
+        for group in list(self.state.groups.values()) if message.topics else ():
+            changed = self.state.kind_of(group).metadata_changed
+            if changed is not None:
+                changed(self.state, group, message.topics)
 
     def _plan_retention(self, now: int) -> None:
         self.state.timers.set(self._retention_timer, now + self.state.config.offsets_retention_check_interval_ms)
 
     def _expired(self, timer: Timer, now: int) -> None:
-        kind = timer.event[0]
-        if kind == "retention":
+        if timer is self._retention_timer:
             expire_offsets(self.state, now)
             self._plan_retention(now)
-            return
-        if kind.startswith("consumer "):
-            consumer_targets.expired(self.state, timer.event, now)
-            return
-        group = self.state.groups.get(timer.event[1])
-        assert group is not None, "a deleted group takes its timers along"
-        if kind == "session":
-            rebalance.session_expired(self.state, group, timer.event[2], now)
-        elif kind == "join":
-            rebalance.join_timer_expired(self.state, group, now)
         else:
-            rebalance.sync_timer_expired(self.state, group, now)
+            kinds.KINDS[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now)

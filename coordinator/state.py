@@ -1,33 +1,43 @@
 """What a shard knows, and the one way to change it: `write` records a decision and replays it at once.
 
 Nothing of what must survive is set in any other way, so that a shard that replays its log comes to the same
-(`ClassicGroup.durable`, and the committed offsets).
+(`ClassicGroup.durable`, what consumer groups are, and the committed offsets).
 """
 
 from __future__ import annotations
 
-from ..metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, MetadataImage
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from ..metadata.image import EMPTY_IMAGE, MetadataImage
+from ..protocol.errors import ErrorCode
 from ..protocol.internal.classic_group_records import (
-    GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ..protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
 from ..protocol.schema import Message
-from .classic.group import ClassicGroup, State
-from .consumer.group import ConsumerGroup
+from .classic.group import ClassicGroup
+from .group import Group
 from .offset_store import OffsetStore
-from .records import CONSUMER_KEYS, group_record, offset_record
+from .records import group_record, offset_record
 from .result import GroupRequest, GroupsConfig, Record, Reply
 from .timers import Timers
 
+if TYPE_CHECKING:
+    from .kind import Kind, Replay
+
+AGroup = TypeVar("AGroup", bound=Group)
+
 
 class ShardState:
-    def __init__(self, config: GroupsConfig) -> None:
+    def __init__(
+        self, config: GroupsConfig, kinds: Mapping[str, Kind], replays: Mapping[type[Message], Replay]
+    ) -> None:
         self.config = config
-        self.groups: dict[str, ClassicGroup] = {}
-        self.consumer_groups: dict[str, ConsumerGroup] = {}
+        self._kinds = kinds
+        self._replays = replays
+        self.groups: dict[str, Group] = {}
         #: Topics and the groups' own configurations, as last published.
         self.image: MetadataImage = EMPTY_IMAGE
         self.offsets = OffsetStore()
@@ -40,36 +50,56 @@ class ShardState:
     def reply(self, message: GroupRequest, response: Message) -> None:
         self.replies.append(Reply(message.token, response))
 
-    def create_group(self, group_id: str, now: int) -> ClassicGroup:
-        group = self._group(group_id)
-        group.state_timestamp_ms = now
+    # Groups.
+
+    def find(self, kind: type[AGroup], group_id: str) -> AGroup | None:
+        """The group, if it is of this kind."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, kind) else None
+
+    def every(self, kind: type[AGroup]) -> list[AGroup]:
+        return [group for group in self.groups.values() if isinstance(group, kind)]
+
+    def kind_of(self, group: Group) -> Kind:
+        return self._kinds[group.kind]
+
+    def put(self, group: Group) -> None:
+        """In the place of the group of another kind that had its id. For what replays."""
+        self.remove(group.group_id)
+        self.groups[group.group_id] = group
+
+    def remove(self, group_id: str) -> None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            group.cancel_timers()
+
+    def may_replace(self, group_id: str) -> bool:
+        """Whether the id is free for a group of another kind: nobody has it, or an empty group."""
+        group = self.groups.get(group_id)
+        return group is None or self.kind_of(group).refuse_deletion(group) is ErrorCode.NONE
+
+    def replace(self, group_id: str) -> bool:
+        """Deletes the empty group that has the id; its offsets stay. False when it may not be."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return True
+        if not self.may_replace(group_id):
+            return False
+        self.kind_of(group).delete(self, group)
+        return True
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        """The classic group, made if there is none."""
+        group = self.find(ClassicGroup, group_id)
+        if group is None:
+            group = ClassicGroup(group_id, self.timers, self.replies)
+            self.put(group)
         return group
 
-    # Consumer groups.
-
-    def may_become_consumer_group(self, group_id: str) -> bool:
-        """A classic group without members may; one with members would have to be migrated, which is not done."""
-        group = self.groups.get(group_id)
-        return group is None or (group.state is State.EMPTY and not group.pending_joins)
-
-    def replace_classic_group(self, group_id: str) -> None:
-        if group_id in self.groups:
-            self.delete_group(group_id)
-
-    def consumer_session_timeout_ms(self, group_id: str) -> int:
-        own = self._own(group_id, "consumer.session.timeout.ms")
-        return self.config.consumer_session_timeout_ms if own is None else int(own)
-
-    def consumer_heartbeat_interval_ms(self, group_id: str) -> int:
-        own = self._own(group_id, "consumer.heartbeat.interval.ms")
-        return self.config.consumer_heartbeat_interval_ms if own is None else int(own)
-
-    def consumer_assignment_interval_ms(self, group_id: str) -> int:
-        own = self._own(group_id, "consumer.assignment.interval.ms")
-        return self.config.consumer_assignment_interval_ms if own is None else int(own)
-
-    def _own(self, group_id: str, key: str) -> str | None:
-        return self.image.config(GROUP_RESOURCE, group_id).get(key)
+    def create_group(self, group_id: str, now: int) -> ClassicGroup:
+        group = self.classic(group_id)
+        group.state_timestamp_ms = now
+        return group
 
     # Changes.
 
@@ -99,48 +129,13 @@ class ShardState:
         key, value, *_ = record
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
-            if value is not None and key.group not in self.groups and key.group not in self.consumer_groups:
-                self._group(key.group)
+            if value is not None and key.group not in self.groups:
+                self.classic(key.group)
             self.offsets.replay(key, value, self.next_offset, producer_id)
-        elif isinstance(key, CONSUMER_KEYS):
-            self._replay_consumer_group(key.group_id, key, value)
         else:
-            assert isinstance(key, GroupMetadataKey)
-            assert value is None or isinstance(value, GroupMetadataValue)
-            self._replay_group(key.group, value)
+            self._replays[type(key)](self, key, value)
         self.next_offset += 1
-
-    def _replay_consumer_group(self, group_id: str, key: Message, value: Message | None) -> None:
-        group = self.consumer_groups.get(group_id)
-        if group is None:
-            if value is None:
-                return
-            # Only offsets made a classic group of it, or it was one before.
-            before = self.groups.pop(group_id, None)
-            if before is not None:
-                before.cancel_timers()
-            group = self.consumer_groups[group_id] = ConsumerGroup(group_id)
-        if value is None and isinstance(key, ConsumerGroupMetadataKey):
-            group.cancel_all_timers()
-            del self.consumer_groups[group_id]
-        else:
-            group.replay(key, value)
-
-    def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        if value is not None:
-            self.consumer_groups.pop(group_id, None)
-            self._group(group_id).durable = value
-            return
-        group = self.groups.pop(group_id, None)
-        if group is not None:
-            group.cancel_timers()
 
     def write(self, record: Record) -> None:
         self.records.append(record)
         self.replay(record, record.producer_id)
-
-    def _group(self, group_id: str) -> ClassicGroup:
-        group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, self.timers, self.replies)
-        return group

@@ -14,8 +14,6 @@ from ..protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from .classic.group import ClassicGroup
-from .consumer import commits
 from .offsets import metadata_fits
 from .refusals import transactional_commit_refused
 from .result import GroupRequest
@@ -28,11 +26,11 @@ GROUP_ID_NOT_FOUND_VERSION = 6
 def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, TxnOffsetCommitRequest)
-    consumer_group = state.consumer_groups.get(request.group_id)
-    if consumer_group is not None:
-        error = commits.refuse_transactional_commit(consumer_group, request)
+    group = state.groups.get(request.group_id)
+    if group is None:
+        error = _refuse_without_group(message.version, request)
     else:
-        error = _refuse(state.groups.get(request.group_id), message.version, request)
+        error = state.kind_of(group).offsets.refuse_transactional_commit(group, request)
     if error is not ErrorCode.NONE:
         state.reply(message, transactional_commit_refused(request, error))
         return
@@ -59,15 +57,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, response)
 
 
-def _refuse(group: ClassicGroup | None, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
-    generation_id = request.generation_id_or_member_epoch
-    if group is None:
-        if generation_id < 0:
-            return ErrorCode.NONE
-        return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
-    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+def _refuse_without_group(version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
+    if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
-    error = group.refuse_member(request.member_id, request.group_instance_id)
-    if error is ErrorCode.NONE and generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
+    return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION

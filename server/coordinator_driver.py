@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..coordinator.checks import refuse
 from ..coordinator.refusals import refused
-from ..coordinator.result import GroupsConfig
-from ..coordinator.shard import TopicsDeleted
+from ..coordinator.result import MetadataChanged, TopicsDeleted
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import (
     CreatableTopic,
@@ -25,8 +24,10 @@ from ..protocol.messages.create_topics import (
 )
 from ..protocol.records.compression import Compression
 from ..protocol.schema import Message
+from .group_configs import groups_config
+from .group_shard_driver import GroupShardDriver
 from .internal_topics import GROUP_METADATA_TOPIC
-from .shard_driver import Client, ShardDriver
+from .shard_requests import Client
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -190,6 +191,17 @@ class GroupDriver(CoordinatorDriver):
     partitions_key = "offsets.topic.num.partitions"
     replication_key = "offsets.topic.replication.factor"
 
+    def __init__(self, broker: BrokerServer) -> None:
+        super().__init__(broker)
+        self._image = broker.image
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._image = image
+        changed = MetadataChanged(image, _changed_topics(delta))
+        for shard in self._shards.values():
+            shard.metadata_changed(changed)
+        super().apply(delta, image)
+
     def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a marker into a partition of the topic, and has its shard follow; `done` gets an error code, or 0."""
         shard = self._shards.get(index)
@@ -211,30 +223,27 @@ class GroupDriver(CoordinatorDriver):
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
-        return refused(request, refuse(self._config(), request, version) or ErrorCode.NOT_COORDINATOR)
+        error = refuse(groups_config(self._broker.config), request, version)
+        return refused(request, error or ErrorCode.NOT_COORDINATOR)
 
-    def _new_shard(self, partition: HostedPartition) -> ShardDriver:
+    def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
         config = self._broker.config
-        return ShardDriver(
+        return GroupShardDriver(
             partition,
-            self._config(partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES),
+            groups_config(config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES),
             self._clock,
             config.get("offsets.commit.timeout.ms"),
             Compression(config.get("offsets.topic.compression.codec")),
+            self._image,
         )
 
-    def _config(self, max_record_bytes: int = 0) -> GroupsConfig:
-        config = self._broker.config
-        return GroupsConfig(
-            initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
-            min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
-            max_session_timeout_ms=config.get("group.max.session.timeout.ms"),
-            max_group_size=config.get("group.max.size"),
-            offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
-            offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
-            offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
-            max_record_bytes=max_record_bytes,
-        )
+
+def _changed_topics(delta: MetadataDelta) -> frozenset[str]:
+    """Names of topics that came, went or have other partitions."""
+    if not delta.topics:
+        return frozenset()
+    changed = {topic.before.name for topic in delta.topics.changed.values()}
+    return frozenset(changed | {topic.name for topic in delta.topics.deleted.values()})
 
 
 class SteadyClock:

@@ -1,4 +1,4 @@
-"""Drives the coordinator shard of one partition of `__consumer_offsets` that this broker leads.
+"""Drives the coordinator shard of one partition that this broker leads: of groups, or of transactions.
 
     load      the log, from its start, in slices between which the loop does other things
     submit    a request is decided at once; what it decides is held until the turn ends
@@ -13,30 +13,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ..coordinator.loading import ShardLoader
-from ..coordinator.records import encode_record
-from ..coordinator.refusals import refused
-from ..coordinator.result import GroupRequest, Record, Reply
-from ..coordinator.shard import TopicsDeleted
+from ..coordinator.result import Record, Reply
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.join_group import JoinGroupRequest
-from ..protocol.records.batch import NO_SEQUENCE
 from ..protocol.records.compression import Compression
 from ..protocol.records.errors import BatchError
-from ..protocol.records.record import Record as BatchRecord
-from ..protocol.records.record import encode_batch
 from ..protocol.schema import Message
 from ..storage.files import LogDirectoryFailure
+from .shard_batches import append_records, error_for_clients
+from .shard_requests import Client, OpenRequests, Pending
 
 if TYPE_CHECKING:
     from .hosted_partition import HostedPartition
-    from .transaction_markers import Marker
 
 log = logging.getLogger("odradek.groups")
 
@@ -45,35 +36,14 @@ LOAD_READ_BYTES = 128 * 1024
 LOAD_REPLAY_RECORDS = 500
 #: Between a shard that failed and its next loading.
 RELOAD_DELAY_MS = 100
-#: What a record takes in a batch besides its key and value, at most.
-RECORD_OVERHEAD_BYTES = 32
-
-
-class Client(Protocol):
-    """Who asks; a `Call` is one."""
-
-    @property
-    def client_id(self) -> str | None: ...
-    @property
-    def client_host(self) -> str: ...
-
-
-class Pending:
-    """A request that is not answered yet: the token that the shard holds."""
-
-    __slots__ = ("reply", "request")
-
-    def __init__(self, request: Message, reply: Callable[[Any], None]) -> None:
-        self.request = request
-        self.reply = reply
 
 
 class ShardDriver:
     """`clock`: milliseconds since 1970 that never go back. `commit_timeout_ms`: what a reply may wait for replicas."""
 
     #: How records become bytes, and what a request is answered with that the shard cannot take.
-    _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+    _encode: Callable[[Record], tuple[bytes, bytes | None]]
+    _refused: Callable[[Message, ErrorCode], Message]
 
     def __init__(
         self,
@@ -98,12 +68,10 @@ class ShardDriver:
         #: Decided in this turn and not appended yet.
         self._records: list[Record] = []
         self._replies: list[Reply] = []
-        #: Everybody who waits, for whatever.
-        self._open: set[Pending] = set()
+        self._open = OpenRequests(self._refused)
         self._turn_is_planned = False
         self._wakeup: asyncio.TimerHandle | None = None
         self._wakeup_ms = 0
-        self._deletions: list[TopicsDeleted] = []
 
     @property
     def shard(self) -> Any:
@@ -124,7 +92,8 @@ class ShardDriver:
             self._loading = self._loop.create_task(self._load(), name=f"load {self.partition.name}")
 
     def _new_loader(self) -> Any:
-        return ShardLoader(self._config, self.partition.name)
+        """What the log is fed to: `feed`, `replay_some`, `loaded`."""
+        raise NotImplementedError
 
     async def _load(self) -> None:
         started_ms = self._clock()
@@ -160,9 +129,6 @@ class ShardDriver:
 
     def _loaded(self, loader: Any) -> None:
         self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
-        deletions, self._deletions = self._deletions, []
-        for deletion in deletions:
-            self.topics_deleted(deletion)
         self._took(self._shard, self._clock())
 
     # Requests.
@@ -185,34 +151,17 @@ class ShardDriver:
 
     def _message(self, pending: Pending, version: int, client: Client) -> Any:
         """What the shard is given for a request; `pending` is the token."""
-        request = pending.request
-        needs_id = type(request) is JoinGroupRequest and not request.member_id
-        member_uuid = str(uuid.uuid4()) if needs_id else ""
-        return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
+        raise NotImplementedError
 
-    def end_transaction(self, marker: Marker, done: Callable[[int], None]) -> None:
-        """Writes a transaction's marker, after all that was decided before; `done` gets an error code, or 0."""
-        self._turn()
-        shard = self._shard
-        if shard is None:
-            done(self._why_not)
+    def tell(self, message: Any) -> None:
+        """Something that nobody waits for an answer to. The shard is loaded."""
+        shard, now = self._shard, self._clock()
+        try:
+            shard.handle(message, now)
+        except Exception:
+            self._failed_by_bug(type(message).__name__)
             return
-        result = self.partition.end_transaction(marker, self._clock())
-        if result.error:
-            done(result.error)
-            return
-        shard.end_of_transaction(marker.producer_id, marker.committed)
-        shard.state.next_offset += 1
-        self.partition.when_committed(result.end_offset, done)
-
-    def topics_deleted(self, message: TopicsDeleted) -> None:
-        """While the log is loaded, it is kept for afterwards."""
-        if self._shard is None:
-            self._deletions.append(message)
-        else:
-            now = self._clock()
-            self._shard.handle(message, now)
-            self._took(self._shard, now)
+        self._took(shard, now)
 
     def _took(self, shard: Any, now: int) -> None:
         """Takes what the shard decided. A reply without records before it need not wait for the turn's end."""
@@ -277,35 +226,13 @@ class ShardDriver:
             self._wake_at(deadline, now)
 
     def _append(self, shard: Any, records: list[Record], now: int) -> ErrorCode:
-        """One batch, or more where one would be larger than the topic takes."""
-        # Records and the producer (id and epoch) whose transaction they are of, -1 for most.
-        batches: list[tuple[list[BatchRecord], tuple[int, int]]] = []
-        limit, size = self.partition.rules.max_message_bytes, 0
-        for record in records:
-            key, value = self._encode(record)
-            needs = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
-            if not batches or size + needs > limit or batches[-1][1] != record[3:]:
-                batches.append(([], record[3:]))
-                size = 0
-            size += needs
-            batch = batches[-1][0]
-            batch.append(BatchRecord(len(batch), now, key, value))
-        for batch, (producer_id, producer_epoch) in batches:
-            encoded = encode_batch(
-                batch,
-                compression=self._compression,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=NO_SEQUENCE if producer_id < 0 else 0,
-                transactional=producer_id >= 0,
-            )
-            result = self.partition.append_own(encoded, now)
-            if result.error:
-                return ErrorCode(result.error)
+        error, end_offset = append_records(self.partition, records, self._encode, self._compression, now)
+        if error is not ErrorCode.NONE:
+            return error
         ends_at = shard.state.next_offset
-        if result.end_offset != ends_at:
+        if end_offset != ends_at:
             # Kafka's admin client may write to internal topics. What it wrote counts, so the log is read again.
-            log.error("%s ends at %d, its shard at %d", self.partition.name, result.end_offset, ends_at)
+            log.error("%s ends at %d, its shard at %d", self.partition.name, end_offset, ends_at)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -320,7 +247,7 @@ class ShardDriver:
     def _committed(self, replies: list[Reply], timeout: asyncio.TimerHandle, error: int) -> None:
         timeout.cancel()
         if error:
-            self._refuse(replies, _for_clients(ErrorCode(error)))
+            self._refuse(replies, error_for_clients(ErrorCode(error)))
         else:
             self._answer(replies)
 
@@ -330,17 +257,11 @@ class ShardDriver:
 
     def _answer(self, replies: list[Reply]) -> None:
         for token, response in replies:
-            assert isinstance(token, Pending)
-            if token in self._open:
-                self._open.remove(token)
-                self._give(token, response)
+            self._open.answer(token, response)
 
     def _refuse(self, replies: list[Reply], error: ErrorCode) -> None:
         for token, _ in replies:
-            assert isinstance(token, Pending)
-            if token in self._open:
-                self._open.remove(token)
-                self._give(token, self._refused(token.request, error))
+            self._open.refuse(token, error)
 
     # Ends.
 
@@ -352,9 +273,7 @@ class ShardDriver:
                 handle.cancel()
         self._shard = self._loading = self._wakeup = self._reload = None
         self._records, self._replies = [], []
-        waiting, self._open = self._open, set()
-        for pending in waiting:
-            self._give(pending, self._refused(pending.request, error))
+        self._open.refuse_all(error)
 
     def _failed_by_bug(self, what: str) -> None:
         """The shard stopped half-way and is not to be trusted; its log is."""
@@ -363,25 +282,5 @@ class ShardDriver:
 
     def _fail(self, error: ErrorCode) -> None:
         log.error("%s failed (%s) and is loaded again", self.partition.name, error.name)
-        self.resign(_for_clients(error))
+        self.resign(error_for_clients(error))
         self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)
-
-    def _give(self, pending: Pending, response: Message) -> None:
-        """A reply that fails must not keep the others from being given."""
-        try:
-            pending.reply(response)
-        except Exception:
-            log.exception("a bug: %s could not be answered", type(pending.request).__name__)
-            with suppress(Exception):
-                pending.reply(self._refused(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-
-def _for_clients(error: ErrorCode) -> ErrorCode:
-    """An error of the log, as clients of groups know it."""
-    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
-        return ErrorCode.NOT_COORDINATOR
-    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return error
-    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE

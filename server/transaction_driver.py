@@ -23,7 +23,8 @@ from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from .coordinator_driver import CoordinatorDriver
 from .internal_topics import TRANSACTION_STATE_TOPIC
-from .shard_driver import Client, Pending, ShardDriver
+from .shard_driver import ShardDriver
+from .shard_requests import Client, Pending
 from .transaction_markers import Marker, write_marker
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
+from typing import ClassVar
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata
@@ -53,6 +54,8 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 
 class ClassicGroup:
+    kind: ClassVar[str] = "classic"
+
     def __init__(self, group_id: str, timers: Timers, replies: list[Reply]) -> None:
         self.group_id = group_id
         self.durable: GroupMetadataValue | None = None
@@ -76,8 +79,8 @@ class ClassicGroup:
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
-        self.join_timer = Timer(("join", group_id))
-        self.sync_timer = Timer(("sync", group_id))
+        self.join_timer = Timer(("classic join", group_id))
+        self.sync_timer = Timer(("classic sync", group_id))
         self._timers = timers
         self._replies = replies
         self._awaiting_join_count = 0
@@ -229,7 +232,7 @@ class ClassicGroup:
             self.pending_syncs.remove(old_member_id)
             self.pending_syncs.add(new_member_id)
         member.session.cancel()
-        member.session = Timer(("session", self.group_id, new_member_id))
+        member.session = Timer(("classic session", self.group_id, new_member_id))
         member.member_id = new_member_id
         self.members[new_member_id] = member
         self.static_members[group_instance_id] = new_member_id
@@ -238,7 +241,7 @@ class ClassicGroup:
         return member
 
     def add_pending(self, member_id: str, deadline_ms: int) -> None:
-        timer = self.pending_joins[member_id] = Timer(("session", self.group_id, member_id))
+        timer = self.pending_joins[member_id] = Timer(("classic session", self.group_id, member_id))
         self._timers.set(timer, deadline_ms)
 
     def forget_pending(self, member_id: str) -> bool:
@@ -303,7 +306,7 @@ class ClassicGroup:
             rebalance_timeout_ms=stored.session_timeout if stored.rebalance_timeout == -1 else stored.rebalance_timeout,
             session_timeout_ms=stored.session_timeout,
             protocols={protocol_name: stored.subscription},
-            session=Timer(("session", self.group_id, stored.member_id)),
+            session=Timer(("classic session", self.group_id, stored.member_id)),
             assignment=stored.assignment,
         )
 

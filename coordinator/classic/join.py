@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ..consumer import writing
 from ..result import GroupRequest
 from ..state import ShardState
 from ..timers import Timer
@@ -27,14 +26,10 @@ SKIP_ASSIGNMENT_VERSION = 9
 def join(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
-    consumer_group = state.consumer_groups.get(request.group_id)
-    if consumer_group is not None:
-        if consumer_group.members:
-            # No group changes its protocol while it has members (group.consumer.migration.policy).
-            state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
-            return
-        writing.delete_group(state, consumer_group)
-    group = state.groups.get(request.group_id)
+    group = state.find(ClassicGroup, request.group_id)
+    if group is None and not state.replace(request.group_id):
+        state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        return
     if group is not None:
         _join_group(state, group, message, request, now)
     elif request.member_id:
@@ -140,7 +135,7 @@ def _add(
         rebalance_timeout_ms=_rebalance_timeout_ms(message, request),
         session_timeout_ms=request.session_timeout_ms,
         protocols=_protocols(request),
-        session=Timer(("session", group.group_id, member_id)),
+        session=Timer(("classic session", group.group_id, member_id)),
         is_new=True,
     )
     if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:

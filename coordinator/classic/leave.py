@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def leave(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, LeaveGroupRequest)
-    group = state.groups.get(request.group_id)
+    group = state.find(ClassicGroup, request.group_id)
     errors = [_leave_one(group, leaver) for leaver in request.members]
     state.reply(
         message, LeaveGroupResponse(members=[_response(leaver, e) for leaver, e in zip(request.members, errors)])

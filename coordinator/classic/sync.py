@@ -36,7 +36,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _heartbeat(state: ShardState, request: HeartbeatRequest, now: int) -> ErrorCode:
-    group = state.groups.get(request.group_id)
+    group = state.find(ClassicGroup, request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.refuse_member(request.member_id, request.group_instance_id)
@@ -51,7 +51,7 @@ def _heartbeat(state: ShardState, request: HeartbeatRequest, now: int) -> ErrorC
 def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, SyncGroupRequest)
-    group = state.groups.get(request.group_id)
+    group = state.find(ClassicGroup, request.group_id)
     error = _refuse_sync(group, request)
     if error is not ErrorCode.NONE:
         state.reply(message, sync_refused(error))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_commit import OffsetCommitRequest
 from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ..kind import OffsetRules
+from ..offset_store import CommittedOffset
 from .group import ConsumerGroup
+
+if TYPE_CHECKING:
+    from ..state import ShardState
 
 #: The first version whose clients know of member epochs.
 MEMBER_EPOCH_VERSION = 9
 
 
-def refuse_commit(group: ConsumerGroup, request: OffsetCommitRequest, version: int) -> ErrorCode:
+def refuse_commit(
+    state: ShardState, group: ConsumerGroup, request: OffsetCommitRequest, version: int, now: int
+) -> ErrorCode:
     """Of a whole request. Without members anybody may commit who claims no epoch."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
@@ -57,3 +66,24 @@ def refuse_fetch(group: ConsumerGroup, asked: OffsetFetchRequestGroup) -> ErrorC
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return ErrorCode.NONE if asked.member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def refuse_delete(group: ConsumerGroup) -> ErrorCode:
+    """It is always known which topics are used."""
+    return ErrorCode.NONE
+
+
+def is_expired(state: ShardState, group: ConsumerGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
+    if group.is_subscribed_to(topic):
+        return False
+    return now - committed.commit_timestamp_ms >= state.config.offsets_retention_ms
+
+
+RULES = OffsetRules(
+    refuse_commit=refuse_commit,
+    refuse_transactional_commit=refuse_transactional_commit,
+    refuse_delete=refuse_delete,
+    is_expired=is_expired,
+    refuse_partition=refuse_partition,
+    refuse_fetch=refuse_fetch,
+)

@@ -30,7 +30,7 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _described(state: ShardState, group_id: str) -> DescribedGroup:
-    group = state.consumer_groups.get(group_id)
+    group = state.find(ConsumerGroup, group_id)
     if group is None:
         is_other = group_id in state.groups
         words = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import ClassVar
 
 from ...protocol.internal.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -44,6 +45,9 @@ class GroupState(Enum):
 
 
 class ConsumerGroup:
+    kind: ClassVar[str] = "consumer"
+    protocol_type = "consumer"
+
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 0
@@ -138,7 +142,7 @@ class ConsumerGroup:
                 self._release(before)
                 del self.members[member_id]
                 self._forget_instance(before)
-                self.cancel_timers(member_id)
+                self.cancel_timers_of(member_id)
             return
         if before is None:
             self.members[member_id] = Member(member_id, value)
@@ -190,13 +194,13 @@ class ConsumerGroup:
     def revocation(self, member_id: str) -> Timer:
         return self.revocations.setdefault(member_id, Timer(("consumer revocation", self.group_id, member_id)))
 
-    def cancel_timers(self, member_id: str) -> None:
+    def cancel_timers_of(self, member_id: str) -> None:
         for timers in (self.sessions, self.revocations):
             timer = timers.pop(member_id, None)
             if timer is not None:
                 timer.cancel()
 
-    def cancel_all_timers(self) -> None:
+    def cancel_timers(self) -> None:
         self.assignment_timer.cancel()
         for member_id in list(self.members):
-            self.cancel_timers(member_id)
+            self.cancel_timers_of(member_id)

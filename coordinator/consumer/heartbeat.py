@@ -17,7 +17,7 @@ from ...protocol.messages.consumer_group_heartbeat import (
 )
 from ..result import GroupRequest
 from ..state import ShardState
-from . import refusals, writing
+from . import refusals, settings, writing
 from .group import ConsumerGroup
 from .member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Owned, Partitions, as_partitions
 from .reconciliation import Target, has_same_partitions, reconcile
@@ -39,7 +39,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _leave(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Refusal:
-    group = state.consumer_groups.get(request.group_id)
+    group = state.find(ConsumerGroup, request.group_id)
     if group is None:
         return _no_group(state, request.group_id)
     member = refusals.find_member(group, request)
@@ -62,9 +62,9 @@ def _no_group(state: ShardState, group_id: str) -> Refusal:
 def _beat(
     state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
 ) -> ConsumerGroupHeartbeatResponse | Refusal:
-    group = state.consumer_groups.get(request.group_id)
+    group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        if request.member_epoch != JOIN_EPOCH or not state.may_become_consumer_group(request.group_id):
+        if request.member_epoch != JOIN_EPOCH or not state.may_replace(request.group_id):
             return _no_group(state, request.group_id)
         group = ConsumerGroup(request.group_id)
     member_id = request.member_id or message.member_uuid
@@ -123,10 +123,11 @@ def _go_on(
         words = f"SubscribedTopicRegex `{metadata.subscribed_topic_regex}` is not a valid regular expression: {error}."
         return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
     group_id, before = group.group_id, group.topics_of(member.metadata)
-    state.replace_classic_group(group_id)
+    if state.groups.get(group_id) is not group:
+        state.replace(group_id)
+        state.put(group)
     is_new = member.member_id not in group.members
     if is_new or metadata != member.metadata:
-        state.consumer_groups.setdefault(group_id, group)
         writing.write_member(state, group_id, member.member_id, metadata)
     resolved.write(state, group_id)
     wants_other_topics = is_new or group.topics_of(metadata) != before
@@ -136,7 +137,7 @@ def _go_on(
     after = _reconciled(state, group, group.members[member.member_id], owned, wants_other_topics, now)
     if isinstance(after, Refusal):
         return after
-    state.timers.set(group.session(member.member_id), now + state.consumer_session_timeout_ms(group_id))
+    state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
     return _response(state, group_id, request, member.assigned, after)
 
 
@@ -194,7 +195,7 @@ def _response(
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
-        heartbeat_interval_ms=state.consumer_heartbeat_interval_ms(group_id),
+        heartbeat_interval_ms=settings.heartbeat_interval_ms(state, group_id),
     )
     if request.member_epoch == JOIN_EPOCH or is_full or not has_same_partitions(had, after.assigned):
         response.assignment = Assignment(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from . import writing
+from . import settings, writing
 from .assignors import ASSIGNORS, Subscriber
 from .group import ConsumerGroup
 from .member import MemberState
@@ -30,7 +30,7 @@ def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
     """The target for the group's epoch; later, when one was made less than the assignment interval ago."""
     if group.epoch <= group.target_epoch:
         return
-    due = group.target_timestamp_ms + state.consumer_assignment_interval_ms(group.group_id)
+    due = group.target_timestamp_ms + settings.assignment_interval_ms(state, group.group_id)
     if group.target_epoch > 0 and now < due:
         state.timers.set(group.assignment_timer, due)
         return
@@ -60,7 +60,7 @@ def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Itera
 
 def expired(state: ShardState, event: tuple[str, ...], now: int) -> None:
     """A timer of a consumer group is due."""
-    group = state.consumer_groups.get(event[1])
+    group = state.find(ConsumerGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     if event[0] == "consumer assignment":
         update_target(state, group, now)
@@ -74,6 +74,6 @@ def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
     """After a load everybody has a whole session, and all the time to give back what it must."""
     group.is_outdated = True
     for member_id, member in group.members.items():
-        state.timers.set(group.session(member_id), now + state.consumer_session_timeout_ms(group.group_id))
+        state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)

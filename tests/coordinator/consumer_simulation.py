@@ -12,8 +12,8 @@ import random
 from immutables import Map
 from odradek.coordinator.consumer.group import GroupState
 from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig
-from odradek.coordinator.shard import GroupShard, MetadataChanged
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.shard import GroupShard
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
@@ -107,7 +107,7 @@ class ConsumerSimulation:
                     self.check()
 
     def check_converged(self) -> None:
-        group = self.shard.state.consumer_groups.get("g")
+        group = self.shard.state.groups.get("g")
         alive = [client for client in self.clients if client.is_alive]
         if group is None or not alive:
             return
@@ -190,7 +190,7 @@ class ConsumerSimulation:
 
     def _give_up(self) -> None:
         """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
-        group = self.shard.state.consumer_groups.get("g")
+        group = self.shard.state.groups.get("g")
         for client in self.clients:
             revocation = group.revocations.get(client.member_id) if group is not None else None
             is_too_slow = revocation is not None and revocation.deadline_ms <= self.now
@@ -203,15 +203,15 @@ class ConsumerSimulation:
             for place in client.owned if client.is_alive else ():
                 other = owners.setdefault(place, client.number)
                 assert other == client.number, f"{other} and {client.number} own {place}"
-        group = self.shard.state.consumer_groups.get("g")
+        group = self.shard.state.groups.get("g")
         for member in group.members.values() if group is not None else ():
             for place in member.held():
                 assert group is not None and group.holders[place] == member.member_id, f"{place} is held twice"
 
     def check_reload(self) -> None:
         """A shard that loads the log comes to the same."""
-        before = self.shard.state.consumer_groups.get("g")
-        after = self._loaded().state.consumer_groups.get("g")
+        before = self.shard.state.groups.get("g")
+        after = self._loaded().state.groups.get("g")
         assert (before is None) == (after is None)
         if before is not None and after is not None:
             for name in ("epoch", "target_epoch", "metadata_hash", "members", "targets", "static_members", "holders"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.consumer.topics import metadata_hash
-from odradek.coordinator.result import GroupRequest, GroupsConfig
-from odradek.coordinator.shard import GroupShard, MetadataChanged
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
@@ -121,7 +121,7 @@ def test_who_is_silent_for_its_session_is_gone(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.now += 45_000
     stand.shard.expire(stand.now)
-    assert not stand.shard.state.consumer_groups["g"].members
+    assert not stand.shard.state.groups["g"].members
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_an_empty_group_is_deleted_and_one_with_members_is_not(stand: Stand) -> 
     stand.beat("a", -1)
     response, records = stand.ask(request)
     assert (response.results[0].error_code, records) == (0, ["-TargetAssignmentMetadata", "-Metadata"])
-    assert "g" not in stand.shard.state.consumer_groups
+    assert "g" not in stand.shard.state.groups
 
 
 def test_a_group_changes_its_protocol_only_when_it_is_empty(stand: Stand) -> None:

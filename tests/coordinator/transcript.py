@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Callable
 
 from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, Record
-from odradek.coordinator.shard import GroupShard, TopicsDeleted
+from odradek.coordinator.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
+from odradek.coordinator.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest

@@ -32,9 +32,9 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.replication.partition import Partition
 from odradek.server.batch_checks import AppendRules
+from odradek.server.group_shard_driver import GroupShardDriver
 from odradek.server.hosted_partition import HostedPartition
 from odradek.server.metrics import TopicMetrics
-from odradek.server.shard_driver import ShardDriver
 from odradek.storage.config import LogConfig
 from odradek.storage.files import LogDirectoryFailure
 from odradek.storage.log import Log
@@ -71,8 +71,8 @@ class Stand:
             "__consumer_offsets", bytes(16), log, role, None, rules, TopicMetrics(), self.failures.append  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def drive(self) -> ShardDriver:
-        driver = ShardDriver(self.partition, self.config, now_ms, commit_timeout_ms=200)
+    def drive(self) -> GroupShardDriver:
+        driver = GroupShardDriver(self.partition, self.config, now_ms, commit_timeout_ms=200)
         driver.load()
         return driver
 

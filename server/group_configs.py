@@ -1,0 +1,23 @@
+"""What the shards of groups take from the broker's configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..coordinator.result import GroupsConfig
+
+if TYPE_CHECKING:
+    from .config import BrokerConfig
+
+
+def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConfig:
+    return GroupsConfig(
+        initial_rebalance_delay_ms=config.get("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=config.get("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get("group.max.session.timeout.ms"),
+        max_group_size=config.get("group.max.size"),
+        offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
+        max_record_bytes=max_record_bytes,
+    )
