@@ -11,7 +11,7 @@ KEYS = (
     key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
     key("auto.leader.rebalance.enable", BOOLEAN, True, inert=ONE_NODE),
     key("broker.heartbeat.interval.ms", INT, 2000, inert=ONE_NODE),
-    key("broker.session.timeout.ms", INT, 9000, inert=ONE_NODE),
+    key("broker.session.timeout.ms", INT, 9000),
     key("controlled.shutdown.enable", BOOLEAN, True, inert=ONE_NODE),
     key("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), inert=ONE_NODE),
     key("num.replica.alter.log.dirs.threads", INT, inert=THREADS),
