@@ -1,6 +1,7 @@
 """Brings Apache Kafka's jars from Maven Central into .tools/: `python -m compat_tests.java.fetch`.
 
-4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/). Nothing is done when both are there.
+4.3.1 is the oracle (broker, clients, tools), 4.4.0 the specification (see poms/); Kafka Streams is apart, for RocksDB is
+large. Nothing is done when all are there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 ORACLE = "4.3.1"
 #: The release whose protocol and files Odradek speaks.
 SPECIFICATION = "4.4.0"
-VERSIONS = (ORACLE, SPECIFICATION)
+#: Kafka Streams, to be laid beside the oracle's jars.
+STREAMS = f"streams-{ORACLE}"
+VERSIONS = (ORACLE, SPECIFICATION, STREAMS)
 
 _HERE = Path(__file__).resolve().parent
 _TOOLS = _HERE.parents[1] / ".tools"
