@@ -17,6 +17,7 @@ from compat_tests.java.fetch import classpath, java
 _TOOL_JVM = ("-Xmx512m", "-XX:+UseSerialGC")
 _DEADLINE_S = 600
 _RDKAFKA = Path(__file__).with_name("rdkafka_load.py")
+_JOINS = Path(__file__).with_name("JoinLoad.java")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,11 @@ class Load:
 
 
 def _tool(name: str, *arguments: str) -> str:
-    command = [java(), *_TOOL_JVM, "-cp", classpath("4.3.1"), f"org.apache.kafka.tools.{name}", *arguments]
+    return _java(name, f"org.apache.kafka.tools.{name}", *arguments)
+
+
+def _java(name: str, *program: str) -> str:
+    command = [java(), *_TOOL_JVM, "-cp", classpath("4.3.1"), *program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     if done.returncode:
         raise RuntimeError(f"{name} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -87,6 +92,12 @@ def java_end_to_end(bootstrap: str, topic: str, records: int, size: int, acks: s
     assert average and percentiles, printed
     latency = {"mean": float(average[1]), "p50": float(percentiles[1]), "p99": float(percentiles[2])}
     return Load(records, size, float(average[1]) * records / 1000, latency)
+
+
+def java_joins(bootstrap: str, topic: str, joins: int, size: int) -> Load:
+    """JoinLoad.java: Apache's consumer joins a new group and waits for its first record, `joins` times over."""
+    answer = json.loads(_java("JoinLoad", str(_JOINS), bootstrap, topic, str(joins)))
+    return Load(answer["records"], size, answer["seconds"], answer["latency_ms"])
 
 
 def rdkafka(bootstrap: str, topic: str, what: str, records: int, size: int, **properties: str) -> Load:
