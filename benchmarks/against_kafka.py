@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from compat_tests.broker_process import BrokerProcess
 
-from . import brokers, report, rows
+from . import brokers, idle_connections, report, rows
 from .loads import Load
 from .rows import Kind, Row
 
@@ -57,7 +57,10 @@ def result(key: tuple[str, str, Kind], by_broker: dict[str, list[float]]) -> rep
 
 
 def measure_starts(folder: Path, figures: Figures) -> None:
-    """From exec to the first answer, on a formatted, empty directory; then what an idle broker holds."""
+    """From exec to the first answer, on a formatted, empty directory; then what an idle broker holds, and what one holds
+    that many are connected to.
+    """
+    idle_connections.allow(idle_connections.CONNECTIONS)
     for name, make in ((brokers.APACHE_NAME, brokers.apache), (brokers.ODRADEK_NAME, brokers.odradek)):
         broker = make(folder / f"start-{name.split()[0]}")
         broker.start()
@@ -70,6 +73,8 @@ def measure_starts(folder: Path, figures: Figures) -> None:
             if len(figures["start", "exec", rows.START][name]) == STARTS:
                 time.sleep(IDLE_S)
                 figures["idle", "-", rows.MEMORY][name].append(brokers.memory_mb(broker.pid))
+                held = idle_connections.memory_with(broker, idle_connections.CONNECTIONS)
+                figures[f"{idle_connections.CONNECTIONS:,} idle connections", "-", rows.MEMORY][name].append(held)
             broker.stop()
 
 
