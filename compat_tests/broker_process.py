@@ -80,6 +80,12 @@ class BrokerProcess:
 
     def start(self) -> BrokerProcess:
         """Starts it, on the port and the data of the last time if there was one, and waits until it serves."""
+        self.begin()
+        self.await_serving()
+        return self
+
+    def begin(self) -> None:
+        """Starts it, and waits for nothing: several that need each other begin before any of them serves."""
         assert not self.is_running
         command = self.command()
         self.starts += 1
@@ -87,12 +93,13 @@ class BrokerProcess:
             self.process = subprocess.Popen(
                 command, stdout=output, stderr=log, stdin=subprocess.DEVNULL, text=True, env=self.environment()
             )
+
+    def await_serving(self) -> None:
         try:
             self._wait(time.monotonic() + self.start_deadline_s)
         except BaseException:
             self.kill()
             raise
-        return self
 
     def kill(self) -> None:
         """kill -9, as a power cut would."""

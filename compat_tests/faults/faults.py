@@ -1,0 +1,115 @@
+"""Named faults, drawn by a seed. A fault begins, lasts, and is mended; then the next is drawn."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from .nodes import ClusterNode, FaultyCluster
+
+
+class Fault(NamedTuple):
+    """`begin` says in words what it did. What it broke, `heal` mends, whatever it was."""
+
+    name: str
+    begin: Callable[[FaultyCluster, Random], str]
+
+
+def minority(cluster: FaultyCluster, chance: Random) -> list[ClusterNode]:
+    """Some nodes, fewer than half: what a cluster must bear."""
+    most = (len(cluster.nodes) - 1) // 2
+    return chance.sample(list(cluster.nodes.values()), chance.randint(1, most))
+
+
+def named(nodes: list[ClusterNode]) -> str:
+    return ", ".join(str(node.node) for node in nodes)
+
+
+def kill(cluster: FaultyCluster, chance: Random) -> str:
+    nodes = minority(cluster, chance)
+    for node in nodes:
+        node.kill()
+    return f"kill -9 of {named(nodes)}"
+
+
+def kill_all(cluster: FaultyCluster, chance: Random) -> str:
+    """The building's power: what was acknowledged must be on more than one disk's page cache. Processes, not machines."""
+    for node in cluster.nodes.values():
+        node.kill()
+    return "kill -9 of all"
+
+
+def stop(cluster: FaultyCluster, chance: Random) -> str:
+    nodes = minority(cluster, chance)
+    for node in nodes:
+        node.stop()
+    return f"clean stop of {named(nodes)}"
+
+
+def roll(cluster: FaultyCluster, chance: Random) -> str:
+    """A rolling restart: each is stopped and serves again before the next."""
+    for node in cluster.nodes.values():
+        node.stop()
+        node.start()
+    return "a rolling restart"
+
+
+def pause(cluster: FaultyCluster, chance: Random) -> str:
+    nodes = minority(cluster, chance)
+    for node in nodes:
+        node.pause()
+    return f"SIGSTOP of {named(nodes)}"
+
+
+def cut_off(cluster: FaultyCluster, chance: Random) -> str:
+    """A minority hears nobody of the others and is not heard by them; clients still reach it."""
+    apart = {node.node for node in minority(cluster, chance)}
+    for source, target in itertools.permutations(cluster.nodes, 2):
+        if (source in apart) != (target in apart):
+            cluster.network.cut(source, target)
+    return f"{sorted(apart)} cut off both ways"
+
+
+def cut_one_way(cluster: FaultyCluster, chance: Random) -> str:
+    source, target = chance.sample(list(cluster.nodes), 2)
+    cluster.network.cut(source, target)
+    return f"what {source} sends to {target} is lost"
+
+
+def slow(cluster: FaultyCluster, chance: Random) -> str:
+    node = chance.choice(list(cluster.nodes))
+    cluster.network.slow(node)
+    return f"{node} sends slowly and loses what it cannot keep"
+
+
+def fill(cluster: FaultyCluster, chance: Random) -> str:
+    node = chance.choice(list(cluster.nodes.values()))
+    node.fill_disk()
+    return f"the disk of {node.node} is full"
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault("kill", kill),
+        Fault("kill-all", kill_all),
+        Fault("stop", stop),
+        Fault("roll", roll),
+        Fault("pause", pause),
+        Fault("cut", cut_off),
+        Fault("cut-one-way", cut_one_way),
+        Fault("slow", slow),
+        Fault("full-disk", fill),
+    )
+}
+
+
+def heal(cluster: FaultyCluster) -> None:
+    """Links are whole, disks have room, and every node runs."""
+    cluster.network.mend()
+    for node in cluster.nodes.values():
+        node.free_disk()
+        node.go_on()
+    cluster.start_all()

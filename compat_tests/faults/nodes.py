@@ -1,0 +1,148 @@
+"""The nodes of a cluster under faults: broker and controller in one process each, ours or Apache Kafka's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.oracle import QUICK_JVM
+
+from .network import Network
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_BROKER_PORT, _CONTROLLER_PORT = 9092, 9093
+_STARTER = Path(__file__).resolve().parent / "ClusterNodeStart.java"
+#: Timeouts are Kafka's defaults but for these: rounds are short.
+_PROPERTIES = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.num.partitions": "5",
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    "auto.create.topics.enable": "false",
+}
+
+
+class ClusterNode(BrokerProcess):
+    """One node in its namespace, with a small disk of its own."""
+
+    def __init__(self, kind: str, network: Network, node: int, directory: Path, disk: str = "256m") -> None:
+        super().__init__(directory, start_deadline_s=120)
+        self.name = f"{kind} {node}"
+        self.kind = kind
+        self.node = node
+        self.network = network
+        self.host, self.port = network.address(node), _BROKER_PORT
+        self.is_paused = False
+        self.data_dir.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}", "tmpfs", str(self.data_dir)], check=True)
+
+    def command(self) -> list[str]:
+        file = self.directory / "server.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
+        within = self.network.within(self.node)
+        if self.kind == "apache":
+            jvm = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
+            return [*within, java(), "-Xmx256m", *jvm, "-cp", classpath(ORACLE), str(_STARTER), CLUSTER_ID, str(file)]
+        odradek = f"{shlex.quote(sys.executable)} -m odradek"
+        formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {CLUSTER_ID} --ignore-formatted"
+        # The shell becomes the broker: the pid is one.
+        return [*within, "sh", "-c", f"{formats} && exec {odradek} start {shlex.quote(str(file))}"]
+
+    def _all_properties(self) -> dict[str, str]:
+        voters = ",".join(f"{n}@{self.network.address(n)}:{_CONTROLLER_PORT}" for n in self.network.nodes)
+        return {
+            **_PROPERTIES,
+            "process.roles": "broker,controller",
+            "node.id": str(self.node),
+            "listeners": f"PLAINTEXT://{self.host}:{_BROKER_PORT},CONTROLLER://{self.host}:{_CONTROLLER_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{self.host}:{_BROKER_PORT}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(self.log_dir),
+        }
+
+    @property
+    def log_dir(self) -> Path:
+        return self.data_dir / "kafka"
+
+    # ---- what may happen to it
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+        self.is_paused = True
+
+    def go_on(self) -> None:
+        if self.is_paused and self.is_running:
+            os.kill(self.pid, signal.SIGCONT)
+        self.is_paused = False
+
+    def fill_disk(self) -> None:
+        with self._filler.open("ab", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(1 << 16))
+
+    def free_disk(self) -> None:
+        self._filler.unlink(missing_ok=True)
+
+    @property
+    def _filler(self) -> Path:
+        return self.data_dir / "filler"
+
+    def discard(self) -> None:
+        self.go_on()
+        self.kill()
+        subprocess.run(["umount", "--lazy", str(self.data_dir)], capture_output=True)
+
+
+class FaultyCluster:
+    """The nodes and their network, started together and thrown away in the end."""
+
+    def __init__(self, kind: str, count: int, directory: Path) -> None:
+        self.network = Network(count)
+        self.nodes: dict[int, ClusterNode] = {}
+        self._kind, self._directory = kind, directory
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def __enter__(self) -> FaultyCluster:
+        self.network.__enter__()
+        try:
+            for number in self.network.nodes:
+                place = self._directory / f"node-{number}"
+                self.nodes[number] = ClusterNode(self._kind, self.network, number, place)
+            self.start_all()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def start_all(self) -> None:
+        """A quorum needs a majority to serve, so none is waited for before all have begun."""
+        ended = [node for node in self.nodes.values() if not node.is_running]
+        for node in ended:
+            node.begin()
+        for node in ended:
+            node.await_serving()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self.nodes.values():
+            node.discard()
+        self.network.__exit__(kind, error, trace)

@@ -1,0 +1,93 @@
+"""A producer under faults: idempotent, acks=all, keyed; notes what became of each record. Ends on SIGTERM, flushed.
+
+`python -m compat_tests.faults.produce BOOTSTRAP TOPIC NAME FILE`
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from .history import Sent, value_of, write
+
+#: Few records are on their way at a time, so that a fault meets many different states and the history stays readable.
+MOST_WAITING = 200
+KEYS = 16
+FLUSH_S = 90
+_POLL_S = 0.01
+
+
+class Notes:
+    """Counts what is on its way and writes down what became of it."""
+
+    def __init__(self, file: TextIO, name: str) -> None:
+        self.file = file
+        self.name = name
+        self.waiting: set[int] = set()
+
+    def sent(self, number: int) -> Any:
+        self.waiting.add(number)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self.waiting.discard(number)
+            place = (-1, -1) if error is not None else (message.partition(), message.offset())
+            write(self.file, Sent(self.name, number, *place, "" if error is None else error.name()))
+
+        return delivered
+
+    def give_up(self) -> None:
+        """What nothing was heard of may be there or not."""
+        for number in sorted(self.waiting):
+            write(self.file, Sent(self.name, number, -1, -1, "not heard of"))
+        self.waiting.clear()
+
+
+def main(bootstrap: str, topic: str, name: str, path: str) -> None:
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    with Path(path).open("a", buffering=1) as file:
+        for life in itertools.count():
+            if stopped:
+                return
+            produce(bootstrap, topic, Notes(file, f"{name}.{life}"), stopped)
+
+
+def produce(bootstrap: str, topic: str, notes: Notes, stopped: list[int]) -> None:
+    """Until it is stopped, or until the producer cannot go on: then the next one has another name."""
+    failed: list[KafkaError] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "message.timeout.ms": 300_000,
+            "socket.timeout.ms": 5_000,
+            "reconnect.backoff.max.ms": 1_000,
+            "topic.metadata.refresh.interval.ms": 5_000,
+            "linger.ms": 2,
+            "error_cb": lambda error: failed.append(error) if error.fatal() else None,
+            "log_level": 0,
+        }
+    )
+    numbers = itertools.count()
+    while not stopped and not failed:
+        if len(notes.waiting) < MOST_WAITING:
+            number = next(numbers)
+            told = notes.sent(number)
+            try:
+                value = value_of(notes.name, number)
+                producer.produce(topic, value, key=f"k{number % KEYS}", on_delivery=told)
+            except (BufferError, KafkaException):
+                notes.waiting.discard(number)
+        producer.poll(_POLL_S / 10 if len(notes.waiting) < MOST_WAITING else _POLL_S)
+    if not failed:
+        producer.flush(FLUSH_S)
+    notes.give_up()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

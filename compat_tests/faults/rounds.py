@@ -1,0 +1,148 @@
+"""One round: a new cluster, a workload, seeded faults, then rest, a last reading and the checker's verdict."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+from compat_tests.recipes import eventually
+from compat_tests.wire import WireClient
+
+from .checker import History, anomalies
+from .consume import everything
+from .faults import FAULTS, heal
+from .history import read
+from .nodes import FaultyCluster
+from .replicas import differing
+
+TOPIC = "order-events"
+PARTITIONS = 3
+#: How long a fault lasts, and how long the cluster has to itself between two.
+LASTS_S = (1.0, 6.0)
+REST_S = (0.5, 3.0)
+#: For clients to end and for the last reading, after everything is healed.
+SETTLE_S = 120
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round does; the same plan and seed draw the same faults."""
+
+    kind: str = "odradek"
+    nodes: int = 3
+    faults: int = 3
+    producers: int = 2
+    names: Sequence[str] = tuple(FAULTS)
+
+
+@dataclass
+class Outcome:
+    seed: int
+    faults: list[str] = field(default_factory=list)
+    anomalies: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    unknown: int = 0
+    seen: int = 0
+
+    def __str__(self) -> str:
+        told = f"seed {self.seed}: {self.acknowledged} acknowledged, {self.unknown} unknown, {self.seen} seen"
+        kinds = Counter(one.partition(":")[0] for one in self.anomalies)
+        return f"{told}, {dict(kinds) or 'nothing wrong'}; {'; '.join(self.faults)}"
+
+
+def play(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
+    outcome, chance = Outcome(seed), Random(seed)
+    directory.mkdir(parents=True, exist_ok=True)
+    with FaultyCluster(plan.kind, plan.nodes, directory) as cluster:
+        make_topic(cluster)
+        clients = Clients(cluster.bootstrap, directory, plan.producers)
+        with clients:
+            rest(chance, REST_S)
+            for _ in range(plan.faults):
+                outcome.faults.append(FAULTS[chance.choice(list(plan.names))].begin(cluster, chance))
+                say(outcome.faults[-1])
+                rest(chance, LASTS_S)
+                heal(cluster)
+                rest(chance, REST_S)
+            clients.finish()
+        judge(outcome, cluster, clients)
+    return outcome
+
+
+def rest(chance: Random, between: tuple[float, float]) -> None:
+    """Faults last: this is time that passes for the cluster, nothing is waited for."""
+    time.sleep(chance.uniform(*between))
+
+
+def make_topic(cluster: FaultyCluster) -> None:
+    wanted = CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 3)], timeout_ms=10_000)
+
+    def made() -> bool:
+        with WireClient(next(iter(cluster.nodes.values())).bootstrap) as client:
+            return client.call(wanted, 7).topics[0].error_code in (0, 36)
+
+    eventually(made, what=f"{TOPIC} is made", deadline_s=60)
+
+
+def judge(outcome: Outcome, cluster: FaultyCluster, clients: Clients) -> None:
+    history = History.of(read(clients.files))
+    final = everything(cluster.bootstrap, TOPIC, PARTITIONS, SETTLE_S)
+    outcome.acknowledged, outcome.seen = len(history.acknowledged), len(history.seen)
+    outcome.unknown = len(history.sent) - outcome.acknowledged
+    outcome.anomalies = anomalies(history, final)
+    places = [node.log_dir for node in cluster.nodes.values()]
+    try:
+        eventually(lambda: not list(differing(places, TOPIC, PARTITIONS)), what="all replicas are equal")
+    except AssertionError:
+        outcome.anomalies += differing(places, TOPIC, PARTITIONS)
+    if not outcome.acknowledged:
+        outcome.anomalies.append("idle: nothing was acknowledged, so nothing was tried")
+
+
+class Clients:
+    """The workload: producers, a reader of everything, and two members of one group, each a process."""
+
+    def __init__(self, bootstrap: str, directory: Path, producers: int) -> None:
+        self.files: list[Path] = []
+        self._directory = directory
+        self._running: list[tuple[bool, subprocess.Popen[bytes]]] = []
+        self._commands: list[tuple[bool, list[str]]] = []
+        for number in range(producers):
+            self._add(True, "produce", bootstrap, TOPIC, f"p{number}")
+        for kind, name in (("reader", "r"), ("member", "a"), ("member", "b")):
+            self._add(False, "consume", kind, bootstrap, TOPIC, str(PARTITIONS), name)
+
+    def _add(self, produces: bool, program: str, *words: str) -> None:
+        file = self._directory / f"history-{len(self.files)}.jsonl"
+        self.files.append(file)
+        self._commands.append((produces, [sys.executable, "-m", f"compat_tests.faults.{program}", *words, str(file)]))
+
+    def __enter__(self) -> Clients:
+        root = Path(__file__).resolve().parents[2]
+        for produces, command in self._commands:
+            log = (self._directory / "clients.log").open("ab")
+            self._running.append((produces, subprocess.Popen(command, stdout=log, stderr=log, cwd=root)))
+        return self
+
+    def finish(self) -> None:
+        """Producers end first and flush, so that consumers have seen what there is."""
+        for produces in (True, False):
+            ending = [process for kind, process in self._running if kind is produces]
+            for process in ending:
+                process.terminate()
+            for process in ending:
+                assert process.wait(SETTLE_S) == 0, (self._directory / "clients.log").read_text()
+
+    def __exit__(self, *_: object) -> None:
+        for _kind, process in self._running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()

@@ -1,0 +1,125 @@
+"""The checker bites: a history without a flaw passes, and each kind of flaw is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compat_tests.faults.checker import CHECKS, History, anomalies
+from compat_tests.faults.history import Committed, Resumed, Seen, Sent, read, value_of, write
+from compat_tests.faults.replicas import differing
+
+Story = tuple[History, dict[tuple[int, int], str]]
+
+
+def good_story() -> Story:
+    """Two producers into two partitions, a reader of all of it, a group that resumed once; one record of unknown fate is
+    there, and another is not."""
+    history, final = History(), {}
+    for offset in range(10):
+        for partition in (0, 1):
+            producer = f"p{partition}"
+            final[partition, offset] = value_of(producer, offset)
+            history.sent.append(Sent(producer, offset, partition, offset, ""))
+            history.seen.append(Seen("r", partition, offset, value_of(producer, offset)))
+    history.sent[-1] = Sent("p1", 9, -1, -1, "_MSG_TIMED_OUT")
+    history.sent.append(Sent("p1", 10, -1, -1, "not heard of"))
+    history.committed += [Committed(100, 0, 4), Committed(200, 0, 8)]
+    history.resumed += [Resumed(50, 0, -1), Resumed(150, 0, 4), Resumed(150, 0, 8), Resumed(250, 0, 8)]
+    return history, final
+
+
+def test_a_history_without_a_flaw_passes() -> None:
+    assert anomalies(*good_story()) == []
+
+
+def lose(history: History, final: dict[tuple[int, int], str]) -> None:
+    del final[1, 8]
+    history.seen = [one for one in history.seen if (one.partition, one.offset) != (1, 8)]
+
+
+def move(history: History, final: dict[tuple[int, int], str]) -> None:
+    history.sent[0] = history.sent[0]._replace(offset=3)
+
+
+def duplicate(history: History, final: dict[tuple[int, int], str]) -> None:
+    final[0, 10] = "p0-9"
+
+
+def invent(history: History, final: dict[tuple[int, int], str]) -> None:
+    final[0, 10] = "p0-77"
+
+
+def reorder(history: History, final: dict[tuple[int, int], str]) -> None:
+    final[0, 3], final[0, 4] = final[0, 4], final[0, 3]
+
+
+def change(history: History, final: dict[tuple[int, int], str]) -> None:
+    history.seen[4] = history.seen[4]._replace(value="p0-1000")
+
+
+def regress(history: History, final: dict[tuple[int, int], str]) -> None:
+    history.seen.append(history.seen[-1])
+
+
+def skip(history: History, final: dict[tuple[int, int], str]) -> None:
+    del history.seen[6]
+
+
+def forget(history: History, final: dict[tuple[int, int], str]) -> None:
+    history.resumed.append(Resumed(300, 0, 4))
+
+
+FLAWS = {
+    "lost": lose,
+    "moved": move,
+    "duplicated": duplicate,
+    "invented": invent,
+    "reordered": reorder,
+    "changed": change,
+    "regressed": regress,
+    "skipped": skip,
+    "forgotten": forget,
+}
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_flaw_is_named(name: str) -> None:
+    history, final = good_story()
+    FLAWS[name](history, final)
+    assert name in {told.partition(":")[0] for told in anomalies(history, final)}
+
+
+def test_there_is_a_flaw_for_each_check() -> None:
+    assert [check.__name__ for check in CHECKS] == list(FLAWS)
+
+
+def test_a_line_that_a_kill_cut_short_is_no_line(tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl"
+    with file.open("w") as notes:
+        write(notes, Sent("p", 1, 0, 5, ""))
+        write(notes, Seen("r", 0, 5, "p-1"))
+    file.write_text(file.read_text()[:-3])
+    assert list(read([file])) == [Sent("p", 1, 0, 5, "")]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "tells"),
+    [
+        (lambda place: None, False),
+        (lambda place: (place / "00000000000000000000.log").write_bytes(b"fIrst"), True),
+        (lambda place: (place / "00000000000000000009.log").unlink(), True),
+    ],
+    ids=["equal, though cut elsewhere", "another byte", "a segment less"],
+)
+def test_replicas_are_compared_whole(tmp_path: Path, spoil: Callable[[Path], object], tells: bool) -> None:
+    one, other = tmp_path / "1" / "t-0", tmp_path / "2" / "t-0"
+    one.mkdir(parents=True)
+    other.mkdir(parents=True)
+    (one / "00000000000000000000.log").write_bytes(b"firstsecond")
+    (other / "00000000000000000000.log").write_bytes(b"first")
+    (other / "00000000000000000009.log").write_bytes(b"second")
+    spoil(other)
+    assert bool(list(differing([tmp_path / "1", tmp_path / "2"], "t", 1))) is tells
