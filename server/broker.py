@@ -39,6 +39,8 @@ from .waiters import Deadlines, Wakeups
 if TYPE_CHECKING:
     from .config import BrokerConfig
     from .connection import Connection
+    from .forwarding import Forwarding
+    from .liveness import Liveness
     from .metrics_http import MetricsServer
     from .peers import Peers
 
@@ -64,6 +66,10 @@ class BrokerServer:
         self.dispatcher = Dispatcher("broker")
         #: Called with each connection that ended.
         self.on_connection_lost: list[Callable[[Connection], None]] = []
+        #: Called with each image, when it is the one that handlers answer from.
+        self.on_published: list[Callable[[MetadataImage], None]] = []
+        #: Which brokers live; None on a node that is no controller for others.
+        self.liveness: Liveness | None = None
         self.metrics = Metrics()
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
@@ -105,6 +111,7 @@ class BrokerServer:
             self.transactions = TransactionDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
+            self._watch_brokers()
             self.moves.resume()
             self.upkeep.start()
             self.cleaner.start()
@@ -132,6 +139,10 @@ class BrokerServer:
             self.groups.stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
+        if self.liveness is not None:
+            self.liveness.stop()
+        if "forwarding" in self.__dict__:
+            self.forwarding.close()
         if "peers" in self.__dict__:
             self.peers.close()
         if hasattr(self, "moves"):
@@ -140,6 +151,13 @@ class BrokerServer:
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()
+
+    def _watch_brokers(self) -> None:
+        if self.config.listeners.controllers:
+            from .liveness import Liveness
+
+            self.liveness = Liveness(self)
+            self.liveness.start()
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:
@@ -174,6 +192,13 @@ class BrokerServer:
         return listener
 
     # What others ask of it.
+
+    @cached_property
+    def forwarding(self) -> Forwarding:
+        """What this node asks of an active controller that is elsewhere."""
+        from .forwarding import Forwarding
+
+        return Forwarding(self)
 
     @cached_property
     def peers(self) -> Peers:

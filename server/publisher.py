@@ -35,3 +35,5 @@ class Publisher:
         if broker.transactions is not None:
             broker.transactions.apply(delta, image)
         broker.image = image
+        for function in broker.on_published:
+            function(image)

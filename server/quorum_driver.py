@@ -34,6 +34,7 @@ from .quorum_start import broker_heartbeat, take_over
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .broker import BrokerServer
+    from .listener import Endpoint
     from .publisher import Publisher
 
 log = logging.getLogger("odradek.quorum")
@@ -71,6 +72,8 @@ class QuorumDriver:
         self.high_watermark = 0
         #: Of this broker's registration: what shows that a request comes from this incarnation of it.
         self.broker_epoch = -1
+        #: Called when another node leads the quorum, or none.
+        self.on_leader_changed: list[Callable[[], None]] = []
         self._published: MetadataImage = EMPTY_IMAGE
         self._transactions = MetadataTransactions()
         self._appended: deque[_Appended] = deque()
@@ -92,6 +95,11 @@ class QuorumDriver:
     @property
     def is_active(self) -> bool:
         return self._is_active
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the active controller listens to others; this one is it."""
+        return None
 
     @property
     def quorum_log(self) -> QuorumLog:

@@ -26,7 +26,7 @@ KEYS = (
     key("controller.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
     key("controller.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
     key("controller.socket.timeout.ms", INT, 30_000, inert=ONE_NODE),
-    key("initial.broker.registration.timeout.ms", INT, 60_000, inert=ONE_NODE),
+    key("initial.broker.registration.timeout.ms", INT, 60_000),
     key("internal.metadata.delete.delay.millis", LONG, 60_000, internal=True, inert=TEST_ONLY),
     key("internal.metadata.log.segment.bytes", INT, internal=True),
     key("internal.metadata.max.batch.size.in.bytes", INT, 8_388_608, internal=True, inert=TEST_ONLY),

@@ -9,11 +9,11 @@ from .key import BOOLEAN, CLUSTER, FOREVER, INT, LONG, STRING, key
 KEYS = (
     key("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
     key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
-    key("auto.leader.rebalance.enable", BOOLEAN, True, inert=ONE_NODE),
-    key("broker.heartbeat.interval.ms", INT, 2000, inert=ONE_NODE),
+    key("auto.leader.rebalance.enable", BOOLEAN, True),
+    key("broker.heartbeat.interval.ms", INT, 2000),
     key("broker.session.timeout.ms", INT, 9000),
     key("controlled.shutdown.enable", BOOLEAN, True, inert=ONE_NODE),
-    key("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), inert=ONE_NODE),
+    key("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1)),
     key("num.replica.alter.log.dirs.threads", INT, inert=THREADS),
     key("num.replica.fetchers", INT, 1, at_least(1), CLUSTER, inert=ONE_NODE),
     key("replica.fetch.backoff.ms", INT, 1000, at_least(0), inert=ONE_NODE),
@@ -29,7 +29,7 @@ KEYS = (
     key("replication.quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
     key("replication.quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
     key("unclean.leader.election.enable", BOOLEAN, False, scope=CLUSTER),
-    key("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True, inert=ONE_NODE),
+    key("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True),
     key("follower.replication.throttled.rate", LONG, FOREVER, at_least(0), CLUSTER, dynamic_only=True, inert=QUOTAS),
     key("leader.replication.throttled.rate", LONG, FOREVER, at_least(0), CLUSTER, dynamic_only=True, inert=QUOTAS),
     key(

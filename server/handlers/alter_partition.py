@@ -1,0 +1,10 @@
+"""AlterPartition (key 56): another in-sync set (KIP-497), see replication/controller/alter_partition.py."""
+
+from __future__ import annotations
+
+from ..active_controller import decide
+from ..dispatch import Call
+
+
+def handle(call: Call) -> None:
+    decide(call)

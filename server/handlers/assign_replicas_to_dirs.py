@@ -1,0 +1,10 @@
+"""AssignReplicasToDirs (key 73): in which directories a broker has its replicas (KIP-858)."""
+
+from __future__ import annotations
+
+from ..active_controller import decide
+from ..dispatch import Call
+
+
+def handle(call: Call) -> None:
+    decide(call)

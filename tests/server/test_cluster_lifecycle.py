@@ -1,0 +1,198 @@
+"""A broker and the controller of another node: registration, heartbeats, its death and its leave, by real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from odradek.protocol.messages.alter_partition import AlterPartitionRequest
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.schema import Message
+from odradek.server.broker import BrokerServer
+from odradek.server.broker_lifecycle import LifecycleState
+from odradek.server.liveness import is_refused
+
+from tests.server.remote_broker import RemoteBroker, first_node, until
+
+FIRST, SECOND = 1, 7
+
+
+@pytest.fixture
+async def first() -> AsyncIterator[BrokerServer]:
+    async with first_node() as broker:
+        yield broker.server
+
+
+@pytest.fixture
+async def second(first: BrokerServer) -> AsyncIterator[RemoteBroker]:
+    broker = await RemoteBroker.start(first, SECOND)
+    await broker.join()
+    yield broker
+    await broker.die()
+
+
+async def asked(broker: RemoteBroker, request: Message, version: int) -> Any:
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    broker.forwarding.submit(request, version, answer.set_result, principal="User:alice")
+    return await asyncio.wait_for(answer, 30)
+
+
+def topic_on(*replicas: int) -> CreateTopicsRequest:
+    topic = CreatableTopic("a", -1, -1, assignments=[CreatableReplicaAssignment(0, list(replicas))])
+    return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
+
+
+def leader(first: BrokerServer) -> int:
+    found = first.image.partition("a", 0)
+    assert found is not None
+    return found.leader
+
+
+async def test_a_broker_registers_and_is_unfenced_when_it_is_ready(first: BrokerServer) -> None:
+    broker = await RemoteBroker.start(first, SECOND)
+    await broker.lifecycle.register()
+    assert broker.registered.fenced and broker.registered.epoch == broker.lifecycle.broker_epoch
+    await broker.lifecycle.run()
+    assert not broker.registered.fenced and broker.lifecycle.state is LifecycleState.RUNNING
+    assert [tuple(e)[1:3] for e in broker.registered.listeners.values()] == [broker.server.sockets[0].getsockname()]
+    await broker.die()
+
+
+async def test_what_a_broker_hands_on_is_decided_by_the_controller(first: BrokerServer, second: RemoteBroker) -> None:
+    (made,) = (await asked(second, topic_on(SECOND, FIRST), 7)).topics
+    assert made.error_code == ErrorCode.NONE and leader(first) == SECOND
+    (again,) = (await asked(second, topic_on(SECOND, FIRST), 7)).topics
+    assert (again.error_code, again.error_message) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists.")
+
+
+async def test_what_a_broker_asks_for_itself_needs_no_envelope(second: RemoteBroker) -> None:
+    request = AllocateProducerIdsRequest(SECOND, second.lifecycle.broker_epoch)
+    block = await asked(second, request, 0)
+    assert (block.error_code, block.producer_id_len) == (ErrorCode.NONE, 1000)
+    stale = await asked(second, AllocateProducerIdsRequest(SECOND, 0), 0)
+    assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    request2 = AlterPartitionRequest(broker_id=SECOND, broker_epoch=second.lifecycle.broker_epoch)
+    second.forwarding.send_to_controller(request2, answer.set_result, timeout_ms=10_000)
+    assert (await answer).error_code == ErrorCode.NONE
+
+
+async def test_a_request_waits_until_there_is_a_controller(second: RemoteBroker) -> None:
+    endpoint, second.controller.leader_endpoint = second.controller.leader_endpoint, None
+    waiting = asyncio.create_task(asked(second, topic_on(FIRST), 7))
+    await asyncio.sleep(0.15)
+    assert not waiting.done()
+    second.controller.leader_endpoint = endpoint
+    assert (await waiting).topics[0].error_code == ErrorCode.NONE
+
+
+async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker) -> None:
+    for data in (b"", b"\x00", b"\x00\x00\x00\x03" + bytes(20), b"\x00\x13\x00\x63" + bytes(20), b"\x00\x13\x00\x07"):
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        request = EnvelopeRequest(data, None, bytes(4))
+        second.forwarding.send_to_controller(request, answer.set_result, timeout_ms=10_000)
+        assert (await answer).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_the_leaders_of_a_broker_that_died_move_at_once(first: BrokerServer, second: RemoteBroker) -> None:
+    await asked(second, topic_on(SECOND, FIRST), 7)
+    assert leader(first) == SECOND
+    died_at = time.monotonic()
+    await second.die()
+    await until(lambda: leader(first) == FIRST)
+    assert second.registered.fenced
+    assert time.monotonic() - died_at < 5, "the session has 9 s"
+    assert first.liveness is not None and first.liveness.refused_brokers == 1
+
+
+async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
+    first: BrokerServer, second: RemoteBroker
+) -> None:
+    await asked(second, topic_on(SECOND, FIRST), 7)
+    assert first.liveness is not None
+    probed = first.liveness._connections
+    second.lifecycle._end()
+    second.peers.close()  # its connections end, but it is there
+    await until(lambda: SECOND not in probed.values() and not first.liveness._probes)  # type: ignore[union-attr]
+    assert not second.registered.fenced and leader(first) == SECOND
+
+
+async def test_a_broker_that_is_silent_is_fenced_when_its_session_is_over() -> None:
+    async with first_node(**{"broker.session.timeout.ms": 600}) as broker:
+        second = await RemoteBroker.start(broker.server, SECOND)
+        await second.join()
+        await asyncio.sleep(0.8)
+        assert not second.registered.fenced, "heartbeats keep it"
+        await second.fall_silent()
+        await until(lambda: second.registered.fenced)
+        assert broker.server.liveness is not None and broker.server.liveness.expired_sessions == 1
+        second.lifecycle.state = LifecycleState.STARTING
+        second.lifecycle.speak()
+        await until(lambda: not second.registered.fenced)
+        await second.die()
+
+
+async def test_a_broker_that_leaves_has_nothing_any_more_when_it_stops(
+    first: BrokerServer, second: RemoteBroker
+) -> None:
+    await asked(second, topic_on(SECOND, FIRST), 7)
+    await second.lifecycle.leave()
+    assert second.lifecycle.state is LifecycleState.LEFT
+    await until(lambda: leader(first) == FIRST and second.registered.fenced)
+
+
+async def test_a_broker_leaves_without_a_controller_when_none_answers(second: RemoteBroker) -> None:
+    second.controller.leader_endpoint = None
+    began = time.monotonic()
+    await second.lifecycle.leave()
+    assert time.monotonic() - began < 25
+
+
+async def test_a_second_process_of_one_id_waits_for_the_first_and_comes_in_when_that_died(
+    first: BrokerServer, second: RemoteBroker
+) -> None:
+    other = await RemoteBroker.start(first, SECOND)
+    joined = asyncio.create_task(other.join())
+    await asyncio.sleep(0.3)
+    assert not joined.done() and second.registered.epoch == second.lifecycle.broker_epoch
+    await second.die()
+    await joined
+    assert other.registered.epoch == other.lifecycle.broker_epoch > second.lifecycle.broker_epoch
+    await other.die()
+
+
+async def test_who_does_not_listen_refuses_and_who_does_not_answer_does_not() -> None:
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert not await is_refused("127.0.0.1", port)
+    assert not await is_refused("localhost", port)
+    server.close()
+    await server.wait_closed()
+    assert await is_refused("127.0.0.1", port)
+    assert await is_refused("localhost", port)
+
+
+async def test_a_process_that_is_stopped_refuses_nobody() -> None:
+    """Its machine takes connections for it; and when there are too many, it says nothing."""
+    with socket.socket() as stopped, contextlib.ExitStack() as others:
+        stopped.bind(("127.0.0.1", 0))
+        stopped.listen(0)
+        for _ in range(4):
+            other = others.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex(stopped.getsockname())
+        assert not await is_refused(*stopped.getsockname())
+
+
+def test_a_lone_broker_registers_nobody_by_the_wire() -> None:
+    with odradek.Broker() as broker:
+        assert broker.server.liveness is None and "forwarding" not in broker.server.__dict__
