@@ -106,7 +106,7 @@ class HostedPartition(Replica):
         role = self.role
         if not role.is_leader:
             return AppendResult(_NOT_LEADER_OR_FOLLOWER)
-        if required_acks == ALL_IN_SYNC and len(role.isr) < self.rules.min_insync_replicas:
+        if required_acks == ALL_IN_SYNC and not role.has_enough_in_sync:
             return AppendResult(_NOT_ENOUGH_REPLICAS, log_start_offset=self.log_start_offset)
         try:
             buffer, header = check_batch(records, self.rules, version, now_ms, self.name)
@@ -154,7 +154,7 @@ class HostedPartition(Replica):
         counters.messages_in += header[12]
         counters.produces += 1
         end_offset = log.log_end_offset
-        if self.role.appended(end_offset):
+        if self.role.appended(end_offset, now_ms):
             self._committed(len(buffer))
         log_append_time_ms = header.max_timestamp if self.rules.log_append_time else -1
         return AppendResult(_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset)
@@ -187,7 +187,7 @@ class HostedPartition(Replica):
         except LogDirectoryFailure as failure:
             self.on_failure(failure)
             return AppendResult(_KAFKA_STORAGE_ERROR)
-        if self.role.appended(next_offset):
+        if self.role.appended(next_offset, now_ms):
             self._committed(len(buffer))
         return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
 
@@ -197,7 +197,7 @@ class HostedPartition(Replica):
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
         """Writes the marker that ends a transaction here (KIP-98)."""
         producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
-        if len(self.role.isr) < self.rules.min_insync_replicas:
+        if not self.role.has_enough_in_sync:
             return AppendResult(_NOT_ENOUGH_REPLICAS)
         error = check_marker(self.log.producers, producer_id, epoch, coordinator_epoch, transaction_version)
         if error:

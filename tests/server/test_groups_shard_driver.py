@@ -65,7 +65,7 @@ class Stand:
     def open(self, isr: tuple[int, ...] = (LOCAL,), max_message_bytes: int = 1_048_588) -> HostedPartition:
         log = Log.open(self.path, "__consumer_offsets", 0, LogConfig(), now_ms=now_ms())
         role = Partition(LOCAL, log.log_end_offset, log.log_end_offset)
-        role.apply(PartitionImage((LOCAL, OTHER), isr, LOCAL, 1, 1, ()))
+        role.apply(PartitionImage((LOCAL, OTHER), isr, LOCAL, 1, 1, ()), now_ms())
         rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, max_message_bytes, 1 << 30, 1 << 30)
         return HostedPartition(
             "__consumer_offsets", bytes(16), log, role, None, rules, TopicMetrics(), self.failures.append  # type: ignore[arg-type]
@@ -165,11 +165,11 @@ async def test_a_read_waits_for_what_it_could_see(tmp_path: Path) -> None:
     stand = Stand(tmp_path / "p-0")
     stand.partition = stand.open(isr=(LOCAL, OTHER))
     stand.driver = stand.drive()
-    stand.partition.role.follower_fetched(OTHER, 0)
+    stand.partition.role.follower_fetched(OTHER, 0, now_ms())
     committed, read = stand.submit(commit(5)), asyncio.ensure_future(stand.fetched())
     await eventually(lambda: stand.partition.log_end_offset == 1)
     assert not committed.done() and not read.done()
-    stand.partition.role.follower_fetched(OTHER, 1)
+    stand.partition.role.follower_fetched(OTHER, 1, now_ms())
     stand.partition._committed(0)
     assert error_of(await committed) is ErrorCode.NONE
     assert await read == {("t", 0): 5}
@@ -179,10 +179,10 @@ async def test_a_reply_waits_for_replicas_no_longer_than_offsets_commit_timeout_
     stand = Stand(tmp_path / "p-0")
     stand.partition = stand.open(isr=(LOCAL, OTHER))
     stand.driver = stand.drive()
-    stand.partition.role.follower_fetched(OTHER, 0)
+    stand.partition.role.follower_fetched(OTHER, 0, now_ms())
     assert error_of(await stand.ask(commit(5))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     # It was only slow: what was decided stands, and its reply is not given twice.
-    stand.partition.role.follower_fetched(OTHER, 1)
+    stand.partition.role.follower_fetched(OTHER, 1, now_ms())
     stand.partition._committed(0)
     assert await stand.fetched() == {("t", 0): 5}
 
