@@ -135,10 +135,10 @@ class Partition:
             return True
         return len(self.isr) == 1 and self._advance(now_ms)
 
-    def truncated(self, log_end_offset: int) -> None:
-        """The local log was cut: a follower's, to where it agrees with the leader's."""
+    def truncated(self, log_end_offset: int, log_start_offset: int = 0) -> None:
+        """The local log was cut: a follower's, to where it agrees with the leader's, or to begin further on."""
         self.log_end_offset = log_end_offset
-        self.high_watermark = min(self.high_watermark, log_end_offset)
+        self.high_watermark = max(log_start_offset, min(self.high_watermark, log_end_offset))
 
     def follower_fetched(
         self,

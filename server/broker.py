@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .liveness import Liveness
     from .metrics_http import MetricsServer
     from .peers import Peers
+    from .replication import Replication
 
 log = logging.getLogger("odradek.broker")
 
@@ -143,6 +144,8 @@ class BrokerServer:
             self.liveness.stop()
         if "forwarding" in self.__dict__:
             self.forwarding.close()
+        if "replication" in self.__dict__:
+            self.replication.close()
         if "peers" in self.__dict__:
             self.peers.close()
         if hasattr(self, "moves"):
@@ -206,6 +209,13 @@ class BrokerServer:
         from .peers import Peers
 
         return Peers(self)
+
+    @cached_property
+    def replication(self) -> Replication:
+        """What there is to do with the other replicas of partitions; a broker that is alone never makes it."""
+        from .replication import Replication
+
+        return Replication(self)
 
     @property
     def addresses(self) -> list[str]:

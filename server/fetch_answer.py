@@ -68,13 +68,21 @@ def topics_of(found: list[Found], pieces: list[Any], *, uses_ids: bool) -> list[
 def add_leaders(call: Call, found: list[Found], response: FetchResponse) -> None:
     nodes: dict[int, NodeEndpoint] = {}
     for one in found:
-        if one.data.error_code in _LED_ELSEWHERE and one.hosted is not None:
-            leader = current_leader(call, one.hosted.topic, one.hosted.index)
+        if one.data.error_code in _LED_ELSEWHERE:
+            leader = current_leader(call, _topic_of(call, one), one.data.partition_index)
             one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
             if leader.node is not None:
                 nodes[leader.id] = NodeEndpoint(*leader.node)
     if nodes:
         response.node_endpoints = list(nodes.values())
+
+
+def _topic_of(call: Call, one: Found) -> str:
+    name = one.wanted.key[0]
+    if isinstance(name, str):
+        return name
+    topic = call.broker.image.topic_by_id(name)
+    return topic.name if topic is not None else ""
 
 
 def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:

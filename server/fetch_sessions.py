@@ -46,6 +46,7 @@ class FetchedPartition:
         "fetch_offset",
         "key",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "told_high_watermark",
         "told_log_start_offset",
@@ -63,6 +64,7 @@ class FetchedPartition:
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
 
 
 class FetchSession:

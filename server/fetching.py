@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ..protocol.records.errors import CorruptBatch
+from ..replication.isr import UNKNOWN_BROKER_EPOCH
 from ..storage.files import LogDirectoryFailure, pread_nowait
 from ..storage.log import OffsetOutOfRange
 from ..storage.segment import Pread
@@ -68,6 +69,7 @@ class Fetch(Parked):
         "_context",
         "_hosts",
         "_is_last",
+        "_is_new",
         "_is_warming",
         "_is_woken",
         "_isolated",
@@ -77,6 +79,7 @@ class Fetch(Parked):
         "_min_bytes",
         "_missing_bytes",
         "_pread",
+        "_replica_epoch",
         "_replica_id",
         "_version",
         "_warmings",
@@ -92,12 +95,17 @@ class Fetch(Parked):
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
         self._isolated = request.isolation_level == READ_COMMITTED
-        self._replica_id = request.replica_id if version < 15 else request.replica_state.replica_id
+        state = request.replica_state
+        self._replica_id, self._replica_epoch = (
+            (request.replica_id, UNKNOWN_BROKER_EPOCH) if version < 15 else (state.replica_id, state.replica_epoch)
+        )
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
         #: The partitions here that it asks for.
         self._hosts: list[HostedPartition] = []
         self._missing_bytes = 0
         self._is_woken = self._is_warming = self._is_last = False
+        #: It has not been looked at yet.
+        self._is_new = True
         self._pread: Pread = pread_nowait
         self._warmings = 0
 
@@ -106,6 +114,7 @@ class Fetch(Parked):
     def start(self) -> FetchResponse | None:
         """The answer, or None when it comes later."""
         response = self._attempt()
+        self._is_new = False
         if response is None:
             call = self._call
             # The answer may be large: none is begun behind it before it is sent.
@@ -117,12 +126,12 @@ class Fetch(Parked):
 
     def _park(self) -> None:
         for hosted in self._hosts:
-            hosted.watchers[self] = None
+            (hosted.watchers if self._replica_id < 0 else hosted.end_watchers)[self] = None
         self._call.broker.deadlines.add(self, self._max_wait_ms)
 
     def _release(self) -> None:
         for hosted in self._hosts:
-            hosted.watchers.pop(self, None)
+            (hosted.watchers if self._replica_id < 0 else hosted.end_watchers).pop(self, None)
         self._call.broker.deadlines.remove(self)
 
     def grew(self, size: int) -> None:
@@ -202,7 +211,11 @@ class Fetch(Parked):
                 continue
             hosts.append(hosted)
             if has_session and self._is_idle(hosted, wanted):
-                continue
+                if self._replica_id < 0:
+                    continue
+                self._follower_has(hosted, wanted)
+                if hosted.role.high_watermark == wanted.told_high_watermark:
+                    continue
             one = self._look_at(hosted, wanted, left, whole_first)
             found.append(one)
             if one.records is not None:
@@ -216,16 +229,28 @@ class Fetch(Parked):
 
     def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
         """Whether a session's client is at the end and has been told all that there is to tell."""
-        role = hosted.role
+        role, log = hosted.role, hosted.log
         return (
-            wanted.fetch_offset == role.high_watermark == wanted.told_high_watermark
-            and wanted.told_log_start_offset == hosted.log.log_start_offset
+            wanted.fetch_offset == (role.high_watermark if self._replica_id < 0 else log.log_end_offset)
+            and wanted.told_high_watermark == role.high_watermark
+            and wanted.told_log_start_offset == log.log_start_offset
             and role.is_leader
             and not hosted.offline
-            and wanted.last_fetched_epoch < 0
+            and (wanted.last_fetched_epoch < 0 or wanted.last_fetched_epoch == log.epochs.latest)
             and wanted.current_leader_epoch in (-1, role.leader_epoch)
-            and self._replica_id < 0
+            and (self._replica_id < 0 or self._replica_id in role.followers)
         )
+
+    def _follower_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
+        """A follower has what is below the offset that it asks for; it says so when its request comes, and once."""
+        if self._is_new:
+            hosted.follower_fetched(
+                self._replica_id,
+                wanted.fetch_offset,
+                wanted.log_start_offset,
+                self._replica_epoch,
+                self._call.broker.now_ms(),
+            )
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
@@ -240,7 +265,7 @@ class Fetch(Parked):
     def _look_at(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
         error = hosted.error_for_epoch(wanted.current_leader_epoch, leader_only=self._leader_only)
         if not error and self._replica_id >= 0:
-            error = hosted.follower_fetched(self._replica_id, wanted.fetch_offset, wanted.current_leader_epoch)
+            error = hosted.error_for_follower(self._replica_id, wanted.current_leader_epoch)
         if not error:
             try:
                 return self._read(hosted, wanted, left, whole_first)
@@ -255,16 +280,18 @@ class Fetch(Parked):
         return Found(wanted, hosted, refused(hosted.index, self._told_as(error), None), None)
 
     def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
-        log, high_watermark = hosted.log, hosted.role.high_watermark
+        log, offset = hosted.log, wanted.fetch_offset
+        diverging = NO_EPOCH
+        if wanted.last_fetched_epoch >= 0:
+            diverging = diverging_epoch(log, wanted)
+        if self._replica_id >= 0 and diverging is NO_EPOCH and log.log_start_offset <= offset <= log.log_end_offset:
+            self._follower_has(hosted, wanted)
+        high_watermark = hosted.role.high_watermark
         stable = log.last_stable_offset(high_watermark)
-        offset = wanted.fetch_offset
         if self._replica_id >= 0:
             limit = log.log_end_offset
         else:
             limit = stable if self._isolated else high_watermark
-        diverging = NO_EPOCH
-        if wanted.last_fetched_epoch >= 0:
-            diverging = diverging_epoch(log, wanted)
         records = None
         if diverging is NO_EPOCH and (offset != limit or offset < log.log_start_offset):
             max_bytes = min(left, wanted.max_bytes)

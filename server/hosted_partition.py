@@ -156,6 +156,8 @@ class HostedPartition(Replica):
         end_offset = log.log_end_offset
         if self.role.appended(end_offset, now_ms):
             self._committed(len(buffer))
+        if self.end_watchers:
+            self._grew(len(buffer))
         log_append_time_ms = header.max_timestamp if self.rules.log_append_time else -1
         return AppendResult(_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset)
 
@@ -189,6 +191,8 @@ class HostedPartition(Replica):
             return AppendResult(_KAFKA_STORAGE_ERROR)
         if self.role.appended(next_offset, now_ms):
             self._committed(len(buffer))
+        if self.end_watchers:
+            self._grew(len(buffer))
         return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
 
     def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:

@@ -157,7 +157,7 @@ _REPLICA_WORDS = {
 
 
 def _min_isr(partition: HostedPartition) -> int:
-    return partition.rules.min_insync_replicas
+    return partition.role.least_in_sync
 
 
 def _reassigning(broker: BrokerServer, led: Iterable[HostedPartition]) -> int:

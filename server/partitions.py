@@ -27,6 +27,7 @@ from ..protocol.messages.assign_replicas_to_dirs import (
     TopicDataRequest,
 )
 from ..protocol.schema import Message
+from ..replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ..replication.partition import Partition
 from ..storage.checkpoints import (
     HIGH_WATERMARKS,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.topics_delta import TopicDelta
     from .broker import BrokerServer
+    from .replica import Replica
 
 log = logging.getLogger("odradek.partitions")
 
@@ -78,6 +80,7 @@ class Partitions:
         self._by_name: dict[tuple[str, int], HostedPartition] = {}
         self._by_id: dict[tuple[bytes, int], HostedPartition] = {}
         self._settings: dict[str, TopicSettings] = {}
+        self._lag_time_max_ms: int = broker.config.get("replica.lag.time.max.ms")
         self._loaded = False
         #: New replicas that the metadata has in no directory, or in another one: (topic id, index) to where they are.
         self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
@@ -133,12 +136,17 @@ class Partitions:
         self._give_role(hosted, registration)
 
     def _give_role(self, hosted: HostedPartition, registration: PartitionImage) -> None:
-        role = hosted.role
-        if role.apply(registration):
-            if role.is_leader and not hosted.offline:
-                hosted.log.epochs.assign(role.leader_epoch, hosted.log.log_end_offset)
-            hosted.disturb()
-        hosted.settle()
+        changed = hosted.take_role(registration, self._broker.now_ms())
+        if changed and len(registration.replicas) > 1:
+            self._broker.replication.follow(hosted)
+
+    def _propose(self, replica: Replica, proposal: IsrProposal) -> None:
+        self._broker.replication.isr_changes.propose(replica, proposal)
+
+    def _may_join(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a broker may be in sync: alive, and the process that fetches is the one that is registered (KIP-903)."""
+        found = self._broker.image.broker(broker_id)
+        return found is not None and found.is_active and broker_epoch in (UNKNOWN_BROKER_EPOCH, found.epoch)
 
     def _delete_topic(self, name: str, indexes: Any) -> None:
         for index in indexes:
@@ -271,6 +279,8 @@ class Partitions:
         hosted = HostedPartition(
             topic, topic_id, opened, role, directory, settings.rules, counters, self.directory_failed
         )
+        hosted.on_proposal = self._propose
+        role.may_join, role.lag_time_max_ms = self._may_join, self._lag_time_max_ms
         self._by_name[topic, index] = hosted
         self._by_id[topic_id, index] = hosted
         return hosted

@@ -1,7 +1,8 @@
 """A replica of a partition that is here: its log, its role, and who waits for it.
 
-`HostedPartition` (hosted_partition.py) adds what a leader does with records. Waiting is of two kinds: a `Watcher` waits
-for committed bytes, or for the role to change; a callback of `when_committed` for the high watermark to reach an offset.
+`HostedPartition` (hosted_partition.py) adds what a leader does with records, `followed_partition.py` what a follower does.
+Waiting is of two kinds: a `Watcher` waits for committed bytes (in `end_watchers`, followers wait for written ones), or for
+the role to change; a callback of `when_committed` for the high watermark to reach an offset.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ..protocol.errors import ErrorCode
-from ..replication.partition import Partition
+from ..replication.isr import IsrProposal
+from ..replication.partition import Partition, PartitionRegistration
 from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
 from .batch_checks import AppendRules
@@ -46,12 +48,14 @@ class Replica:
         "_takes_plain",
         "counters",
         "directory",
+        "end_watchers",
         "index",
         "is_internal",
         "is_removed",
         "log",
         "offline",
         "on_failure",
+        "on_proposal",
         "role",
         "rules",
         "topic",
@@ -85,6 +89,10 @@ class Replica:
         #: It is no longer this broker's: deleted, or moved to others.
         self.is_removed = False
         self.watchers: dict[Watcher, None] = {}
+        #: Who wants what is written, committed or not.
+        self.end_watchers: dict[Watcher, None] = {}
+        #: Told of changes of the set in sync that the controller is to be asked for.
+        self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
         # Waiting for the high watermark: (offset, callback), offsets ascending.
         self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
         self._takes_plain = False
@@ -130,33 +138,92 @@ class Replica:
 
     # ---- changes from outside
 
+    def take_role(self, registration: PartitionRegistration, now_ms: int) -> bool:
+        """Leads or follows from now on as the metadata says; whether the leader or its epoch is another."""
+        role = self.role
+        before = role.high_watermark
+        changed = role.apply(registration, now_ms)
+        if changed:
+            if role.is_leader and not self.offline:
+                self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
+            self.disturb()
+        self.settle()
+        if role.high_watermark > before:
+            self._committed(role.high_watermark - before)
+        return changed
+
     def settle(self) -> None:
         """To be called after the role, the rules or the directory's state changed."""
         rules, role = self.rules, self.role
-        enough = len(role.isr) >= rules.min_insync_replicas
-        self._takes_plain = rules.is_plain and role.is_leader and enough and not self.offline
+        role.min_insync_replicas = rules.min_insync_replicas
+        self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
         self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
 
     def disturb(self) -> None:
-        """Tells all who wait that it is no use: another leads, the directory failed, or the topic is deleted."""
+        """Tells all who wait that it may be no use: another leads, the directory failed, or the topic is deleted.
+
+        Where this broker leads on, in another epoch, what was written stays and is still waited for.
+        """
         self.settle()
-        error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
-        waiting, self._committing = self._committing, deque()
-        for _, callback in waiting:
-            callback(error)
-        for watcher in list(self.watchers):
+        if self.offline or not self.role.is_leader:
+            error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
+            waiting, self._committing = self._committing, deque()
+            for _, callback in waiting:
+                callback(error)
+        for watcher in [*self.watchers, *self.end_watchers]:
             watcher.disturbed()
 
     # ---- followers and both ends
 
-    def follower_fetched(self, replica: int, fetch_offset: int, current_leader_epoch: int) -> int:
-        """A replica asks for what follows `fetch_offset`, so it has what is below; an error code when it is none of ours."""
-        if replica not in self.role.replicas:
-            return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
+    def error_for_follower(self, replica: int, current_leader_epoch: int) -> int:
+        """The error code for a follower that fetches; 0 when it is one."""
+        if replica in self.role.replicas:
+            return _NONE
+        return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
+
+    def follower_fetched(
+        self, replica: int, fetch_offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """A follower asks for what follows `fetch_offset`, so it has what is below."""
+        role = self.role
+        before = role.high_watermark
+        if role.follower_fetched(
+            replica, fetch_offset, now_ms, log_start_offset=log_start_offset, broker_epoch=broker_epoch
+        ):
+            self._committed(role.high_watermark - before)
+        if replica not in role.isr:
+            self._propose(role.propose_joining(replica))
+
+    def follow(self, high_watermark: int, log_start_offset: int) -> None:
+        """What the leader says of its log is so of this one, as far as it reaches."""
+        role = self.role
+        before = role.high_watermark
+        if role.follow(high_watermark):
+            self._committed(role.high_watermark - before)
+        start = min(log_start_offset, role.high_watermark)
+        if start > self.log.log_start_offset:
+            self.advance_log_start_offset(start)
+
+    def truncated(self) -> None:
+        """A follower's log was cut, or starts elsewhere."""
+        self.role.truncated(self.log.log_end_offset, self.log.log_start_offset)
+        self.log_start_moved()
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Has those left out of the set in sync who have fallen behind."""
+        self._propose(self.role.propose_shrinking(now_ms))
+
+    def _propose(self, proposal: IsrProposal | None) -> None:
+        if proposal is not None:
+            self.on_proposal(self, proposal)
+
+    def isr_accepted(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int) -> None:
+        """The controller's answer to a proposal."""
         before = self.role.high_watermark
-        if self.role.follower_fetched(replica, fetch_offset):
+        moved = self.role.accepted(isr, leader_epoch, partition_epoch, now_ms)
+        self.settle()
+        if moved:
             self._committed(self.role.high_watermark - before)
-        return _NONE
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Forgets the records below `offset`, which is not above the high watermark (DeleteRecords)."""
@@ -165,10 +232,15 @@ class Replica:
 
     def log_start_moved(self) -> None:
         """Whoever waits here may wait below the log's start now."""
-        for watcher in list(self.watchers):
+        for watcher in [*self.watchers, *self.end_watchers]:
             watcher.disturbed()
 
     # ---- commitment
+
+    def _grew(self, size: int) -> None:
+        """Something was written: followers may have it."""
+        for watcher in self.end_watchers:
+            watcher.grew(size)
 
     def _committed(self, size: int) -> None:
         """The high watermark has moved."""
@@ -197,3 +269,7 @@ class Replica:
                 later.append(committing.pop())
             committing.append((offset, callback))
             committing.extend(reversed(later))
+
+
+def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:
+    raise AssertionError(f"nobody asks the controller for {proposal} of {replica.name}")

@@ -138,6 +138,8 @@ class LogSegments:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Removes the record at `offset` and all after it; a batch that contains it goes whole."""
         if offset >= self.log_end_offset:
+            # An epoch in which this log led, and wrote nothing, is not in the next leader's log.
+            self.epochs.truncate_from_end(self.log_end_offset)
             return
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)

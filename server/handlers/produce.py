@@ -6,7 +6,8 @@ batch is in `batch_checks.py`. Version 13 names topics by id (KIP-516). Versions
 
 - acks 0: no answer; an error closes the connection, which is the only way to tell the producer.
 - acks 1: answered once written here. acks -1: once all replicas in sync have it; REQUEST_TIMED_OUT after the request's
-  timeout.
+  timeout. With fewer than `min.insync.replicas` in sync it is NOT_ENOUGH_REPLICAS, and nothing is written; where they
+  left while it waited, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
@@ -45,6 +46,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADERS = 10
 
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_NOT_ENOUGH_REPLICAS_AFTER_APPEND = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -201,11 +203,13 @@ class ParkedProduce(Parked):
         call.request = None  # views of a receive buffer that others will use
         call.broker.deadlines.add(self, max(0, timeout_ms))
         for hosted, result, answer in waiting:
-            hosted.when_committed(result.end_offset, partial(self._settled, answer))
+            hosted.when_committed(result.end_offset, partial(self._settled, hosted, answer))
 
-    def _settled(self, answer: PartitionProduceResponse, error: int) -> None:
+    def _settled(self, hosted: HostedPartition, answer: PartitionProduceResponse, error: int) -> None:
         if self._pending.pop(id(answer), None) is None:
             return
+        if not error and len(hosted.role.maximal_isr) < hosted.role.least_in_sync:
+            error = _NOT_ENOUGH_REPLICAS_AFTER_APPEND
         if error:
             _fail(answer, error)
         if not self._pending:

@@ -8,6 +8,7 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -192,10 +193,19 @@ def test_internal_topics_are_written_by_the_admin_client_only(path: DataPath, br
     assert admin.produce("__consumer_offsets", batch_of(b"v")).error_code == 0
 
 
+def test_no_more_replicas_are_asked_to_be_in_sync_than_there_are(path: DataPath) -> None:
+    topic = path.topic(min_insync_replicas="2")
+    assert path.produce(topic, batch_of(b"v"), acks=-1).error_code == 0
+
+
 def test_too_few_replicas_in_sync_refuse_acks_all_only(path: DataPath) -> None:
     topic = path.topic(min_insync_replicas="2")
+    hosted = path.hosted(topic)
+    here, away = hosted.role.local_id, 99
+    hosted.take_role(PartitionImage((here, away), (here,), here, hosted.leader_epoch, 1, ()), now_ms())
     assert path.produce(topic, batch_of(b"v"), acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert path.produce(topic, batch_of(b"v"), acks=1).error_code == 0
+    assert hosted.high_watermark == 0, "too few have it"
 
 
 # ---- what is opened

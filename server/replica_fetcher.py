@@ -1,0 +1,208 @@
+"""One fetcher: what this broker follows of one leader, or a part of it, by one Fetch after the other.
+
+The fetches are of one session (KIP-227): a request names only the partitions whose place has changed since the last, and
+is answered when there is something, or after `replica.fetch.wait.max.ms`. A partition that failed is left out for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from .followed_partition import FollowedPartition
+from .out_of_range import ask_for_ends
+
+if TYPE_CHECKING:
+    from .broker import BrokerServer
+    from .listener import Endpoint
+
+log = logging.getLogger("odradek.replicas")
+
+Item = TypeVar("Item")
+#: Topic id and index.
+Key = tuple[bytes, int]
+
+_LAST_SESSION_EPOCH = (1 << 31) - 1
+#: From here on topics are named by their ids.
+VERSION = 18
+#: The ways of a leader to say that it does not lead yet, or no more: the metadata is on its way, to it or to us.
+_NEWS_ON_THE_WAY = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+class ReplicaFetcher:
+    """`purpose` names its connection to the leader."""
+
+    def __init__(self, broker: BrokerServer, leader: int, purpose: str) -> None:
+        self._broker = broker
+        self._leader = leader
+        self._purpose = purpose
+        self._followed: dict[Key, FollowedPartition] = {}
+        self._session_id = 0
+        self._session_epoch = 0
+        #: What the session's leader was told last of each partition.
+        self._told: dict[Key, FetchPartition] = {}
+        self._failures = 0
+        #: A fetch is on its way.
+        self.is_waiting = False
+        self._is_planned = False
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, followed: FollowedPartition) -> None:
+        self._followed[followed.key] = followed
+        self._plan()
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    # ---- asking
+
+    def _plan(self, delay_ms: int = 0) -> None:
+        """The next fetch, unless one is on its way, in the next turn of the loop or after a while."""
+        if self._is_planned or self.is_waiting or self._is_closed:
+            return
+        self._is_planned = True
+        broker = self._broker
+        broker.call_at(broker.now_ms() + delay_ms if delay_ms else 0, self._fetch)
+
+    def _fetch(self) -> None:
+        self._is_planned = False
+        if self.is_waiting or self._is_closed:
+            return
+        now_ms = self._broker.now_ms()
+        for key in [key for key, followed in self._followed.items() if not followed.is_current]:
+            del self._followed[key]
+        if not self._followed:
+            return
+        due = {key: one for key, one in self._followed.items() if one.not_before_ms <= now_ms}
+        endpoint = self._endpoint()
+        if not due or endpoint is None:
+            self._plan(self._soonest_ms(now_ms) if endpoint is not None else self._backoff_ms)
+            return
+        request, asked = self._request(due), {key: one.epoch for key, one in due.items()}
+        self.is_waiting = True
+        self._broker.peers.send(
+            endpoint,
+            request,
+            partial(self._answered, asked),
+            timeout_ms=self._broker.config.get("replica.socket.timeout.ms"),
+            purpose=self._purpose,
+        )
+
+    def _soonest_ms(self, now_ms: int) -> int:
+        return max(1, min(one.not_before_ms for one in self._followed.values()) - now_ms)
+
+    @property
+    def _backoff_ms(self) -> int:
+        most: int = self._broker.config.get("replica.fetch.backoff.ms")
+        return most
+
+    def _endpoint(self) -> Endpoint | None:
+        from .listener import Endpoint
+
+        leader = self._broker.image.broker(self._leader)
+        name = self._broker.config.listeners.inter_broker_name
+        found = leader.listeners.get(name) if leader is not None else None
+        return Endpoint(name, found.host, found.port) if found is not None else None
+
+    def _request(self, due: dict[Key, FollowedPartition]) -> FetchRequest:
+        broker = self._broker
+        config = broker.config
+        max_bytes = config.get("replica.fetch.max.bytes")
+        wanted = {key: followed.wanted(max_bytes) for key, followed in due.items()}
+        told = self._told if self._session_epoch else {}
+        news = {key: one for key, one in wanted.items() if told.get(key) != one}
+        forgotten = [key for key in told if key not in wanted]
+        self._told = wanted
+        is_short = len(due) < len(self._followed)
+        return FetchRequest(
+            replica_state=ReplicaState(broker.node_id, broker.replication.broker_epoch),
+            # Some are left alone for a moment only.
+            max_wait_ms=min(config.get("replica.fetch.wait.max.ms"), 100 if is_short else 1 << 31),
+            min_bytes=config.get("replica.fetch.min.bytes"),
+            max_bytes=config.get("replica.fetch.response.max.bytes"),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[FetchTopic(topic_id=topic_id, partitions=ones) for topic_id, ones in _by_topic(news.items())],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=indexes)
+                for topic_id, indexes in _by_topic((key, key[1]) for key in forgotten)
+            ],
+        )
+
+    # ---- answers
+
+    def _answered(self, asked: dict[Key, int], response: FetchResponse | None) -> None:
+        self.is_waiting = False
+        if self._is_closed:
+            return
+        if response is None or response.error_code:
+            self._session_id = self._session_epoch = 0
+            # A session that the leader has lost is simply begun anew.
+            self._failures += 1
+            self._plan(
+                0 if response is not None and self._failures == 1 else min(self._backoff_ms, 50 * self._failures)
+            )
+            return
+        self._failures = 0
+        self._go_on_with_session(response)
+        now_ms = self._broker.now_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                followed = self._followed.get(key)
+                if followed is not None and followed.is_current and asked.get(key) == followed.epoch:
+                    error = followed.take(data, now_ms)
+                    if error:
+                        self._refused(followed, error, now_ms)
+        self._fetch()
+
+    def _go_on_with_session(self, response: FetchResponse) -> None:
+        if response.session_id == 0:
+            self._session_id = self._session_epoch = 0
+        elif response.session_id != self._session_id:
+            self._session_id, self._session_epoch = response.session_id, 1
+        else:
+            self._session_epoch = 1 if self._session_epoch == _LAST_SESSION_EPOCH else self._session_epoch + 1
+
+    def _refused(self, followed: FollowedPartition, error: int, now_ms: int) -> None:
+        followed.failed(now_ms, self._backoff_ms)
+        name = followed.hosted.name
+        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            endpoint = self._endpoint()
+            if endpoint is not None:
+                ask_for_ends(self._broker, endpoint, followed)
+        elif error not in _NEWS_ON_THE_WAY or followed.failures > _QUIET_FAILURES:
+            log.warning("%s: broker %d answers %s", name, self._leader, ErrorCode(error).name)
+
+
+#: How often the metadata may be on its way before it is worth a word.
+_QUIET_FAILURES = 6
+
+
+def _by_topic(items: Iterable[tuple[Key, Item]]) -> Iterable[tuple[bytes, list[Item]]]:
+    topics: dict[bytes, list[Item]] = {}
+    for (topic_id, _), item in items:
+        topics.setdefault(topic_id, []).append(item)
+    return topics.items()
