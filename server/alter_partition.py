@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.alter_partition import (
@@ -85,7 +85,8 @@ class IsrChanges:
         request = AlterPartitionRequest(
             self._broker.node_id, self._broker.replication.broker_epoch, list(topics.values())
         )
-        self._broker.forwarding.send_to_controller(request, self._answered, timeout_ms=TIMEOUT_MS)
+        forwarding = cast(Any, self._broker).forwarding
+        forwarding.send_to_controller(request, self._answered, timeout_ms=TIMEOUT_MS)
 
     def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
         proposal, role = asked.proposal, asked.replica.role

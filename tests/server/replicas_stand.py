@@ -1,0 +1,199 @@
+"""Brokers in one loop that replicate to each other, with the cluster's metadata given to them by the test.
+
+Each is a lone broker with a controller of its own, which nobody asks; what the test publishes goes to all of them, as if one
+controller had decided it. AlterPartition is decided by the stand, as long as `decides` is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from odradek import Broker
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import BrokerImage, PartitionImage
+from odradek.protocol.internal.cluster_metadata import (
+    BrokerEndpoint,
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+from odradek.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    PartitionDataRequest,
+    PartitionDataResponse,
+    TopicDataResponse,
+)
+from odradek.protocol.schema import Message
+from odradek.server.broker import BrokerServer
+from odradek.server.hosted_partition import AppendResult, HostedPartition
+from odradek.server.publisher import Publisher
+
+from tests.server.data_path_stand import batch_of
+
+DEADLINE_S = 40
+TOPIC = "orders"
+TOPIC_ID = bytes(range(16))
+
+
+async def eventually(holds: Callable[[], object], what: str = "") -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, what or "it did not come to hold in time"
+        await asyncio.sleep(0.005)
+
+
+class Replicas:
+    """`async with Replicas(tmp_path, 3) as replicas`: brokers 1, 2 and 3."""
+
+    def __init__(self, path: Path, count: int, **config: str) -> None:
+        self._brokers = {
+            number: Broker(data_dir=path / str(number), config={"node.id": str(number), **config})
+            for number in range(1, count + 1)
+        }
+        self.decides = True
+        self.asked: list[PartitionDataRequest] = []
+
+    async def __aenter__(self) -> Replicas:
+        for number, broker in self._brokers.items():
+            await broker.start()
+            self.server(number).forwarding = _ToTheStand(self)
+        self.publish(*(self._registration(number) for number in self._brokers))
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        for number in list(self._brokers):
+            await self.stop(number)
+
+    async def stop(self, number: int) -> None:
+        await self._brokers.pop(number).stop()
+
+    def server(self, number: int) -> BrokerServer:
+        return self._brokers[number].server
+
+    def _registration(self, number: int) -> RegisterBrokerRecord:
+        server = self.server(number)
+        (endpoint,) = server.advertised_endpoints()
+        return RegisterBrokerRecord(
+            broker_id=number,
+            incarnation_id=bytes([number]) * 16,
+            broker_epoch=server.controller.broker_epoch,
+            end_points=[BrokerEndpoint(endpoint.name, endpoint.host, endpoint.port, 0)],
+            rack=server.config.get("broker.rack"),
+            fenced=False,
+        )
+
+    # ---- what the controller would say
+
+    def publish(self, *records: Message) -> None:
+        for number in self._brokers:
+            self.publish_to(number, *records)
+
+    def publish_to(self, number: int, *records: Message) -> None:
+        server = self.server(number)
+        delta = MetadataDelta(server.image)
+        for record in records:
+            delta.replay(record)
+        Publisher(server).publish(delta, delta.apply(server.image.offset, server.image.epoch, 0))
+
+    def create(self, *replicas: int, isr: tuple[int, ...] | None = None, **configs: str) -> None:
+        """The topic with one partition, led by the first."""
+        self.publish(
+            TopicRecord(TOPIC, TOPIC_ID),
+            *(ConfigRecord(2, TOPIC, key.replace("_", "."), value) for key, value in configs.items()),
+            PartitionRecord(
+                partition_id=0,
+                topic_id=TOPIC_ID,
+                replicas=list(replicas),
+                isr=list(isr or replicas),
+                leader=replicas[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[bytes(16)] * len(replicas),
+            ),
+        )
+
+    def change(self, *, only: int | None = None, **fields: Any) -> None:
+        """`only`: the others have not heard of it yet."""
+        record = PartitionChangeRecord(0, TOPIC_ID, **fields)
+        if only is None:
+            self.publish(record)
+        else:
+            self.publish_to(only, record)
+
+    def unregister(self, number: int) -> None:
+        self.publish(UnregisterBrokerRecord(number, 0))
+
+    def partition(self, number: int) -> PartitionImage:
+        found = self.server(number).image.partition(TOPIC, 0)
+        assert found is not None
+        return found
+
+    def broker_image(self, number: int) -> BrokerImage:
+        found = self.server(number).image.broker(number)
+        assert found is not None
+        return found
+
+    # ---- what replicas have
+
+    def hosted(self, number: int) -> HostedPartition:
+        found = self.server(number).partitions.get((TOPIC, 0))
+        assert found is not None
+        return found
+
+    def produce(self, number: int, *values: bytes, acks: int = 1, **options: Any) -> AppendResult:
+        now_ms = self.server(number).now_ms()
+        return self.hosted(number).append(batch_of(*values, **options), now_ms, required_acks=acks)
+
+    def bytes_of(self, number: int) -> bytes:
+        """All that the replica has, as it is in its files."""
+        log = self.hosted(number).log
+        return b"".join(Path(segment.path).read_bytes()[: segment.size] for segment in log.segments)
+
+    async def equal(self, *numbers: int) -> None:
+        """Waits until the replicas have the same bytes, and know the same to be committed."""
+        first, *others = numbers
+        for other in others:
+            await eventually(
+                lambda other=other: (
+                    self.hosted(other).log_end_offset == self.hosted(first).log_end_offset
+                    and self.hosted(other).high_watermark == self.hosted(first).high_watermark
+                ),
+                f"{self.hosted(first)} and {self.hosted(other)}",
+            )
+            assert self.bytes_of(other) == self.bytes_of(first)
+            assert self.hosted(other).log.epochs.entries() == self.hosted(first).log.epochs.entries()
+
+
+class _ToTheStand:
+    """Where a broker's AlterPartition goes."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def send_to_controller(self, request: Message, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
+        assert isinstance(request, AlterPartitionRequest)
+        asyncio.get_running_loop().call_soon(self._decide, request, reply)
+
+    def _decide(self, request: AlterPartitionRequest, reply: Callable[[Any], None]) -> None:
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        replicas = self._replicas
+        replicas.asked.append(asked)
+        if not replicas.decides:
+            reply(None)
+            return
+        before = replicas.partition(request.broker_id)
+        assert (asked.leader_epoch, asked.partition_epoch) == (before.leader_epoch, before.partition_epoch)
+        isr = [state.broker_id for state in asked.new_isr_with_epochs]
+        replicas.publish(PartitionChangeRecord(0, TOPIC_ID, isr=isr))
+        after = replicas.partition(request.broker_id)
+        answer = PartitionDataResponse(0, 0, after.leader, after.leader_epoch, isr, 0, after.partition_epoch)
+        reply(AlterPartitionResponse(topics=[TopicDataResponse(topic.topic_id, [answer])]))

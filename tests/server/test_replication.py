@@ -1,0 +1,136 @@
+"""Replicas on several brokers: what one writes the others have, byte for byte, whoever leads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odradek.protocol.errors import ErrorCode
+
+from tests.server.replicas_stand import Replicas, eventually
+
+QUICK = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "100"}
+
+
+async def test_followers_have_the_same_bytes_and_know_what_is_committed(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 3, **QUICK) as replicas:
+        replicas.create(1, 2, 3)
+        leader = replicas.hosted(1)
+        for number in range(20):
+            replicas.produce(1, b"v%d" % number, b"x" * number * 100)
+        assert leader.high_watermark == 0, "nobody else has them"
+        await eventually(lambda: leader.high_watermark == leader.log_end_offset == 40)
+        await replicas.equal(1, 2, 3)
+
+
+async def test_acks_all_waits_for_who_is_in_sync(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        committed: list[int] = []
+        result = replicas.produce(1, b"v", acks=-1)
+        replicas.hosted(1).when_committed(result.end_offset, committed.append)
+        assert (result.error, committed) == (0, [])
+        await eventually(lambda: committed == [0])
+        assert replicas.hosted(2).log_end_offset == 1
+
+
+async def test_who_stands_still_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"a")
+        await replicas.equal(1, 2)
+        replicas.server(2).replication.close()
+        replicas.produce(1, b"b")
+        await eventually(lambda: replicas.hosted(1).role.isr == (1,), "the follower is behind")
+        assert replicas.hosted(1).high_watermark == 2
+        del replicas.server(2).__dict__["replication"]
+        replicas.server(2).replication.follow(replicas.hosted(2))
+        await eventually(lambda: replicas.hosted(1).role.isr == (1, 2))
+        await replicas.equal(1, 2)
+        assert {state.broker_id: state.broker_epoch for state in replicas.asked[-1].new_isr_with_epochs} == {
+            number: replicas.broker_image(number).epoch for number in (1, 2)
+        }
+
+
+async def test_too_few_in_sync_refuse_acks_all_and_commit_nothing(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2, min_insync_replicas="2")
+        replicas.server(2).replication.close()
+        replicas.produce(1, b"a", acks=-1)
+        await eventually(lambda: replicas.hosted(1).role.isr == (1,))
+        assert replicas.produce(1, b"b", acks=-1).error == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert replicas.hosted(1).high_watermark == 0
+
+
+async def test_a_new_leader_has_what_differs_cut_off_and_goes_on(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 3, **QUICK) as replicas:
+        replicas.create(1, 2, 3)
+        replicas.produce(1, b"a")
+        await replicas.equal(1, 2, 3)
+        # Broker 1 does not hear that it leads no more, and writes what nobody will have.
+        replicas.change(only=2, leader=2)
+        replicas.change(only=3, leader=2)
+        replicas.produce(1, b"lost", b"lost")
+        replicas.produce(2, b"b")
+        replicas.change(only=1, leader=2)
+        await eventually(lambda: replicas.hosted(2).high_watermark == 2)
+        await replicas.equal(2, 1, 3)
+        assert [epoch for epoch, _ in replicas.hosted(1).log.epochs.entries()] == [0, 1]
+
+
+async def test_leaders_that_wrote_nothing_leave_no_trace(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"a")
+        await replicas.equal(1, 2)
+        for leader in (2, 1, 2):
+            replicas.change(leader=leader)
+        replicas.produce(2, b"b")
+        await eventually(lambda: replicas.hosted(2).high_watermark == 2)
+        await replicas.equal(2, 1)
+
+
+async def test_a_follower_that_was_away_too_long_starts_where_the_leader_does(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK, **{"log.retention.check.interval.ms": "50"}) as replicas:
+        replicas.create(1, 2, isr=(1,), segment_bytes="1048576")
+        replicas.server(2).replication.close()
+        for _ in range(3):
+            replicas.produce(1, b"x" * 700_000)
+        leader = replicas.hosted(1)
+        leader.advance_log_start_offset(2)
+        await eventually(lambda: len(leader.log.segments) == 1)
+        del replicas.server(2).__dict__["replication"]
+        replicas.server(2).replication.follow(replicas.hosted(2))
+        await replicas.equal(1, 2)
+        assert replicas.hosted(2).log_start_offset == 2
+
+
+async def test_what_the_leader_deletes_followers_delete(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"a")
+        replicas.produce(1, b"b")
+        await replicas.equal(1, 2)
+        replicas.hosted(1).advance_log_start_offset(1)
+        await eventually(lambda: replicas.hosted(2).log_start_offset == 1)
+
+
+async def test_a_process_that_the_metadata_does_not_know_is_not_taken_into_the_isr(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.server(2).controller.broker_epoch += 1  # of a former life, or of one to come
+        replicas.create(1, 2, isr=(1,))
+        replicas.produce(1, b"a")
+        await eventually(lambda: replicas.hosted(2).log_end_offset == 1)
+        await eventually(lambda: replicas.hosted(1).role.followers[2].end_offset == 1)
+        assert replicas.hosted(1).role.isr == (1,)
+        assert replicas.asked == []
+
+
+async def test_a_proposal_that_gets_no_answer_is_made_again(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.decides = False
+        replicas.create(1, 2, isr=(1,))
+        await eventually(lambda: len(replicas.asked) >= 2)
+        replicas.produce(1, b"a")
+        replicas.decides = True
+        await eventually(lambda: replicas.hosted(1).role.isr == (1, 2))
+        await replicas.equal(1, 2)
