@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.alter_partition import (
@@ -85,8 +85,7 @@ class IsrChanges:
         request = AlterPartitionRequest(
             self._broker.node_id, self._broker.replication.broker_epoch, list(topics.values())
         )
-        forwarding = cast(Any, self._broker).forwarding
-        forwarding.send_to_controller(request, self._answered, timeout_ms=TIMEOUT_MS)
+        self._broker.forwarding.send_to_controller(request, self._answered, timeout_ms=TIMEOUT_MS)
 
     def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
         proposal, role = asked.proposal, asked.replica.role

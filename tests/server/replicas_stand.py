@@ -33,6 +33,7 @@ from odradek.protocol.messages.alter_partition import (
 )
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
+from odradek.server.forwarding import Forwarding
 from odradek.server.hosted_partition import AppendResult, HostedPartition
 from odradek.server.publisher import Publisher
 
@@ -64,7 +65,7 @@ class Replicas:
     async def __aenter__(self) -> Replicas:
         for number, broker in self._brokers.items():
             await broker.start()
-            self.server(number).forwarding = _ToTheStand(self)
+            self.server(number).forwarding = _ToTheStand(self, self.server(number))
         self.publish(*(self._registration(number) for number in self._brokers))
         return self
 
@@ -172,13 +173,14 @@ class Replicas:
             assert self.hosted(other).log.epochs.entries() == self.hosted(first).log.epochs.entries()
 
 
-class _ToTheStand:
+class _ToTheStand(Forwarding):
     """Where a broker's AlterPartition goes."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
+        super().__init__(server)
         self._replicas = replicas
 
-    def send_to_controller(self, request: Message, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
+    def send_to_controller(self, request: Message, reply: Callable[[Any], None], **options: Any) -> None:
         assert isinstance(request, AlterPartitionRequest)
         asyncio.get_running_loop().call_soon(self._decide, request, reply)
 
