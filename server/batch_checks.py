@@ -120,6 +120,24 @@ class CheckedBatch(NamedTuple):
     header: BatchHeader
 
 
+#: A batch of no codec that is no larger is opened at once: giving it to a thread takes as long.
+OPENED_AT_ONCE_BYTES = 4096
+
+
+def is_costly(records: Any, rules: AppendRules, now_ms: int) -> bool:
+    """Whether records have to be opened that may be many; of what is no batch, that is not asked."""
+    if records is None:
+        return False
+    try:
+        header = batch.read_header(records)
+    except BatchError:
+        return False
+    codec = header.attributes & batch.COMPRESSION_MASK
+    if codec > Compression.ZSTD or (not codec and len(records) <= OPENED_AT_ONCE_BYTES):
+        return False
+    return rules.opens(header, now_ms)
+
+
 def check_batch(records: Any, rules: AppendRules, version: int, now_ms: int, partition: str) -> CheckedBatch:
     """All that is asked of the records for one partition, "topic-index", in a Produce request. Raises Refused."""
     try:

@@ -8,6 +8,7 @@ every other one goes through `batch_checks.py`, which refuses it or makes of it 
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crc32c import crc32c
@@ -19,7 +20,8 @@ from ..protocol.records.control import encode_end_transaction
 from ..storage.files import LogDirectoryFailure
 from ..storage.producers import ProducerBatch
 from ..storage.transaction_checks import check_marker, is_in_transaction
-from .batch_checks import Refused, RefusedUnseen, check_batch
+from .append_queue import AppendQueue, QueuedAppend
+from .batch_checks import CheckedBatch, Refused, RefusedUnseen, check_batch, is_costly
 from .replica import Replica
 
 if TYPE_CHECKING:
@@ -53,6 +55,10 @@ class AppendResult(NamedTuple):
     #: (index of the record, why) where single records were refused, and the words for all of them.
     record_errors: list[tuple[int, str]] | tuple[()] = ()
     error_message: str | None = None
+    #: `flush.messages` wants it on the disk before the producer is told (`want_flushed`).
+    must_flush: bool = False
+    #: It is opened by a thread first, and written later: nothing else is known yet.
+    queued: QueuedAppend | None = None
 
 
 class HostedPartition(Replica):
@@ -101,6 +107,19 @@ class HostedPartition(Replica):
     def _append_checked(
         self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
     ) -> AppendResult:
+        refusal = self._refusal(required_acks)
+        if refusal is not None:
+            return refusal
+        if self.queue is not None or is_costly(records, self.rules, now_ms):
+            return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
+        try:
+            checked = check_batch(records, self.rules, version, now_ms, self.name)
+        except Refused as refused:
+            return self.refused(refused, len(records or b""))
+        return self._write_checked(checked, now_ms, is_in_transaction)
+
+    def _refusal(self, required_acks: int) -> AppendResult | None:
+        """Why nothing can be written here now, whatever it is."""
         if self.offline:
             return AppendResult(_KAFKA_STORAGE_ERROR)
         role = self.role
@@ -108,20 +127,36 @@ class HostedPartition(Replica):
             return AppendResult(_NOT_LEADER_OR_FOLLOWER)
         if required_acks == ALL_IN_SYNC and not role.has_enough_in_sync:
             return AppendResult(_NOT_ENOUGH_REPLICAS, log_start_offset=self.log_start_offset)
-        try:
-            buffer, header = check_batch(records, self.rules, version, now_ms, self.name)
-        except Refused as refused:
-            return self._refused(refused, records)
+        return None
+
+    def _enqueue(
+        self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
+    ) -> AppendResult:
+        if self.queue is None:
+            self.queue = AppendQueue(self)
+            self.settle()
+        queued = QueuedAppend(len(records or b""), now_ms, required_acks, is_in_transaction=is_in_transaction)
+        self.queue.add(queued, records, version)
+        return AppendResult(_NONE, queued=queued)
+
+    def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
+        """Its turn has come: the partition may be led by another by now."""
+        refusal = self._refusal(queued.required_acks)
+        return refusal or self._write_checked(checked, queued.now_ms, queued.is_in_transaction)
+
+    def _write_checked(self, checked: CheckedBatch, now_ms: int, is_in_transaction: bool) -> AppendResult:
+        buffer, header = checked
         if header.is_transactional and not is_in_transaction and not self.is_in_transaction(*header[9:11]):
             return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
-        header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=role.leader_epoch)
+        header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=self.role.leader_epoch)
         return self._write(buffer, header, now_ms)
 
-    def _refused(self, refused: Refused, records: Any) -> AppendResult:
+    def refused(self, refused: Refused, size: int) -> AppendResult:
+        """`size`: of what was sent, in bytes."""
         counters = self.counters
         counters.failed_produces += 1
         if refused.error == ErrorCode.MESSAGE_TOO_LARGE:
-            counters.bytes_rejected += len(records)
+            counters.bytes_rejected += size
         elif refused.error == ErrorCode.CORRUPT_MESSAGE:
             counters.invalid_crc += 1
         unseen = isinstance(refused, RefusedUnseen) or refused.error in _ERRORS_WITHOUT_LOG_START
@@ -142,10 +177,6 @@ class HostedPartition(Replica):
         _pack_epoch(buffer, LOG_OVERHEAD, header[2])
         try:
             log.append(buffer, (header,), now_ms)
-            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
-                # `flush.messages` wants them on the disk before anybody is told: this waits, and everything else with
-                # it.
-                log.flush(now_ms)
         except LogDirectoryFailure as failure:
             self.on_failure(failure)
             return AppendResult(_KAFKA_STORAGE_ERROR)
@@ -154,12 +185,23 @@ class HostedPartition(Replica):
         counters.messages_in += header[12]
         counters.produces += 1
         end_offset = log.log_end_offset
-        if self.role.appended(end_offset, now_ms):
+        must_flush = end_offset - log.recovery_point >= log.config.flush_messages
+        if (must_flush or self.role.log_end_offset < base_offset) and len(self.role.replicas) == 1:
+            # It is committed, and so seen, when the disk has it, and in its turn; with followers, when they have it.
+            self.want_flushed(end_offset, now_ms, partial(self._flushed, end_offset, len(buffer), now_ms))
+        elif self.role.appended(end_offset, now_ms):
             self._committed(len(buffer))
         if self.end_watchers:
             self._grew(len(buffer))
         log_append_time_ms = header.max_timestamp if self.rules.log_append_time else -1
-        return AppendResult(_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset)
+        return AppendResult(
+            _NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset, (), None, must_flush
+        )
+
+    def _flushed(self, end_offset: int, size: int, now_ms: int, error: int) -> None:
+        # What this broker wrote itself did not wait for the disk.
+        if not error and end_offset > self.role.log_end_offset and self.role.appended(end_offset, now_ms):
+            self._committed(size)
 
     def _already_known(self, found: ErrorCode | ProducerBatch) -> AppendResult:
         if isinstance(found, ProducerBatch):

@@ -129,18 +129,11 @@ class LogUpkeep:
             await self._flush(hosted, up_to_offset)
 
     async def _flush(self, hosted: HostedPartition, up_to_offset: int) -> None:
-        if hosted.offline or hosted.is_removed:
-            return
-        flushed = hosted.log
-        try:
-            flush = flushed.prepare_flush(up_to_offset)
-            if flush is not None:
-                await asyncio.to_thread(flush.run)
-                flushed.flushed(flush, self._broker.now_ms())
-        except LogDirectoryFailure as failure:
-            # A replica that was deleted, or moved to another directory, meanwhile: its files may be gone.
-            if not hosted.is_removed and hosted.log is flushed:
-                hosted.on_failure(failure)
+        flushed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        hosted.want_flushed(
+            up_to_offset, self._broker.now_ms(), lambda error: flushed.done() or flushed.set_result(error)
+        )
+        await flushed
 
     async def write_checkpoints(self) -> None:
         for directory in self._online():

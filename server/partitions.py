@@ -333,6 +333,8 @@ class Partitions:
 
     def _close_directory(self, directory: LogDirectory, broker_epoch: int) -> None:
         hosted = self.in_directory(directory)
+        for partition in hosted:
+            partition.role.is_leader = False  # nothing is written any more, whatever a thread still has of it
         now_ms = self._broker.now_ms()
         directory.close_logs((partition.log for partition in hosted), now_ms)
         if self._loaded:

@@ -22,6 +22,8 @@ from .metrics import TopicMetrics
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
+    from .append_queue import AppendQueue
+    from .replica_flush import ReplicaFlush
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -49,6 +51,7 @@ class Replica:
         "counters",
         "directory",
         "end_watchers",
+        "flush",
         "index",
         "is_internal",
         "is_removed",
@@ -56,6 +59,7 @@ class Replica:
         "offline",
         "on_failure",
         "on_proposal",
+        "queue",
         "role",
         "rules",
         "topic",
@@ -93,6 +97,9 @@ class Replica:
         self.end_watchers: dict[Watcher, None] = {}
         #: Told of changes of the set in sync that the controller is to be asked for.
         self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
+        #: Batches that a thread opens, and what waits for the disk; None for as long as there are none.
+        self.queue: AppendQueue | None = None
+        self.flush: ReplicaFlush | None = None
         # Waiting for the high watermark: (offset, callback), offsets ascending.
         self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
         self._takes_plain = False
@@ -157,6 +164,7 @@ class Replica:
         rules, role = self.rules, self.role
         role.min_insync_replicas = rules.min_insync_replicas
         self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
+        self._takes_plain = self._takes_plain and self.queue is None
         self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
 
     def disturb(self) -> None:
@@ -234,6 +242,14 @@ class Replica:
         """Whoever waits here may wait below the log's start now."""
         for watcher in [*self.watchers, *self.end_watchers]:
             watcher.disturbed()
+
+    def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
+        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that cannot be."""
+        if self.flush is None:
+            from .replica_flush import ReplicaFlush
+
+            self.flush = ReplicaFlush(self)
+        self.flush.want(offset, now_ms, then)
 
     # ---- commitment
 

@@ -11,7 +11,7 @@ from .files import LogDirectoryFailure, OpenFile, Place, sync_directory, write_a
 class PendingFlush:
     """The files to sync, held open. Indexes of the active segment are left out: a crash has them rebuilt."""
 
-    __slots__ = ("_epochs", "_files", "_place", "up_to_offset")
+    __slots__ = ("_epochs", "_files", "_place", "generation", "up_to_offset")
 
     def __init__(
         self,
@@ -19,11 +19,14 @@ class PendingFlush:
         up_to_offset: int,
         files: list[tuple[OpenFile, tuple[str, ...] | None]],
         epochs: bytes | None,
+        generation: int = 0,
     ) -> None:
         self._place = place
         self._files = files
         self._epochs = epochs
         self.up_to_offset = up_to_offset
+        #: The log's, of which these are the records.
+        self.generation = generation
 
     def run(self) -> None:
         """Raises LogDirectoryFailure."""

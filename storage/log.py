@@ -256,13 +256,15 @@ class Log(LogSegments):
             segments = [segment for segment in self.segments[first:] if segment.base_offset < target]
             active = self.active
             files = [(segment.file(), None if segment is active else segment.index_paths()) for segment in segments]
-            return PendingFlush(self._place, target, files, self.epochs.take_unsynced())
+            return PendingFlush(self._place, target, files, self.epochs.take_unsynced(), self.generation)
         except OSError as error:
             raise self._failed("flushing", error) from error
 
     def flushed(self, flush: PendingFlush, now_ms: int) -> None:
-        self.recovery_point = max(self.recovery_point, min(flush.up_to_offset, self.log_end_offset))
-        self.last_flush_ms = now_ms
+        # Records that were cut off meanwhile do not vouch for those that took their place.
+        if flush.generation == self.generation:
+            self.recovery_point = max(self.recovery_point, min(flush.up_to_offset, self.log_end_offset))
+            self.last_flush_ms = now_ms
 
     def flush(self, now_ms: int, up_to_offset: int | None = None) -> None:
         """All of it at once; waits for the disk."""

@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -34,20 +32,16 @@ from ...protocol.messages.produce import (
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from ..internal_topics import ADMIN_CLIENT_ID
-from ..leaders import absent_error, current_leader
+from ..leaders import absent_error
+from ..produce_answer import NO_LEADER, NO_NODES, NO_RECORD_ERRORS, ParkedProduce, add_leaders, end_unanswered
 from ..transaction_membership import Place
 from ..transactional_produce import ask_first, unasked
-from ..waiters import Parked
 
 if TYPE_CHECKING:
     from ..dispatch import Call
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-FIRST_VERSION_WITH_LEADERS = 10
 
-_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-_NOT_ENOUGH_REPLICAS_AFTER_APPEND = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-_REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -58,10 +52,6 @@ _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 _NOT_ADDED = "Partition was not added to the transaction"
 
 _ATTRIBUTES_AT = 22
-# Shared by all answers that say nothing there.
-_NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
-_NO_LEADER = LeaderIdAndEpoch()
-_NO_NODES: list[NodeEndpoint] = []
 
 
 def handle(call: Call) -> ProduceResponse | None:
@@ -110,26 +100,41 @@ def _produce(call: Call, membership: dict[Place, int]) -> ProduceResponse | None
                 result = _append(hosted, data.records, now_ms, acks, version, membership)
             else:
                 result = hosted.append(data.records, now_ms, required_acks=acks, version=version)
-            error, base_offset, log_append_time_ms, log_start_offset, end_offset, record_errors, message = result
+            (
+                error,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                end_offset,
+                errors,
+                message,
+                must_flush,
+                queued,
+            ) = result
             answer = PartitionProduceResponse(
-                index, error, base_offset, log_append_time_ms, log_start_offset, _NO_RECORD_ERRORS, message, _NO_LEADER
+                index, error, base_offset, log_append_time_ms, log_start_offset, NO_RECORD_ERRORS, message, NO_LEADER
             )
             answers.append(answer)
             if error:
                 failed = True
-                if record_errors:
-                    answer.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in record_errors]
-            elif acks == ALL_IN_SYNC and hosted is not None and end_offset > hosted.role.high_watermark:
+                if errors:
+                    answer.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in errors]
+            elif hosted is not None and (
+                (acks == ALL_IN_SYNC and end_offset > hosted.role.high_watermark) or must_flush or queued is not None
+            ):
                 waiting.append((hosted, result, answer))
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
-    response = ProduceResponse(topics, 0, _NO_NODES)
+    response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
-        _add_leaders(call, response)
-    if acks == 0:
-        _end_unanswered(call, response, failed=failed)
-        return None
+        add_leaders(call, response)
     if waiting:
         ParkedProduce(call, response, waiting)
+        return None
+    if acks == 0:
+        if failed:
+            end_unanswered(call, response)
+        else:
+            call.reply_nothing()
         return None
     return response
 
@@ -150,82 +155,3 @@ def _has_transactional(request: ProduceRequest) -> bool:
             if records is not None and len(records) >= HEADER_BYTES and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
                 return True
     return False
-
-
-def _add_leaders(call: Call, response: ProduceResponse) -> None:
-    if call.version < FIRST_VERSION_WITH_LEADERS:
-        return
-    nodes: dict[int, NodeEndpoint] = {}
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code == _NOT_LEADER_OR_FOLLOWER:
-                name = topic.name or _name_of(call, topic.topic_id)
-                leader = current_leader(call, name, answer.index)
-                answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
-                if leader.node is not None:
-                    nodes[leader.id] = NodeEndpoint(*leader.node)
-    response.node_endpoints = list(nodes.values())
-
-
-def _name_of(call: Call, topic_id: bytes) -> str:
-    topic = call.broker.image.topic_by_id(topic_id)
-    return topic.name if topic is not None else ""
-
-
-def _end_unanswered(call: Call, response: ProduceResponse, *, failed: bool) -> None:
-    call.reply_nothing()
-    if failed:
-        errors = {
-            f"{topic.name or topic.topic_id.hex()}-{answer.index}": ErrorCode(answer.error_code).name
-            for topic in response.responses
-            for answer in topic.partition_responses
-            if answer.error_code
-        }
-        call.connection.close_for(f"a Produce with acks=0 failed: {errors}")
-
-
-class ParkedProduce(Parked):
-    """An answer that waits for replicas: for each partition, until the high watermark has passed what was written."""
-
-    __slots__ = ("_call", "_pending", "_response")
-
-    def __init__(
-        self,
-        call: Call,
-        response: ProduceResponse,
-        waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]],
-    ) -> None:
-        super().__init__()
-        self._call = call
-        self._response = response
-        self._pending = {id(answer): answer for _, _, answer in waiting}
-        timeout_ms: int = call.request.timeout_ms
-        call.request = None  # views of a receive buffer that others will use
-        call.broker.deadlines.add(self, max(0, timeout_ms))
-        for hosted, result, answer in waiting:
-            hosted.when_committed(result.end_offset, partial(self._settled, hosted, answer))
-
-    def _settled(self, hosted: HostedPartition, answer: PartitionProduceResponse, error: int) -> None:
-        if self._pending.pop(id(answer), None) is None:
-            return
-        if not error and len(hosted.role.maximal_isr) < hosted.role.least_in_sync:
-            error = _NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        if error:
-            _fail(answer, error)
-        if not self._pending:
-            self._call.broker.deadlines.remove(self)
-            self._finish()
-
-    def expired(self) -> None:
-        for answer in self._pending.values():
-            _fail(answer, _REQUEST_TIMED_OUT)
-        self._pending.clear()
-        self._finish()
-
-    def _finish(self) -> None:
-        _add_leaders(self._call, self._response)
-        self._call.reply(self._response)
-
-
-def _fail(answer: PartitionProduceResponse, error: int) -> None:
-    answer.error_code, answer.base_offset, answer.log_append_time_ms = error, -1, -1

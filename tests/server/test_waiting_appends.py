@@ -1,0 +1,216 @@
+"""What a Produce waits for beside replicas: a thread that opens its batch, the disk where `flush.messages` wants it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.compression import Compression
+from odradek.server import append_queue, batch_checks
+from odradek.storage.files import LogDirectoryFailure
+from odradek.storage.flushing import PendingFlush
+
+from compat_tests.wire import ConnectionClosed, WireClient
+from tests.server.data_path_stand import DEADLINE_S, PRODUCE_VERSION, DataPath, batch_of, values_of, wait_until
+
+LARGE = b"l" * batch_checks.OPENED_AT_ONCE_BYTES
+
+
+@pytest.fixture
+def path() -> Iterator[DataPath]:
+    with odradek.Broker() as broker:
+        found = DataPath(broker)
+        yield found
+        found.close()
+
+
+class Gate:
+    """What a thread does stands still until the gate is opened; then, and from then on, it goes through."""
+
+    def __init__(self) -> None:
+        self.entered = 0
+        self._open = threading.Event()
+
+    def __call__(self) -> None:
+        self.entered += 1
+        assert self._open.wait(DEADLINE_S), "nobody opened the gate"
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+def opening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Before a batch of the queue is opened."""
+    gate, check = Gate(), batch_checks.check_batch
+
+    def gated(*arguments: Any) -> Any:
+        gate()
+        return check(*arguments)
+
+    monkeypatch.setattr(append_queue, "check_batch", gated)
+    yield gate
+    gate.open()
+
+
+@pytest.fixture
+def syncing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Before a flush waits for the disk."""
+    gate, run = Gate(), PendingFlush.run
+
+    def gated(flush: PendingFlush) -> None:
+        if "topic-" in flush._place.path:
+            gate()
+        run(flush)
+
+    monkeypatch.setattr(PendingFlush, "run", gated)
+    yield gate
+    gate.open()
+
+
+class Producer:
+    """A connection of its own, with one request on its way."""
+
+    def __init__(self, path: DataPath, topic: str, value: bytes, *, acks: int = 1, **options: Any) -> None:
+        data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(value, **options))])
+        self._request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
+        self._client = WireClient(path.broker.bootstrap_servers)
+        self._number = self._client.send(self._request, PRODUCE_VERSION)
+
+    def answer(self) -> Any:
+        with self._client:
+            answer = self._client.receive(self._request, PRODUCE_VERSION, self._number)
+        return answer.responses[0].partition_responses[0]
+
+
+def set_codec(path: DataPath, topic: str, codec: str) -> None:
+    change = AlterConfigsResource(2, topic, [AlterableConfig("compression.type", 0, codec)])
+    request = IncrementalAlterConfigsRequest(resources=[change])
+    assert path.client.call(request, 1).responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_batch_that_is_opened_holds_up_nobody_but_those_behind_it_in_its_partition(
+    path: DataPath, opening: Gate, acks: int
+) -> None:
+    topic, other = path.topic(compression_type="zstd"), path.topic()
+    first = Producer(path, topic, LARGE, acks=acks)
+    wait_until(lambda: opening.entered == 1)
+    assert path.produce(other, batch_of(b"v")).error_code == 0, "another partition takes what comes"
+    second = Producer(path, topic, b"small", acks=acks)
+    wait_until(lambda: opening.entered == 2)
+    assert path.hosted(topic).log_end_offset == 0
+    opening.open()
+    assert [(one.error_code, one.base_offset) for one in (first.answer(), second.answer())] == [(0, 0), (0, 1)]
+    assert values_of(path.fetch(topic)) == [LARGE, b"small"]
+    assert path.produce(topic, batch_of(b"third")).base_offset == 2
+
+
+def test_the_order_holds_when_the_topic_asks_for_nothing_any_more(path: DataPath, opening: Gate) -> None:
+    topic = path.topic(compression_type="gzip")
+    first = Producer(path, topic, LARGE)
+    wait_until(lambda: opening.entered == 1)
+    set_codec(path, topic, "producer")
+    second = Producer(path, topic, b"plain")
+    wait_until(lambda: opening.entered == 2)
+    opening.open()
+    assert (first.answer().base_offset, second.answer().base_offset) == (0, 1)
+    wait_until(lambda: path.hosted(topic).queue is None)
+    assert path.produce(topic, batch_of(b"third")).base_offset == 2
+    assert opening.entered == 2, "the third went straight to the log"
+
+
+def test_a_small_compressed_batch_may_be_large_inside_and_is_not_opened_by_the_loop(
+    path: DataPath, opening: Gate
+) -> None:
+    topic = path.topic(compression_type="uncompressed", max_message_bytes="10000")
+    producer = Producer(path, topic, bytes(100_000), compression=Compression.ZSTD)
+    wait_until(lambda: opening.entered == 1)
+    opening.open()
+    assert producer.answer().error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert path.hosted(topic).log_end_offset == 0
+
+
+def test_a_topic_that_is_deleted_while_its_batch_is_opened_gets_nothing(path: DataPath, opening: Gate) -> None:
+    topic = path.topic(compression_type="lz4")
+    producer = Producer(path, topic, LARGE)
+    wait_until(lambda: opening.entered == 1)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(topic)], timeout_ms=10_000)
+    assert path.client.call(request, 6).responses[0].error_code == 0
+    opening.open()
+    assert producer.answer().error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_without_acks_a_refusal_ends_the_connection_once_the_batch_is_opened(path: DataPath, opening: Gate) -> None:
+    topic = path.topic(compression_type="uncompressed", max_message_bytes="10000")
+    producer = Producer(path, topic, bytes(100_000), acks=0, compression=Compression.ZSTD)
+    wait_until(lambda: opening.entered == 1)
+    opening.open()
+    with pytest.raises(ConnectionClosed):
+        producer.answer()
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_flush_holds_up_nobody_but_those_who_wait_for_it(path: DataPath, syncing: Gate, acks: int) -> None:
+    topic, other = path.topic(flush_messages="1"), path.topic()
+    first = Producer(path, topic, b"first", acks=acks)
+    wait_until(lambda: syncing.entered == 1)
+    assert path.produce(other, batch_of(b"v")).error_code == 0
+    later = [Producer(path, topic, b"later", acks=acks) for _ in range(5)]
+    wait_until(lambda: path.hosted(topic).log_end_offset == 6)
+    assert path.hosted(topic).high_watermark == 0, "what the disk does not have is not seen"
+    assert path.fetch(topic).records in (b"", None)
+    syncing.open()
+    assert first.answer().error_code == 0
+    assert {producer.answer().error_code for producer in later} == {0}
+    assert syncing.entered == 2, "those who came during the first flush shared the second"
+    hosted = path.hosted(topic)
+    assert (hosted.high_watermark, hosted.log.recovery_point) == (6, 6)
+
+
+def test_flush_messages_counts_the_records_that_the_disk_does_not_have(path: DataPath, syncing: Gate) -> None:
+    topic = path.topic(flush_messages="2")
+    assert path.produce(topic, batch_of(b"one")).base_offset == 0
+    assert path.hosted(topic).high_watermark == 1, "one is less than two"
+    second = Producer(path, topic, b"two")
+    wait_until(lambda: syncing.entered == 1)
+    assert path.hosted(topic).high_watermark == 1
+    syncing.open()
+    assert second.answer().base_offset == 1
+    assert path.hosted(topic).high_watermark == 2
+
+
+def test_a_flush_that_fails_takes_the_directory_offline_and_is_told(
+    path: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(flush: PendingFlush) -> None:
+        raise LogDirectoryFailure(flush._place.log_directory, "flushing", OSError(5, "the disk is gone"))
+
+    topic = path.topic(flush_messages="1")
+    monkeypatch.setattr(PendingFlush, "run", fail)
+    assert path.produce(topic, batch_of(b"v")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert path.hosted(topic).offline
+
+
+def test_records_that_were_cut_off_during_a_flush_do_not_vouch_for_those_in_their_place(path: DataPath) -> None:
+    topic = path.topic()
+    for _ in range(4):
+        path.produce(topic, batch_of(b"v"))
+    log = path.hosted(topic).log
+    pending = log.prepare_flush()
+    assert pending is not None
+    log.truncate_to(2, 0)
+    pending.run()
+    log.flushed(pending, 0)
+    assert log.recovery_point == 0
