@@ -129,11 +129,9 @@ class LogUpkeep:
             await self._flush(hosted, up_to_offset)
 
     async def _flush(self, hosted: HostedPartition, up_to_offset: int) -> None:
-        flushed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        hosted.want_flushed(
-            up_to_offset, self._broker.now_ms(), lambda error: flushed.done() or flushed.set_result(error)
-        )
-        await flushed
+        flushed = asyncio.Event()
+        hosted.want_flushed(up_to_offset, self._broker.now_ms(), lambda _: flushed.set())
+        await flushed.wait()
 
     async def write_checkpoints(self) -> None:
         for directory in self._online():
