@@ -67,7 +67,13 @@ class Resign(NamedTuple):
     """A leader steps down (on shutdown: to a successor); anybody else need not."""
 
 
-Input = Union[PeerRequest, PeerResponse, Appended, Synced, Resign]
+class LeaderGone(NamedTuple):
+    """The leader's machine says that nobody listens there any more: its process has died. It may be wrong."""
+
+    node: int
+
+
+Input = Union[PeerRequest, PeerResponse, Appended, Synced, Resign, LeaderGone]
 
 
 # ---- out

@@ -19,7 +19,7 @@ from ...protocol.messages.vote import VoteRequest, VoteResponse
 from ...protocol.schema import Message
 from . import wire
 from .core import Chance, Core, QuorumConfig
-from .effects import Appended, Effect, ElectionState, Input, PeerRequest, PeerResponse, Synced
+from .effects import Appended, Effect, ElectionState, Input, LeaderGone, PeerRequest, PeerResponse, Synced
 from .elections import Elections
 from .following import Following
 from .leading import Leading
@@ -102,6 +102,8 @@ class QuorumReplica:
         elif isinstance(message, Appended):
             assert self.is_leader and message.epoch == self.epoch, f"{self._core.role} appends in {message.epoch}"
             self._leading.appended(now)
+        elif isinstance(message, LeaderGone):
+            self._following.leader_is_gone(message.node, now)
         elif self.is_leader:
             self._leading.resign(now)
         self._settle(now)

@@ -22,6 +22,7 @@ from odradek.replication.quorum.effects import (
     Effect,
     ElectionState,
     Flush,
+    LeaderGone,
     PeerRequest,
     PeerResponse,
     Reply,
@@ -275,6 +276,13 @@ class Simulation:
         if node.replica is not None:
             node.crash()
             self.at(self.now + self.chance.randint(1, longest_ms), lambda: None if node.replica else node.start())
+            self._tell_that_gone(node)
+
+    def _tell_that_gone(self, gone: Node) -> None:
+        """Its machine tells those who ask, sooner or later; by then it may have come back."""
+        for node in self.nodes.values():
+            if node is not gone and node.replica is not None and self.chance.random() < 0.5:
+                node.later(self.chance.randint(1, 60), lambda node=node: node.handle(LeaderGone(gone.id)))
 
     def _cut(self) -> None:
         one, both = self._any().id, self.chance.random() < 0.7

@@ -1,7 +1,8 @@
 """Quorums as text: who is told what, message by message, on a network and disks that do not fail.
 
 `> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` until nothing is under way;
-`> cut 1` and `> mend`; `> append 1`; `> resign 1`. `ODRADEK_REWRITE=1` writes what comes out.
+`> cut 1` and `> mend`; `> append 1`; `> resign 1`; `> gone 1 2` tells 1 that the process of 2 has died, `> wait 20` lets ms
+pass. `ODRADEK_REWRITE=1` writes what comes out.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from odradek.replication.quorum.effects import (
     Appended,
     ElectionState,
     Flush,
+    LeaderGone,
     PeerRequest,
     PeerResponse,
     Reply,
@@ -75,6 +77,16 @@ class Transcript:
 
     def resign(self, id: int) -> None:
         self.handle(id, Resign())
+
+    def gone(self, id: int, leader: int) -> None:
+        self.handle(id, LeaderGone(leader))
+
+    def wait(self, ms: int) -> None:
+        self.now += ms
+        for id, replica in self.replicas.items():
+            if id not in self.apart:
+                replica.expire(self.now)
+                self.effects(id)
 
     def append(self, id: int) -> None:
         self.logs[id].append(self.replicas[id].epoch, "record")
