@@ -12,6 +12,7 @@ from . import metadata_version as levels
 from .image import METADATA_VERSION, FeaturesImage
 
 KRAFT_VERSION = "kraft.version"
+GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 
@@ -28,7 +29,7 @@ class Feature(NamedTuple):
 
 FEATURES: dict[str, Feature] = {
     ELIGIBLE_LEADER_REPLICAS: Feature(0, 1, 1, 1, levels.ELIGIBLE_LEADER_REPLICAS),
-    "group.version": Feature(0, 0, 1, 0),
+    GROUP_VERSION: Feature(0, 1, 1, 1),
     KRAFT_VERSION: Feature(0, 1, 1, 1),
     METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
     "share.version": Feature(0, 0, 2, 0),

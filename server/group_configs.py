@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..coordinator.consumer.assignors import ASSIGNORS
 from ..coordinator.result import GroupsConfig
 
 if TYPE_CHECKING:
@@ -19,5 +21,15 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
         offset_metadata_max_bytes=config.get("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.get("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.get("group.consumer.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.get("group.consumer.assignment.interval.ms"),
+        consumer_max_size=config.get("group.consumer.max.size"),
+        consumer_assignors=_known_assignors(config.get("group.consumer.assignors")),
         max_record_bytes=max_record_bytes,
     )
+
+
+def _known_assignors(names: Iterable[str]) -> tuple[str, ...]:
+    """Classes in Java cannot be loaded; without any name that is known, Kafka's own."""
+    return tuple(name for name in names if name in ASSIGNORS) or tuple(ASSIGNORS)

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, one_of_ignoring_case
-from .inert import BUFFERS, CLASSIC_GROUPS, CONSUMER_GROUPS, ONE_TURN, THREADS
+from .inert import BUFFERS, CLASSIC_GROUPS, CONSUMER_AT_ONCE, CONSUMER_BOUNDS, CONSUMER_MIGRATION, ONE_TURN, THREADS
 from .key import BOOLEAN, CLUSTER, INT, LIST, LONG, SHORT, STRING, UNLIMITED, key
 
 KEYS = (
-    key("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER, inert=CONSUMER_GROUPS),
-    key("group.consumer.assignor.offload.enable", BOOLEAN, True, scope=CLUSTER, internal=True, inert=CONSUMER_GROUPS),
-    key("group.consumer.assignors", LIST, ("uniform", "range"), list_of(empty=False), inert=CONSUMER_GROUPS),
-    key("group.consumer.heartbeat.interval.ms", INT, 5000, at_least(1), inert=CONSUMER_GROUPS),
-    key("group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0), inert=CONSUMER_GROUPS),
-    key("group.consumer.max.heartbeat.interval.ms", INT, 15_000, at_least(1), inert=CONSUMER_GROUPS),
-    key("group.consumer.max.session.timeout.ms", INT, 60_000, at_least(1), inert=CONSUMER_GROUPS),
-    key("group.consumer.max.size", INT, UNLIMITED, at_least(1), inert=CONSUMER_GROUPS),
+    key("group.consumer.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER),
+    key("group.consumer.assignor.offload.enable", BOOLEAN, True, scope=CLUSTER, internal=True, inert=CONSUMER_AT_ONCE),
+    key("group.consumer.assignors", LIST, ("uniform", "range"), list_of(empty=False)),
+    key("group.consumer.heartbeat.interval.ms", INT, 5000, at_least(1)),
+    key("group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0), inert=CONSUMER_BOUNDS),
+    key("group.consumer.max.heartbeat.interval.ms", INT, 15_000, at_least(1), inert=CONSUMER_BOUNDS),
+    key("group.consumer.max.session.timeout.ms", INT, 60_000, at_least(1), inert=CONSUMER_BOUNDS),
+    key("group.consumer.max.size", INT, UNLIMITED, at_least(1)),
     key(
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",
         one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        inert=CONSUMER_GROUPS,
+        inert=CONSUMER_MIGRATION,
     ),
-    key("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), inert=CONSUMER_GROUPS),
-    key("group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1), inert=CONSUMER_GROUPS),
-    key("group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1), inert=CONSUMER_GROUPS),
+    key("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), inert=CONSUMER_BOUNDS),
+    key("group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1), inert=CONSUMER_BOUNDS),
+    key("group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1), inert=CONSUMER_BOUNDS),
     key(
-        "group.consumer.regex.refresh.interval.ms", INT, 600_000, at_least(10_000), internal=True, inert=CONSUMER_GROUPS
+        "group.consumer.regex.refresh.interval.ms",
+        INT,
+        600_000,
+        at_least(10_000),
+        internal=True,
+        inert=CONSUMER_AT_ONCE,
     ),
-    key("group.consumer.session.timeout.ms", INT, 45_000, at_least(1), inert=CONSUMER_GROUPS),
+    key("group.consumer.session.timeout.ms", INT, 45_000, at_least(1)),
     key("group.coordinator.append.linger.ms", INT, -1, at_least(-1), inert=ONE_TURN),
     key("group.coordinator.background.threads", INT, 2, at_least(1), inert=THREADS),
     key("group.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288), CLUSTER, inert=BUFFERS),
@@ -37,7 +42,6 @@ KEYS = (
         LIST,
         ("classic", "consumer", "streams"),
         list_of("consumer", "classic", "share", "streams", empty=False),
-        inert=CLASSIC_GROUPS,
     ),
     key("group.coordinator.threads", INT, 4, at_least(1), inert=THREADS),
     key("group.initial.rebalance.delay.ms", INT, 3000),

@@ -1,0 +1,15 @@
+"""ConsumerGroupHeartbeat (KIP-848), versions 0-1. See coordinator/consumer/heartbeat.py."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ..consumer_protocol import has_consumer_groups
+from ..dispatch import Call
+
+
+def handle(call: Call) -> ConsumerGroupHeartbeatResponse | None:
+    if not has_consumer_groups(call.broker):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    return None
