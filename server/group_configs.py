@@ -24,6 +24,7 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
         consumer_session_timeout_ms=config.get("group.consumer.session.timeout.ms"),
         consumer_heartbeat_interval_ms=config.get("group.consumer.heartbeat.interval.ms"),
         consumer_assignment_interval_ms=config.get("group.consumer.assignment.interval.ms"),
+        consumer_regex_refresh_interval_ms=config.get("group.consumer.regex.refresh.interval.ms"),
         consumer_max_size=config.get("group.consumer.max.size"),
         consumer_assignors=_known_assignors(config.get("group.consumer.assignors")),
         max_record_bytes=max_record_bytes,

@@ -26,20 +26,55 @@ class Subscriber(NamedTuple):
 
 def uniform(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
     """Loads that differ by one at most where subscriptions allow it; whoever has a partition keeps it if that can be."""
+    if len({frozenset(s.topic_ids & counts.keys()) for s in members.values()}) <= 1:
+        return _uniform_alike(members, counts)
     owner: dict[tuple[bytes, int], str] = {}
     load = dict.fromkeys(members, 0)
     _keep_current(members, counts, owner, load)
     subscribers = _subscribers(members, counts)
-    _shed_overload(members, subscribers, counts, owner, load)
     for topic_id in sorted(subscribers, key=lambda topic_id: (len(subscribers[topic_id]), topic_id)):
         for index in range(counts[topic_id]):
             if (topic_id, index) not in owner:
                 taker = min(subscribers[topic_id], key=load.__getitem__)
                 owner[topic_id, index] = taker
                 load[taker] += 1
-    if len({frozenset(s.topic_ids & counts.keys()) for s in members.values()}) > 1:
-        _even_out(subscribers, owner, load)
+    _even_out(subscribers, owner, load)
     return _gathered(members, owner)
+
+
+def _uniform_alike(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
+    """All subscribe to the same: each keeps what it has up to its share, and is filled up in order, as Kafka does."""
+    subscribed = set[bytes]().union(*(s.topic_ids & counts.keys() for s in members.values()))
+    kept: dict[str, list[tuple[bytes, int]]] = {}
+    taken: set[tuple[bytes, int]] = set()
+    share, extras = divmod(sum(counts[t] for t in subscribed), len(members)) if members else (0, 0)
+    room: dict[str, int] = {}
+    left = len(members)
+    free_again: list[tuple[bytes, int]] = []
+    for member_id in sorted(members):
+        quota = share + (1 if extras else 0)
+        mine = [p for p in _places(members[member_id].current) if p[0] in subscribed and p[1] < counts[p[0]]]
+        mine = [place for place in mine if place not in taken]
+        taken.update(mine)
+        kept[member_id], lost = mine[:quota], mine[quota:]
+        free_again += lost
+        room[member_id] = quota - len(kept[member_id])
+        if extras:
+            # Who would have to be given the extra one leaves it to those after it that may have it already.
+            if room[member_id] and left > extras:
+                room[member_id] -= 1
+            else:
+                extras -= 1
+        left -= 1
+    every = [(topic_id, index) for topic_id in sorted(subscribed) for index in range(counts[topic_id])]
+    free = iter([place for place in every if place not in taken] + free_again)
+    for member_id, count in room.items():
+        kept[member_id] += [place for _, place in zip(range(count), free)]
+    return _gathered(members, {place: member_id for member_id, places in kept.items() for place in places})
+
+
+def _places(partitions: Partitions) -> list[tuple[bytes, int]]:
+    return [(topic_id, index) for topic_id in sorted(partitions) for index in sorted(partitions[topic_id])]
 
 
 def range_(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
@@ -93,25 +128,6 @@ def _keep_current(
                 if index < counts.get(topic_id, 0) and (topic_id, index) not in owner:
                     owner[topic_id, index] = member_id
                     load[member_id] += 1
-
-
-def _shed_overload(
-    members: Mapping[str, Subscriber],
-    subscribers: Mapping[bytes, list[str]],
-    counts: Mapping[bytes, int],
-    owner: dict[tuple[bytes, int], str],
-    load: dict[str, int],
-) -> None:
-    """With equal subscriptions nobody keeps more than its share; the rest is given out."""
-    if not subscribers or any(len(s) != len(members) for s in subscribers.values()):
-        return
-    quota, extra = divmod(sum(counts[topic_id] for topic_id in subscribers), len(members))
-    allowed = dict.fromkeys(members, quota)
-    for member_id in sorted(members, key=lambda m: -load[m])[:extra]:
-        allowed[member_id] += 1
-    for place in sorted(owner, reverse=True):
-        if load[owner[place]] > allowed[owner[place]]:
-            load[owner.pop(place)] -= 1
 
 
 def _even_out(

@@ -11,6 +11,7 @@ from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..kind import OffsetRules
 from ..offset_store import CommittedOffset
 from .group import ConsumerGroup
+from .member import Member
 
 if TYPE_CHECKING:
     from ..state import ShardState
@@ -29,9 +30,14 @@ def refuse_commit(
     member = group.members.get(request.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if version < MEMBER_EPOCH_VERSION:
+    if version < MEMBER_EPOCH_VERSION and not member.is_classic:
         return ErrorCode.UNSUPPORTED_VERSION
-    return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
+    return stale(member) if epoch > member.epoch else ErrorCode.NONE
+
+
+def stale(member: Member) -> ErrorCode:
+    """The epoch is not the member's, in the words of its protocol."""
+    return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def refuse_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
@@ -54,8 +60,8 @@ def refuse_partition(group: ConsumerGroup, request: OffsetCommitRequest, topic_i
     for owned in (member.assigned, member.revoking):
         since = owned.get(topic_id, {}).get(index)
         if since is not None:
-            return ErrorCode.NONE if epoch >= since else ErrorCode.STALE_MEMBER_EPOCH
-    return ErrorCode.STALE_MEMBER_EPOCH
+            return ErrorCode.NONE if epoch >= since else stale(member)
+    return stale(member)
 
 
 def refuse_fetch(group: ConsumerGroup, asked: OffsetFetchRequestGroup) -> ErrorCode:
@@ -65,7 +71,7 @@ def refuse_fetch(group: ConsumerGroup, asked: OffsetFetchRequestGroup) -> ErrorC
     member = group.members.get(asked.member_id or "")
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if asked.member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE if asked.member_epoch == member.epoch else stale(member)
 
 
 def refuse_delete(group: ConsumerGroup) -> ErrorCode:

@@ -30,6 +30,8 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _described(state: ShardState, group_id: str) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     group = state.find(ConsumerGroup, group_id)
     if group is None:
         is_other = group_id in state.groups
@@ -47,7 +49,6 @@ def _described(state: ShardState, group_id: str) -> DescribedGroup:
 
 def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> DescribedMember:
     metadata = member.metadata
-    is_classic = metadata.classic_member_metadata is not None
     return DescribedMember(
         member_id=member.member_id,
         instance_id=metadata.instance_id,
@@ -57,12 +58,19 @@ def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> Descr
         client_host=metadata.client_host,
         subscribed_topic_names=metadata.subscribed_topic_names,
         subscribed_topic_regex=metadata.subscribed_topic_regex or "",
-        assignment=_assignment(image, {t: list(p) for t, p in member.assigned.items()}),
+        assignment=_assignment(image, _held(member)),
         target_assignment=_assignment(
             image, {t: sorted(p) for t, p in group.targets.get(member.member_id, {}).items()}
         ),
-        member_type=CLASSIC_MEMBER if is_classic else CONSUMER_MEMBER,
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )
+
+
+def _held(member: Member) -> dict[bytes, list[int]]:
+    held: dict[bytes, list[int]] = {}
+    for topic_id, index in member.held():
+        held.setdefault(topic_id, []).append(index)
+    return held
 
 
 def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> Assignment:

@@ -34,7 +34,16 @@ from ...protocol.internal.consumer_group_records import (
 )
 from ...protocol.schema import Message
 from ..timers import Timer
-from .member import LEAVE_EPOCH, Member, MemberState, Partitions, as_partitions, owned_from_record, state_from_record
+from .member import (
+    LEAVE_EPOCH,
+    NOTHING_SAID,
+    Member,
+    MemberState,
+    Partitions,
+    as_partitions,
+    owned_from_record,
+    state_from_record,
+)
 
 
 class GroupState(Enum):
@@ -50,10 +59,11 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        #: Kafka counts from one: the first members make it two.
+        self.epoch = 1
         self.metadata_hash = 0
-        self.target_epoch = 0
-        #: When the target was made; 0 when it never was.
+        self.target_epoch = 1
+        #: When the target was made; 0 when it never was, or for members who are gone.
         self.target_timestamp_ms = 0
         self.members: dict[str, Member] = {}
         #: Member id -> what it is to have.
@@ -68,9 +78,10 @@ class ConsumerGroup:
         self.holders: dict[tuple[bytes, int], str] = {}
         #: Topics may have changed since the group was last compared with them.
         self.is_outdated = True
+        #: Topics may have come since the regular expressions were last resolved.
+        self.has_outdated_regexes = True
         self.sessions: dict[str, Timer] = {}
         self.revocations: dict[str, Timer] = {}
-        self.assignment_timer = Timer(("consumer assignment", group_id))
 
     # Questions.
 
@@ -92,6 +103,12 @@ class ConsumerGroup:
         regex = metadata.subscribed_topic_regex
         resolved = self.regexes.get(regex) if regex else None
         return {*metadata.subscribed_topic_names, *(resolved.topics if resolved is not None else ())}
+
+    def used_regexes(self) -> set[str]:
+        return {regex for member in self.members.values() if (regex := member.metadata.subscribed_topic_regex)}
+
+    def is_regex_used(self, regex: str) -> bool:
+        return any(member.metadata.subscribed_topic_regex == regex for member in self.members.values())
 
     def subscribed_topics(self) -> set[str]:
         return {name for member in self.members.values() for name in self.topics_of(member.metadata)}
@@ -160,7 +177,7 @@ class ConsumerGroup:
             if value is None:
                 return
             # A compacted log may have a member's newer metadata behind its assignment.
-            before = Member(member_id, ConsumerGroupMemberMetadataValue())
+            before = Member(member_id, NOTHING_SAID)
         self._release(before)
         if value is None:
             self.members[member_id] = Member(member_id, before.metadata, LEAVE_EPOCH, LEAVE_EPOCH)
@@ -201,6 +218,5 @@ class ConsumerGroup:
                 timer.cancel()
 
     def cancel_timers(self) -> None:
-        self.assignment_timer.cancel()
         for member_id in list(self.members):
             self.cancel_timers_of(member_id)

@@ -19,10 +19,10 @@ from ..result import GroupRequest
 from ..state import ShardState
 from . import refusals, settings, writing
 from .group import ConsumerGroup
-from .member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState, Owned, Partitions, as_partitions
-from .reconciliation import Target, has_same_partitions, reconcile
+from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOTHING_SAID, Member, MemberState, Owned, Partitions, as_partitions
+from .reconciliation import Target, reconcile
 from .refusals import Refusal
-from .regexes import update_regex
+from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
 from .targets import remove_from_group, update_epoch, update_target
 from .topics import InvalidRegularExpression
 
@@ -41,21 +41,23 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
 def _leave(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Refusal:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        return _no_group(state, request.group_id)
+        return _no_group(state, request.group_id, "Group")
     member = refusals.find_member(group, request)
     if isinstance(member, Refusal):
         return member
     if request.member_epoch == LEAVE_STATIC_EPOCH:
-        # It is expected back within its session, and takes up what it has.
-        writing.write_current(state, group.group_id, replace(member, epoch=LEAVE_STATIC_EPOCH, revoking={}))
+        # It is expected back within its session, and takes up what it has, whatever epoch it is of.
+        kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
+        left = replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=kept, revoking={})
+        writing.write_current(state, group.group_id, left)
     else:
         remove_from_group(state, group, [member.member_id])
     return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
 
 
-def _no_group(state: ShardState, group_id: str) -> Refusal:
+def _no_group(state: ShardState, group_id: str, what: str = "Consumer group") -> Refusal:
     is_other = group_id in state.groups
-    words = f"Group {group_id} is not a consumer group." if is_other else f"Consumer group {group_id} not found."
+    words = f"Group {group_id} is not a consumer group." if is_other else f"{what} {group_id} not found."
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, words)
 
 
@@ -92,19 +94,12 @@ def _joining_member(
     known_id = group.static_members.get(request.instance_id) if request.instance_id is not None else member_id
     known = group.members.get(known_id) if known_id is not None else None
     if known is None or known_id is None:
-        return Member(member_id, ConsumerGroupMemberMetadataValue())
-    if known_id == member_id:
+        return Member(member_id, NOTHING_SAID)
+    if request.instance_id is None:
         return known
-    if known.epoch != LEAVE_STATIC_EPOCH:
+    if known.epoch != LEAVE_STATIC_EPOCH and not known.is_classic:
         return refusals.unreleased(request, known_id)
-    target = group.targets.get(known_id, {})
-    metadata = known.metadata
-    writing.remove_members(state, group.group_id, [known_id])
-    writing.write_member(state, group.group_id, member_id, metadata)
-    writing.write_target(state, group.group_id, member_id, target)
-    came_back = replace(known, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=LEAVE_EPOCH)
-    writing.write_current(state, group.group_id, came_back)
-    return group.members[member_id]
+    return writing.replace_member(state, group, known, member_id)
 
 
 def _go_on(
@@ -118,26 +113,28 @@ def _go_on(
 ) -> ConsumerGroupHeartbeatResponse | Refusal:
     metadata = _updated(member.metadata, message, request)
     try:
-        resolved = update_regex(state, group, member, metadata, now)
+        check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
         words = f"SubscribedTopicRegex `{metadata.subscribed_topic_regex}` is not a valid regular expression: {error}."
         return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
-    group_id, before = group.group_id, group.topics_of(member.metadata)
+    group_id = group.group_id
     if state.groups.get(group_id) is not group:
         state.replace(group_id)
         state.put(group)
-    is_new = member.member_id not in group.members
-    if is_new or metadata != member.metadata:
+    assignor = group.assignor(state.config.consumer_assignors)
+    if member.member_id not in group.members or metadata != member.metadata:
         writing.write_member(state, group_id, member.member_id, metadata)
-    resolved.write(state, group_id)
-    wants_other_topics = is_new or group.topics_of(metadata) != before
-    wants_other_assignor = metadata.server_assignor != member.metadata.server_assignor
-    update_epoch(state, group, wants_other_topics or wants_other_assignor)
+    names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
+    regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
+    assignor_changed = group.assignor(state.config.consumer_assignors) != assignor
+    update_epoch(state, group, names_changed or regex_change is RegexChange.RESOLVED or assignor_changed)
     update_target(state, group, now)
-    after = _reconciled(state, group, group.members[member.member_id], owned, wants_other_topics, now)
+    subscription_changed = names_changed or regex_change is not RegexChange.NONE
+    after = _reconciled(state, group, group.members[member.member_id], owned, subscription_changed, now)
     if isinstance(after, Refusal):
         return after
     state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
+    resolve_regexes(state, group, now)
     return _response(state, group_id, request, member.assigned, after)
 
 
@@ -169,8 +166,7 @@ def _reconciled(
     now: int,
 ) -> Member | Refusal:
     subscribed = {t.id for name in group.topics_of(member.metadata) if (t := state.image.topic(name)) is not None}
-    wanted = group.targets.get(member.member_id, {})
-    target = Target(group.target_epoch, {t: indexes for t, indexes in wanted.items() if t in subscribed})
+    target = Target(group.target_epoch, group.targets.get(member.member_id, {}), subscribed)
     after = reconcile(member, target, group.is_held, owned, subscription_changed)
     if after is None:
         words = (
@@ -197,7 +193,7 @@ def _response(
         member_epoch=after.epoch,
         heartbeat_interval_ms=settings.heartbeat_interval_ms(state, group_id),
     )
-    if request.member_epoch == JOIN_EPOCH or is_full or not has_same_partitions(had, after.assigned):
+    if request.member_epoch == JOIN_EPOCH or is_full or had != after.assigned:
         response.assignment = Assignment(
             topic_partitions=[
                 TopicPartitionsResponse(topic_id=topic_id, partitions=sorted(epochs))

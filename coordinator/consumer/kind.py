@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def _metadata_changed(state: ShardState, group: ConsumerGroup, topics: frozenset[str]) -> None:
-    if group.regexes or not topics.isdisjoint(group.subscribed_topics()):
+    group.has_outdated_regexes = True
+    if not topics.isdisjoint(group.subscribed_topics()):
         group.is_outdated = True
 
 

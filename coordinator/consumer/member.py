@@ -17,6 +17,11 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
+#: Of a member that has not said anything yet.
+NOTHING_SAID = ConsumerGroupMemberMetadataValue(
+    instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None
+)
+
 #: Topic id -> partitions.
 Partitions = Mapping[bytes, frozenset[int]]
 #: Topic id -> partition -> the member epoch at which the member was given it (KIP-1251).
@@ -39,9 +44,15 @@ class Member:
     epoch: int = JOIN_EPOCH
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
+    #: Not even a topic's id stands here without partitions.
     assigned: Owned = field(default_factory=dict)
     #: What the member must give back before it may go on to the next epoch.
     revoking: Owned = field(default_factory=dict)
+
+    @property
+    def is_classic(self) -> bool:
+        """It speaks the classic protocol, in a group that is being migrated."""
+        return self.metadata.classic_member_metadata is not None
 
     @property
     def instance_id(self) -> str | None:

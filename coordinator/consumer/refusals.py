@@ -9,7 +9,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from .assignors import ASSIGNORS
 from .group import ConsumerGroup
-from .member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Member, Partitions
+from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partitions
 
 Heartbeat = ConsumerGroupHeartbeatRequest
 #: Members draw their own ids from this version on (KIP-1082).
@@ -127,7 +127,7 @@ def find_member(group: ConsumerGroup, request: Heartbeat) -> Member | Refusal:
 def unreleased(request: Heartbeat, owner_id: str) -> Refusal:
     words = (
         f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because the "
-        f"instance id is owned by member {owner_id}."
+        f"instance id is owned by {owner_id} member."
     )
     return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, words)
 
@@ -135,7 +135,3 @@ def unreleased(request: Heartbeat, owner_id: str) -> Refusal:
 def full(limit: int) -> Refusal:
     words = f"The consumer group has reached its maximum capacity of {limit} members."
     return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, words)
-
-
-def has_left(epoch: int) -> bool:
-    return epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH)

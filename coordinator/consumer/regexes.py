@@ -1,11 +1,13 @@
-"""Subscriptions by regular expression: each is resolved once for the whole group, and kept in a record (KIP-848).
+"""Subscriptions by regular expression (RE2): each is resolved once for the whole group, and kept in a record (KIP-848).
 
-Kafka resolves them in another thread and tells the group afterwards; here it is done before the answer.
+Kafka resolves them behind the answer, and so does this: whoever subscribes by a new one is told of its topics with its
+next heartbeat. `update_regex` is the part before the answer, `resolve_regexes` that behind it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING
 
 from ...protocol.internal.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
@@ -14,49 +16,67 @@ from ...protocol.internal.consumer_group_records import (
 from . import writing
 from .group import ConsumerGroup
 from .member import Member
-from .topics import matching_topics
+from .topics import check_regex, matching_topics, metadata_hash
 
 if TYPE_CHECKING:
     from ..state import ShardState
 
+#: Between two resolutions of a group's expressions, however many topics are made.
+RESOLUTION_INTERVAL_MS = 10_000
 
-class Resolved(NamedTuple):
-    """Regular expressions to record; None for one that nobody uses any more."""
 
-    changes: dict[str, ConsumerGroupRegularExpressionValue | None]
+class RegexChange(Enum):
+    NONE = 0
+    #: Its topics are not known yet.
+    UNRESOLVED = 1
+    RESOLVED = 2
 
-    def write(self, state: ShardState, group_id: str) -> None:
-        for regex, value in self.changes.items():
-            writing.write_regex(state, group_id, regex, value)
+
+def check_new_regex(group: ConsumerGroup, member: Member, metadata: ConsumerGroupMemberMetadataValue) -> None:
+    """Raises InvalidRegularExpression. One that somebody has already is known to be good."""
+    regex = metadata.subscribed_topic_regex
+    if regex and regex != member.metadata.subscribed_topic_regex and not group.is_regex_used(regex):
+        check_regex(regex)
 
 
 def update_regex(
-    state: ShardState, group: ConsumerGroup, member: Member, metadata: ConsumerGroupMemberMetadataValue, now: int
-) -> Resolved:
-    """Raises InvalidRegularExpression, before anything is changed."""
-    changes: dict[str, ConsumerGroupRegularExpressionValue | None] = {}
-    regex, before = metadata.subscribed_topic_regex, member.metadata.subscribed_topic_regex
-    if before and before != regex and before in group.regexes and not is_used(group, before, member.member_id):
-        changes[before] = None
-    asked = {regex} if regex and regex not in group.regexes else set()
-    if group.is_outdated:
-        asked |= {known for known in group.regexes if known not in changes}
-    for each in sorted(asked):
-        topics = matching_topics(state.image, each)
-        known = group.regexes.get(each)
-        if known is None or known.topics != topics:
-            changes[each] = ConsumerGroupRegularExpressionValue(
-                topics=topics, version=max(state.image.offset, 0), timestamp=now
-            )
-    return Resolved(changes)
+    state: ShardState, group: ConsumerGroup, before: ConsumerGroupMemberMetadataValue, regex: str | None
+) -> RegexChange:
+    """The member's metadata is written already; `before` is what it was."""
+    old = before.subscribed_topic_regex
+    if old == regex:
+        return RegexChange.NONE
+    if old and old in group.regexes and not group.is_regex_used(old):
+        writing.write_regex(state, group.group_id, old, None)
+    if regex:
+        return RegexChange.RESOLVED if regex in group.regexes else RegexChange.UNRESOLVED
+    return RegexChange.RESOLVED if old else RegexChange.UNRESOLVED
 
 
-def is_used(group: ConsumerGroup, regex: str, besides: str) -> bool:
-    return any(
-        m.metadata.subscribed_topic_regex == regex for member_id, m in group.members.items() if member_id != besides
-    )
+def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
+    """Resolves what nobody has resolved, and what topics that came or went may have changed."""
+    used = group.used_regexes()
+    if not used:
+        return
+    last_ms = max((value.timestamp for value in group.regexes.values()), default=None)
+    if last_ms is not None and now <= last_ms + RESOLUTION_INTERVAL_MS:
+        return
+    is_old = last_ms is not None and now > last_ms + state.config.consumer_regex_refresh_interval_ms
+    if used == group.regexes.keys() and not group.has_outdated_regexes and not is_old:
+        return
+    group.has_outdated_regexes = False
+    is_changed = False
+    for regex in sorted(used):
+        topics = matching_topics(state.image, regex)
+        known = group.regexes.get(regex)
+        is_changed |= (known.topics if known is not None else []) != topics
+        value = ConsumerGroupRegularExpressionValue(topics=topics, version=max(state.image.offset, 0), timestamp=now)
+        writing.write_regex(state, group.group_id, regex, value)
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    if is_changed or digest != group.metadata_hash:
+        writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
 
 
 def unused_regexes(group: ConsumerGroup) -> list[str]:
-    used = {member.metadata.subscribed_topic_regex for member in group.members.values()}
+    used = group.used_regexes()
     return [regex for regex in group.regexes if regex not in used]

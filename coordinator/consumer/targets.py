@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..timers import Event
 from . import settings, writing
 from .assignors import ASSIGNORS, Subscriber
 from .group import ConsumerGroup
@@ -16,25 +17,25 @@ if TYPE_CHECKING:
     from ..state import ShardState
 
 
-def update_epoch(state: ShardState, group: ConsumerGroup, members_changed: bool) -> None:
-    """One more when members, or the topics that they subscribe to, changed."""
-    if not members_changed and not group.is_outdated:
+def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> None:
+    """One more when subscriptions changed, or the topics that members subscribe to."""
+    if not is_changed and not group.is_outdated:
         return
     digest = metadata_hash(state.image, group.subscribed_topics())
     group.is_outdated = False
-    if members_changed or digest != group.metadata_hash:
+    if is_changed or digest != group.metadata_hash:
         writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+    if group.has_partition_metadata:
+        writing.delete_partition_metadata(state, group.group_id)
 
 
 def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
-    """The target for the group's epoch; later, when one was made less than the assignment interval ago."""
+    """The target for the group's epoch; with a later heartbeat, when one was made within the assignment interval."""
     if group.epoch <= group.target_epoch:
         return
-    due = group.target_timestamp_ms + settings.assignment_interval_ms(state, group.group_id)
-    if group.target_epoch > 0 and now < due:
-        state.timers.set(group.assignment_timer, due)
+    interval_ms = settings.assignment_interval_ms(state, group.group_id)
+    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
         return
-    group.assignment_timer.cancel()
     topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
     subscribers = {
         member_id: Subscriber(
@@ -56,17 +57,17 @@ def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Itera
         writing.write_regex(state, group.group_id, regex, None)
     digest = metadata_hash(state.image, group.subscribed_topics())
     writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+    if not group.members:
+        # Who comes next need not wait for the assignment interval.
+        writing.write_target_epoch(state, group.group_id, group.epoch, 0)
 
 
-def expired(state: ShardState, event: tuple[str, ...], now: int) -> None:
+def expired(state: ShardState, event: Event, now: int) -> None:
     """A timer of a consumer group is due."""
     group = state.find(ConsumerGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
-    if event[0] == "consumer assignment":
-        update_target(state, group, now)
-        return
     member = group.members[event[2]]
-    if event[0] == "consumer session" or member.state is MemberState.UNREVOKED_PARTITIONS:
+    if event[0] != "consumer revocation" or member.state is MemberState.UNREVOKED_PARTITIONS:
         remove_from_group(state, group, [member.member_id])
 
 

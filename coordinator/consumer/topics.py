@@ -59,8 +59,30 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
+#: What RE2 in C++ says, as RE2 in Java says it.
+AS_KAFKA = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+    "unexpected )": "unexpected )",
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class range": "invalid character class range",
+    "invalid character class": "invalid character class",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+}
+
+
 class InvalidRegularExpression(Exception):
     """RE2 cannot take it; the text says why."""
+
+
+def check_regex(regex: str) -> None:
+    """Raises InvalidRegularExpression."""
+    _compiled(regex)
 
 
 def matching_topics(image: MetadataImage, regex: str) -> list[str]:
@@ -79,4 +101,6 @@ def _compiled(regex: str):  # type: ignore[no-untyped-def]
         return re2.compile(regex, options).fullmatch
     except re2.error as error:
         reason = error.args[0]
-        raise InvalidRegularExpression(reason.decode() if isinstance(reason, bytes) else str(reason)) from error
+        words = reason.decode() if isinstance(reason, bytes) else str(reason)
+        # The library adds the place, Kafka does not.
+        raise InvalidRegularExpression(AS_KAFKA.get(words.partition(": ")[0], words)) from error

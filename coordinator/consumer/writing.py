@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...protocol.internal.consumer_group_records import (
@@ -23,7 +24,7 @@ from ...protocol.internal.consumer_group_records import (
 from ...protocol.schema import Message
 from ..result import Record
 from .group import ConsumerGroup
-from .member import Member, Partitions, current_assignment
+from .member import JOIN_EPOCH, Member, Partitions, current_assignment
 
 if TYPE_CHECKING:
     from ..state import ShardState
@@ -62,14 +63,33 @@ def write_targets(
     for member_id, partitions in targets.items():
         if group.targets.get(member_id) != partitions:
             write_target(state, group.group_id, member_id, partitions)
+    write_target_epoch(state, group.group_id, epoch, now)
+
+
+def write_target_epoch(state: ShardState, group_id: str, epoch: int, now: int) -> None:
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now)
-    _write(state, ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
+    _write(state, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+def delete_partition_metadata(state: ShardState, group_id: str) -> None:
+    _write(state, ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def write_regex(
     state: ShardState, group_id: str, regex: str, value: ConsumerGroupRegularExpressionValue | None
 ) -> None:
     _write(state, ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
+
+
+def replace_member(state: ShardState, group: ConsumerGroup, before: Member, member_id: str) -> Member:
+    """A static member comes back, perhaps under another id: it takes up what was kept for it."""
+    group_id, target = group.group_id, group.targets.get(before.member_id, {})
+    after = replace(before, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+    remove_members(state, group_id, [before.member_id])
+    write_member(state, group_id, member_id, after.metadata)
+    write_target(state, group_id, member_id, target)
+    write_current(state, group_id, after)
+    return group.members[member_id]
 
 
 def remove_members(state: ShardState, group_id: str, member_ids: Iterable[str]) -> None:
@@ -80,11 +100,17 @@ def remove_members(state: ShardState, group_id: str, member_ids: Iterable[str]) 
 
 
 def delete_group(state: ShardState, group: ConsumerGroup) -> None:
+    """With whoever is still in it: then it goes on as a group of another kind."""
     group_id = group.group_id
-    assert not group.members, "only an empty group is deleted"
+    members = list(group.members)
+    for member_id in members:
+        _write(state, ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
+    for member_id in members:
+        _write(state, ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)
     _write(state, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
+    for member_id in members:
+        write_member(state, group_id, member_id, None)
     for regex in list(group.regexes):
         write_regex(state, group_id, regex, None)
-    if group.has_partition_metadata:
-        _write(state, ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+    delete_partition_metadata(state, group_id)
     _write(state, ConsumerGroupMetadataKey(group_id=group_id), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, one_of_ignoring_case
-from .inert import BUFFERS, CLASSIC_GROUPS, CONSUMER_AT_ONCE, CONSUMER_BOUNDS, CONSUMER_MIGRATION, ONE_TURN, THREADS
+from .inert import BUFFERS, CONSUMER_AT_ONCE, CONSUMER_BOUNDS, CONSUMER_MIGRATION, ONE_TURN, THREADS
 from .key import BOOLEAN, CLUSTER, INT, LIST, LONG, SHORT, STRING, UNLIMITED, key
 
 KEYS = (
@@ -25,14 +25,7 @@ KEYS = (
     key("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), inert=CONSUMER_BOUNDS),
     key("group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1), inert=CONSUMER_BOUNDS),
     key("group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1), inert=CONSUMER_BOUNDS),
-    key(
-        "group.consumer.regex.refresh.interval.ms",
-        INT,
-        600_000,
-        at_least(10_000),
-        internal=True,
-        inert=CONSUMER_AT_ONCE,
-    ),
+    key("group.consumer.regex.refresh.interval.ms", INT, 600_000, at_least(10_000), internal=True),
     key("group.consumer.session.timeout.ms", INT, 45_000, at_least(1)),
     key("group.coordinator.append.linger.ms", INT, -1, at_least(-1), inert=ONE_TURN),
     key("group.coordinator.background.threads", INT, 2, at_least(1), inert=THREADS),

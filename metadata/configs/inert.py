@@ -22,7 +22,6 @@ JAVA = "a Java class cannot be loaded here"
 COUNTERS = "metrics are plain counters, and whoever scrapes them chooses the window"
 ONE_START = "every listener begins to accept when the broker can serve"
 ONE_TURN = "a group coordinator writes together what one turn of the event loop decides"
-CLASSIC_GROUPS = "classic groups are always served, and no others yet"
 WITH_RECOVERY_POINTS = (
     "the starts of logs are noted with their recovery points (log.flush.offset.checkpoint.interval.ms)"
 )

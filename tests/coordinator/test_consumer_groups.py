@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from odradek.coordinator.consumer.regexes import RESOLUTION_INTERVAL_MS
 from odradek.coordinator.consumer.topics import metadata_hash
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.shard import GroupShard
@@ -82,29 +83,29 @@ def test_the_first_member_is_recorded_as_kafka_records_it_and_given_everything(s
         "TargetAssignmentMetadata",
         "CurrentMemberAssignment",
     ]
-    assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (0, 1, 5_000)
+    assert (response.error_code, response.member_epoch, response.heartbeat_interval_ms) == (0, 2, 5_000)
     assert given(response) == [0, 1, 2, 3]
-    assert stand.beat("a", 1, [0, 1, 2, 3]) == (stand.beat("a", 1, [0, 1, 2, 3])[0], [])
+    assert stand.beat("a", 2, [0, 1, 2, 3]) == (stand.beat("a", 2, [0, 1, 2, 3])[0], [])
 
 
 def test_a_partition_moves_when_its_owner_has_given_it_back(stand: Stand) -> None:
     stand.beat("a", 0)
     joined, _ = stand.beat("b", 0)
-    assert (joined.member_epoch, given(joined)) == (2, [])
-    asked, records = stand.beat("a", 1, [0, 1, 2, 3])
-    assert (asked.member_epoch, given(asked), records) == (1, [0, 1], ["CurrentMemberAssignment"])
-    assert given(stand.beat("b", 2)[0]) is None
-    done, _ = stand.beat("a", 1, [0, 1])
-    assert done.member_epoch == 2
-    assert given(stand.beat("b", 2)[0]) == [2, 3]
+    assert (joined.member_epoch, given(joined)) == (3, [])
+    asked, records = stand.beat("a", 2, [0, 1, 2, 3])
+    assert (asked.member_epoch, given(asked), records) == (2, [0, 1], ["CurrentMemberAssignment"])
+    assert given(stand.beat("b", 3)[0]) is None
+    done, _ = stand.beat("a", 2, [0, 1])
+    assert done.member_epoch == 3
+    assert given(stand.beat("b", 3)[0]) == [2, 3]
 
 
 def test_who_does_not_give_back_in_time_is_fenced(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
-    stand.beat("a", 1, [0, 1, 2, 3])
+    stand.beat("a", 2, [0, 1, 2, 3])
     stand.now += 30_000
-    stand.beat("b", 2)
+    stand.beat("b", 3)
     stand.shard.expire(stand.now)
     keys = [type(record.key).__name__ for record in stand.shard.take().records]
     assert keys == [
@@ -113,8 +114,8 @@ def test_who_does_not_give_back_in_time_is_fenced(stand: Stand) -> None:
         "ConsumerGroupMemberMetadataKey",
         "ConsumerGroupMetadataKey",
     ]
-    assert stand.beat("a", 1)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert given(stand.beat("b", 2)[0]) == [0, 1, 2, 3]
+    assert stand.beat("a", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert given(stand.beat("b", 3)[0]) == [0, 1, 2, 3]
 
 
 def test_who_is_silent_for_its_session_is_gone(stand: Stand) -> None:
@@ -127,17 +128,17 @@ def test_who_is_silent_for_its_session_is_gone(stand: Stand) -> None:
 @pytest.mark.parametrize(
     ("member", "epoch", "fields", "error"),
     [
-        ("a", 2, {}, ErrorCode.FENCED_MEMBER_EPOCH),
-        ("x", 1, {}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 3, {}, ErrorCode.FENCED_MEMBER_EPOCH),
+        ("x", 2, {}, ErrorCode.UNKNOWN_MEMBER_ID),
         ("x", -1, {}, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("", 1, {}, ErrorCode.INVALID_REQUEST),
+        ("", 2, {}, ErrorCode.INVALID_REQUEST),
         ("a", -2, {}, ErrorCode.INVALID_REQUEST),
         ("a", -3, {}, ErrorCode.INVALID_REQUEST),
-        ("a", 1, {"server_assignor": "x"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
-        ("a", 1, {"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 2, {"server_assignor": "x"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ("a", 2, {"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ("b", 0, {"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
         ("b", 0, {"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
-        ("a", 1, {"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ("a", 2, {"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
 def test_what_is_refused_changes_nothing(
@@ -159,32 +160,36 @@ def test_a_static_member_comes_back_to_what_it_had(stand: Stand) -> None:
     left, records = stand.beat("a", -2, instance_id="i")
     assert (left.member_epoch, records) == (-2, ["CurrentMemberAssignment"])
     back, _ = stand.beat("b", 0, instance_id="i")
-    assert (back.member_epoch, given(back)) == (1, [0, 1, 2, 3])
-    assert stand.beat("a", 1, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert (back.member_epoch, given(back)) == (2, [0, 1, 2, 3])
+    assert stand.beat("a", 2, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_regular_expression_follows_the_topics(stand: Stand) -> None:
     first, records = stand.beat("a", 0, subscribed_topic_names=[], subscribed_topic_regex="t.*")
-    assert given(first) == [0, 1, 2, 3]
-    assert records[1] == "RegularExpression"
+    assert (first.member_epoch, given(first)) == (1, [])
+    assert records == ["MemberMetadata", "CurrentMemberAssignment", "RegularExpression", "Metadata"]
+    told, _ = stand.beat("a", 1, [])
+    assert (told.member_epoch, given(told)) == (2, [0, 1, 2, 3])
     stand.shard.handle(MetadataChanged(image_of({"t": 4, "t2": 1, "u": 1}), frozenset({"t2"})), 0)
-    grown, _ = stand.beat("a", 1, [0, 1, 2, 3])
-    assert (grown.member_epoch, given(grown)) == (2, [0, 1, 2, 3, 0])
+    stand.now += RESOLUTION_INTERVAL_MS + 1
+    assert stand.beat("a", 2, [0, 1, 2, 3])[1] == ["RegularExpression", "Metadata"]
+    grown, _ = stand.beat("a", 2, [0, 1, 2, 3])
+    assert (grown.member_epoch, given(grown)) == (3, [0, 1, 2, 3, 0])
 
 
 def test_new_partitions_are_assigned_with_the_next_heartbeat(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.shard.handle(MetadataChanged(image_of({"t": 5}), frozenset({"t"})), 0)
-    assert given(stand.beat("a", 1, [0, 1, 2, 3])[0]) == [0, 1, 2, 3, 4]
+    assert given(stand.beat("a", 2, [0, 1, 2, 3])[0]) == [0, 1, 2, 3, 4]
 
 
 def test_commits_and_fetches_are_fenced_by_the_members_epoch(stand: Stand) -> None:
     stand.beat("a", 0)
-    assert stand.commit("a", 1, 0) == 0
-    assert stand.commit("a", 2, 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert stand.commit("x", 1, 0) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert stand.commit("a", 1, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
-    for epoch, error in ((1, 0), (0, ErrorCode.STALE_MEMBER_EPOCH)):
+    assert stand.commit("a", 2, 0) == 0
+    assert stand.commit("a", 3, 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert stand.commit("x", 2, 0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stand.commit("a", 2, 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    for epoch, error in ((2, 0), (1, ErrorCode.STALE_MEMBER_EPOCH)):
         asked = OffsetFetchRequestGroup(group_id="g", member_id="a", member_epoch=epoch, topics=None)
         assert stand.ask(OffsetFetchRequest(groups=[asked]), 9)[0].groups[0].error_code == error
 
@@ -192,10 +197,10 @@ def test_commits_and_fetches_are_fenced_by_the_members_epoch(stand: Stand) -> No
 def test_a_member_that_is_behind_commits_only_what_it_has_kept(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
-    stand.beat("a", 1, [0, 1, 2, 3])
-    stand.beat("a", 1, [0, 1])
-    assert stand.commit("a", 1, 0) == 0
-    assert stand.commit("a", 1, 2) == ErrorCode.STALE_MEMBER_EPOCH
+    stand.beat("a", 2, [0, 1, 2, 3])
+    stand.beat("a", 2, [0, 1])
+    assert stand.commit("a", 2, 0) == 0
+    assert stand.commit("a", 2, 2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_tools_see_the_group_as_what_it_is(stand: Stand) -> None:
@@ -204,7 +209,7 @@ def test_tools_see_the_group_as_what_it_is(stand: Stand) -> None:
     assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
     assert stand.ask(ListGroupsRequest(types_filter=["classic"]))[0].groups == []
     (described,) = stand.ask(ConsumerGroupDescribeRequest(group_ids=["g"]))[0].groups
-    assert (described.group_epoch, described.assignment_epoch, described.assignor_name) == (1, 1, "uniform")
+    assert (described.group_epoch, described.assignment_epoch, described.assignor_name) == (2, 2, "uniform")
     assert described.members[0].assignment == described.members[0].target_assignment
     (classic,) = stand.ask(DescribeGroupsRequest(groups=["g"]), 6)[0].groups
     assert (classic.error_code, classic.error_message) == (
@@ -219,7 +224,7 @@ def test_an_empty_group_is_deleted_and_one_with_members_is_not(stand: Stand) -> 
     assert stand.ask(request)[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
     stand.beat("a", -1)
     response, records = stand.ask(request)
-    assert (response.results[0].error_code, records) == (0, ["-TargetAssignmentMetadata", "-Metadata"])
+    assert (response.results[0].error_code, records) == (0, ["-TargetAssignmentMetadata", "-PartitionMetadata", "-Metadata"])
     assert "g" not in stand.shard.state.groups
 
 

@@ -21,7 +21,7 @@ import shlex
 from typing import Any
 
 from odradek.metadata.delta import MetadataDelta
-from odradek.metadata.features import FEATURES, KRAFT_VERSION, supported_features
+from odradek.metadata.features import ELIGIBLE_LEADER_REPLICAS, FEATURES, TRANSACTION_VERSION, supported_features
 from odradek.metadata.image import EMPTY_IMAGE, METADATA_VERSION
 from odradek.metadata.records import decode_record, encode_record
 from odradek.metadata.snapshot import image_records
@@ -39,6 +39,8 @@ UPKEEP: dict[str, type[Message]] = {
     "elect-unclean": ElectUncleanLeadersRequest,
     "fence": FenceBrokerRequest,
 }
+#: Every one is a record, and the broker epochs of the transcripts count from there: not all that there ever will be.
+FORMATTED = (METADATA_VERSION, ELIGIBLE_LEADER_REPLICAS, TRANSACTION_VERSION)
 CLUSTER_ID = "cluster"
 NODE_ID = 1
 EPOCH = 1
@@ -53,7 +55,7 @@ class Transcript:
 
     def __init__(self) -> None:
         self.static = {"node.id": str(NODE_ID), "process.roles": "broker,controller"}
-        self.levels = {name: f.formatted for name, f in FEATURES.items() if f.formatted and name != KRAFT_VERSION}
+        self.levels = {name: FEATURES[name].formatted for name in FORMATTED}
         self.controller = Controller(NODE_ID, CLUSTER_ID, self.static, random.Random(1))
         self.started = False
 
