@@ -224,7 +224,10 @@ def test_an_empty_group_is_deleted_and_one_with_members_is_not(stand: Stand) -> 
     assert stand.ask(request)[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
     stand.beat("a", -1)
     response, records = stand.ask(request)
-    assert (response.results[0].error_code, records) == (0, ["-TargetAssignmentMetadata", "-PartitionMetadata", "-Metadata"])
+    assert (response.results[0].error_code, records) == (
+        0,
+        ["-TargetAssignmentMetadata", "-PartitionMetadata", "-Metadata"],
+    )
     assert "g" not in stand.shard.state.groups
 
 

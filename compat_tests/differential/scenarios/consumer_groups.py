@@ -285,7 +285,9 @@ TOOLS = [
         "of the new kind",
         topic(),
         in_group(),
-        ask("ListGroups", types_filter=["consumer"], states_filter=["stable"], until=None),
+        # All groups of the broker would be told; that none of these is in it says enough.
+        ask("ListGroups", types_filter=["Consumer"], states_filter=["dead"]),
+        ask("ListGroups", types_filter=["consumer"], states_filter=["PreparingRebalance"]),
         versions="5+",
     ),
     scenario("DescribeGroups", "a consumer group", topic(), in_group(), ask("DescribeGroups", groups=["$g"])),
