@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import ErrorCode
+from .listener import Endpoint
 
 if TYPE_CHECKING:
     from ..metadata.image import MetadataImage
+    from .broker import BrokerServer
     from .dispatch import Call
 
 NO_LEADER = -1
@@ -44,6 +46,22 @@ def _node(call: Call, broker_id: int) -> Node | None:
     if broker is None or endpoint is None:
         return None
     return Node(broker_id, endpoint.host, endpoint.port, broker.rack)
+
+
+def broker_endpoint(broker: BrokerServer, broker_id: int) -> Endpoint | None:
+    """Where another broker is reached by brokers; None when it is not known."""
+    name = broker.config.listeners.inter_broker_name
+    found = broker.image.broker(broker_id)
+    endpoint = found.listeners.get(name) if found is not None else None
+    return Endpoint(name, endpoint.host, endpoint.port) if endpoint is not None else None
+
+
+def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | None:
+    """Where another broker is reached that leads a partition; None when this one does, or nobody."""
+    partition = broker.image.partition(topic, index)
+    if partition is None or partition.leader in (NO_LEADER, broker.node_id):
+        return None
+    return broker_endpoint(broker, partition.leader)
 
 
 def absent_error(image: MetadataImage, topic: str | bytes, index: int) -> int:

@@ -21,6 +21,7 @@ from ..protocol.messages.fetch import (
     ReplicaState,
 )
 from .followed_partition import FollowedPartition
+from .leaders import broker_endpoint
 from .out_of_range import ask_for_ends
 
 if TYPE_CHECKING:
@@ -119,12 +120,7 @@ class ReplicaFetcher:
         return most
 
     def _endpoint(self) -> Endpoint | None:
-        from .listener import Endpoint
-
-        leader = self._broker.image.broker(self._leader)
-        name = self._broker.config.listeners.inter_broker_name
-        found = leader.listeners.get(name) if leader is not None else None
-        return Endpoint(name, found.host, found.port) if found is not None else None
+        return broker_endpoint(self._broker, self._leader)
 
     def _request(self, due: dict[Key, FollowedPartition]) -> FetchRequest:
         broker = self._broker

@@ -1,7 +1,7 @@
 """The coordinator of transactions on this broker: shards of `__transaction_state`, and the markers that they ask for.
 
-The machine is coordinator/transactions/; it is driven as the groups' is. A marker is written into its partition here when
-this broker leads it; one that cannot be written now is tried again until its shard is dropped, for whoever loads the
+The machine is coordinator/transactions/; it is driven as the groups' is. A marker is written into its partition by who leads
+it (transaction_markers.py); one that cannot be written now is tried again until its shard is dropped, for whoever loads the
 partition's log next finds the decision in it, and goes on.
 """
 
@@ -25,7 +25,7 @@ from .coordinator_driver import CoordinatorDriver
 from .internal_topics import TRANSACTION_STATE_TOPIC
 from .shard_driver import ShardDriver
 from .shard_requests import Client, Pending
-from .transaction_markers import Marker, write_marker
+from .transaction_markers import Marker, send_marker
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -180,7 +180,7 @@ class TransactionShardDriver(ShardDriver):
         marker = Marker(
             markers.producer_id, markers.producer_epoch, markers.committed, self.epoch, markers.transaction_version
         )
-        write_marker(self._broker, topic, index, marker, partial(self._sent, markers, place, tries + 1))
+        send_marker(self._broker, topic, index, marker, partial(self._sent, markers, place, tries + 1))
 
     def _sent(self, markers: SendMarkers, place: Place, tries: int, error: int) -> None:
         if not error:

@@ -1,12 +1,21 @@
-"""Markers of transactions into the partitions that are led here: for WriteTxnMarkers and the coordinator here."""
+"""Markers of transactions into partitions: those that are led here, for WriteTxnMarkers and the coordinator here, and those
+that others lead, which are asked for it (WriteTxnMarkers, from broker to broker).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from .internal_topics import GROUP_METADATA_TOPIC
-from .leaders import absent_error
+from .leaders import absent_error, other_leader
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -20,6 +29,31 @@ class Marker(NamedTuple):
     committed: bool
     coordinator_epoch: int
     transaction_version: int
+
+
+#: For other brokers to write a marker and have it replicated; it is tried again afterwards.
+REQUEST_TIMEOUT_MS = 30_000
+PURPOSE = "transaction-markers"
+
+
+def send_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+    """As `write_marker`, wherever the partition is led."""
+    endpoint = other_leader(broker, topic, index)
+    if endpoint is None:
+        write_marker(broker, topic, index, marker, done)
+        return
+    producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
+    topics = [WritableTxnMarkerTopic(topic, [index])]
+    asked = WritableTxnMarker(producer_id, epoch, committed, topics, coordinator_epoch, transaction_version)
+
+    def answered(response: WriteTxnMarkersResponse | None) -> None:
+        if response is None:
+            done(ErrorCode.NETWORK_EXCEPTION)
+        else:
+            done(response.markers[0].topics[0].partitions[0].error_code)
+
+    request = WriteTxnMarkersRequest([asked])
+    broker.peers.send(endpoint, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
 
 
 def write_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:

@@ -18,11 +18,14 @@ from ..protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from .leaders import other_leader
 
 if TYPE_CHECKING:
     from .dispatch import Call
 
 ADDING_VERSION = 5
+REQUEST_TIMEOUT_MS = 10_000
+PURPOSE = "transaction-membership"
 
 #: Topic and partition.
 Place = tuple[str, int]
@@ -59,18 +62,28 @@ def _ask(call: Call, asked: Membership, answered: Answered, until_ms: int) -> No
     )
     request = AddPartitionsToTxnRequest(transactions=[transaction])
     reply = partial(_replied, call, asked, answered, until_ms)
-    call.broker.transactions.submit(asked.transactional_id, request, ADDING_VERSION, call, reply)
+    transactions = call.broker.transactions
+    index = transactions.partition_for(asked.transactional_id)
+    endpoint = other_leader(call.broker, transactions.topic, index)
+    if endpoint is None:
+        transactions.submit(asked.transactional_id, request, ADDING_VERSION, call, reply)
+    else:
+        call.broker.peers.send(endpoint, request, reply, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
 
 
 def _replied(
-    call: Call, asked: Membership, answered: Answered, until_ms: int, response: AddPartitionsToTxnResponse
+    call: Call, asked: Membership, answered: Answered, until_ms: int, response: AddPartitionsToTxnResponse | None
 ) -> None:
-    errors = {
-        (topic.name, one.partition_index): one.partition_error_code
-        for transaction in response.results_by_transaction
-        for topic in transaction.topic_results
-        for one in topic.results_by_partition
-    }
+    """`response` is None when a coordinator elsewhere could not be asked."""
+    error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+    errors: dict[Place, int] = dict.fromkeys(asked.places, int(error))
+    if response is not None and not error:
+        errors |= {
+            (topic.name, one.partition_index): one.partition_error_code
+            for transaction in response.results_by_transaction
+            for topic in transaction.topic_results
+            for one in topic.results_by_partition
+        }
     if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and call.broker.now_ms() < until_ms:
         backoff_ms = call.broker.config.get("add.partitions.to.txn.retry.backoff.ms")
         call.broker.call_at(call.broker.now_ms() + backoff_ms, partial(_ask, call, asked, answered, until_ms))
