@@ -153,6 +153,8 @@ class Partition:
         follower = self.followers.get(replica)
         if not self.is_leader or follower is None or fetch_offset > self.log_end_offset:
             return False
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < follower.broker_epoch:
+            return False  # of a process that is no more (KIP-903)
         follower.fetched(fetch_offset, log_start_offset, broker_epoch, self.log_end_offset, now_ms)
         return self._advance(now_ms)
 
