@@ -56,6 +56,7 @@ def _port(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     gc.disable()  # what is made during a start stays: looking for garbage in it only takes time
     from ..metadata.configs import InvalidConfig
+    from ..protocol.records.errors import OldFormatInLog
     from ..server.config import BrokerConfig
     from ..storage.directory import DirectoryInUse
     from ..storage.files import LogDirectoryFailure
@@ -72,7 +73,9 @@ def run(options: argparse.Namespace) -> int:
         if error.errno == errno.EADDRINUSE:
             return complain(f"{error.strerror}; choose another with --port N, or --port 0 for any that is free")
         return complain(error)
-    except (UsageError, InvalidConfig, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties) as error:
+    except (
+        UsageError, InvalidConfig, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog
+    ) as error:  # fmt: skip
         return complain(error)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
-from ..protocol.records.errors import CorruptBatch
+from ..protocol.records.errors import CorruptBatch, OldFormatInLog
 from ..replication.isr import UNKNOWN_BROKER_EPOCH
 from ..storage.files import LogDirectoryFailure, pread_nowait
 from ..storage.log import OffsetOutOfRange
@@ -271,8 +271,8 @@ class Fetch(Parked):
                 return self._read(hosted, wanted, left, whole_first)
             except OffsetOutOfRange:
                 error = _OFFSET_OUT_OF_RANGE
-            except CorruptBatch as corrupt:
-                error = corrupt.error_code
+            except (CorruptBatch, OldFormatInLog) as unreadable:
+                error = unreadable.error_code
             except LogDirectoryFailure as failure:
                 hosted.on_failure(failure)
                 error = _KAFKA_STORAGE_ERROR

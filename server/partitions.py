@@ -103,8 +103,8 @@ class Partitions:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """`image` is what `delta` led to. Called before the image is published."""
         if not self._loaded:
-            self._loaded = True
             self._load(image)
+            self._loaded = True
             for topic in image.topics.by_name.values():
                 for index, registration in topic.partitions.items():
                     self._apply_partition(image, topic.name, topic.id, index, registration)

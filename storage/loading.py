@@ -7,10 +7,12 @@ segment from the one that holds the recovery point is read through and cut behin
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType, decode_control
+from ..protocol.records.errors import OldFormatInLog
 from ..protocol.records.record import decode_batch
 from .aborted import AbortedTransaction, append_aborted, remove_aborted
 from .config import LogConfig
@@ -196,12 +198,14 @@ def _follow_from(loader: LogLoader, start: int, end: int) -> None:
     for segment in loader.segments:
         if segment.next_offset <= start or segment.base_offset >= end:
             continue
-        position = segment.position_of(start)
-        for _, header, batch in batches_of(segment.path, segment.size, position, verify=False):
-            if header.base_offset >= end:
-                return
-            if header.producer_id >= 0:
-                follow_batch(loader.producers, header, batch)
+        # There were no producer ids before format 2.
+        with suppress(OldFormatInLog):
+            position = segment.position_of(start)
+            for _, header, batch in batches_of(segment.path, segment.size, position, verify=False):
+                if header.base_offset >= end:
+                    return
+                if header.producer_id >= 0:
+                    follow_batch(loader.producers, header, batch)
 
 
 def take_inventory(path: str) -> tuple[list[int], list[int]]:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
-from ..protocol.records.errors import CorruptBatch, OldMessageFormat
+from ..protocol.records.errors import CorruptBatch, OldFormatInLog, OldMessageFormat
 from .files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
 
 DEFAULT_INDEX_INTERVAL_BYTES = 4096
 _CHUNK_BYTES = 1 << 20
+_MAGIC_AT = 16
 
 #: Called with each whole batch: its header, and its bytes (valid during the call only).
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -37,7 +38,7 @@ def batches_of(
     path: str, size: int, position: int = 0, *, verify: bool = True
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of the batches in the first `size` bytes of a file, until one is not whole or, with
-    `verify`, its CRC is wrong. The bytes are valid until the next step. Raises OldMessageFormat at the file's start.
+    `verify`, its CRC is wrong. The bytes are valid until the next step. Raises OldFormatInLog at the file's start.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -50,7 +51,7 @@ def batches_of(
                 header = read_header(chunk, at)
             except OldMessageFormat:
                 if position == 0:
-                    raise
+                    raise OldFormatInLog(path, chunk[at + _MAGIC_AT]) from None
                 return
             except CorruptBatch:
                 return

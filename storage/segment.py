@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, read_header
-from ..protocol.records.errors import CorruptBatch
+from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from ..protocol.records.errors import CorruptBatch, OldFormatInLog
 from .files import LOG_SUFFIX, SEGMENT_SUFFIXES, Buffer, OpenFile, OpenFiles, Place, unlink_if_exists, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
 from .recovery import rebuild_indexes
@@ -26,8 +26,10 @@ _SCAN_BYTES = 8192
 _MOST_HINTS = 32
 _UNKNOWN = -2
 I = TypeVar("I", OffsetIndex, TimeIndex)
-_SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
+_SPAN = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 _SPAN_BYTES = _SPAN.size
+#: What follows the length in the smallest message of formats 0 and 1; zeros are no such message.
+_LEAST_OLD_LENGTH = 14
 
 
 class Segment:
@@ -260,7 +262,7 @@ class Segment:
     def spans(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, int, int, int]]:
         """(position, end position, base offset, last offset) of each batch from the one that starts at `position`.
 
-        Raises CorruptBatch where the disk has something else.
+        Raises CorruptBatch where the disk has something else, OldFormatInLog where it is that.
         """
         fd = self.file().fd
         chunk: bytes | bytearray = b""
@@ -269,7 +271,9 @@ class Segment:
             at = position - chunk_at
             if at + _SPAN_BYTES > len(chunk):
                 chunk, chunk_at, at = pread(fd, min(_SCAN_BYTES, self.size - position), position), position, 0
-            base_offset, length, last_delta = _SPAN.unpack_from(chunk, at)
+            base_offset, length, magic, last_delta = _SPAN.unpack_from(chunk, at)
+            if magic != MAGIC and 0 <= magic < MAGIC and length >= _LEAST_OLD_LENGTH:
+                raise OldFormatInLog(self.path, magic)
             end = position + LOG_OVERHEAD + length
             if length < HEADER_BYTES - LOG_OVERHEAD or end > self.size:
                 raise CorruptBatch(f"no batch at {position} in {self!r}")

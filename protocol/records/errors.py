@@ -29,6 +29,18 @@ class OldMessageFormat(InvalidBatch):
     """A message set of format 0 or 1, from before Kafka 0.11. Brokers since 4.0 take format 2 only (KIP-724)."""
 
 
+class OldFormatInLog(OldMessageFormat):
+    """A log on the disk has such a message set, written by a broker before 4.0."""
+
+    error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+    def __init__(self, path: str, message_format: int) -> None:
+        super().__init__(
+            f"{path} has records of message format {message_format}, from before Kafka 0.11; format 2 only is read here "
+            "(KIP-724): let an Apache Kafka broker serve the topic and a client copy it to a new one"
+        )
+
+
 class UnsupportedCompression(BatchError):
     """A compression type that does not exist, or that this batch must not have."""
 

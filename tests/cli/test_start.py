@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+from compat_tests.wire import WireClient
 
 SERVING = re.compile(r"^odradek: serving on (?P<address>\S+:\d+) \(data in (?P<data>.+)\)$")
 
@@ -122,6 +127,26 @@ def test_a_data_directory_serves_one_broker_at_a_time(tmp_path: Path) -> None:
     assert second.returncode == 1
     assert "data" in err
     assert ended(first, signal.SIGTERM) == 0
+
+
+def test_a_log_of_an_old_format_is_named_and_the_directory_is_as_it_was(tmp_path: Path) -> None:
+    """Nothing is marked clean, and no checkpoint written, for logs that were never opened."""
+    broker = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    with WireClient(serving_address(broker)) as client:
+        topics = [CreatableTopic(name, 1, 1) for name in ("a", "b", "c")]
+        client.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7)
+    broker.kill()
+    broker.communicate()
+    body = struct.pack(">bbii", 0, 0, -1, 100) + bytes(100)
+    message = struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+    (tmp_path / "data" / "b-0" / f"{0:020d}.log").write_bytes(message)
+    process = started("--port", "0", "--data-dir", "data", cwd=tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert "b-0/00000000000000000000.log has records of message format 0" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "data" / "b-0" / f"{0:020d}.log").read_bytes() == message
 
 
 def test_help_shows_how_to_begin() -> None:
