@@ -34,6 +34,8 @@ class ApacheKafka(BrokerProcess):
         super().__init__(directory, properties, start_deadline_s=start_deadline_s)
         self.version = version
         self.jvm = jvm
+        #: A directory that another broker has formatted has an id of its own.
+        self.cluster_id = _CLUSTER_ID
         self.port = free_port()
         self.controller_port = free_port()
 
@@ -46,7 +48,7 @@ class ApacheKafka(BrokerProcess):
     def command(self) -> list[str]:
         file = self.directory / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
-        return [java(), *self.jvm, "-cp", classpath(self.version), str(_STARTER), _CLUSTER_ID, str(file)]
+        return [java(), *self.jvm, "-cp", classpath(self.version), str(_STARTER), self.cluster_id, str(file)]
 
     def _all_properties(self) -> dict[str, str]:
         return {

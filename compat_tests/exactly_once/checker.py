@@ -1,0 +1,212 @@
+"""Copiers move records through a chain of topics while brokers and copiers are killed: is each record there exactly once?
+
+    python -m compat_tests.exactly_once.checker --seconds 300 --seed 7
+
+What must hold, whatever was killed when:
+
+- every record of the first topic is in the last one exactly once, in its partition and in its order;
+- a read_committed reader that was there all the time has seen exactly what is committed, in order, and nothing aborted;
+- what the broker says is committed, stable and aborted is what its logs say when they are read batch by batch (truth.py);
+- a read_uncommitted reader is shown every record, aborted ones too;
+- no transaction is left open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE, ApacheKafka
+from compat_tests.recipes import eventually, make_topic
+
+from .copier import CLIENT
+from .faults import CopierProcess, Faults, Route
+from .readers import READ_COMMITTED, READ_UNCOMMITTED, Follower, Seen, read_all
+from .truth import Truth, last_stable_offset, truth_of
+
+TOPICS = ("first", "middle", "last")
+PARTITIONS = 3
+PROPERTIES = {
+    **SINGLE_NODE,
+    "node.id": "1",
+    "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    # Small segments: recovery, rolling and indexes of aborted transactions take part.
+    "log.segment.bytes": str(1 << 20),
+}
+#: After the last fault: sessions and transactions of the dead run out, and the rest is copied.
+DRAIN_S = 90.0
+
+
+@dataclass
+class Finding:
+    """What a run came to. `faults` and `restarts` say that something did go wrong, `problems` what must not be."""
+
+    records: int = 0
+    aborted: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.records} records, {self.aborted} aborted ones beside them, {self.faults}, {self.restarts} restarts"
+        )
+        return "\n".join([head, *self.problems])
+
+
+class Feeder:
+    """Fills the first topic with numbers while the rest goes on; idempotent, so each is there once."""
+
+    def __init__(self, bootstrap: str, rate: int) -> None:
+        self.count = 0
+        self._rate = rate
+        # A record may wait as long as it likes for its broker to come back.
+        endless = {"message.timeout.ms": 0, "linger.ms": 5, "enable.idempotence": True}
+        self._producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, **endless})
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+
+    def _feed(self) -> None:
+        started = time.monotonic()
+        while not self._ended.wait(0.02):
+            for number in range(self.count, int((time.monotonic() - started) * self._rate)):
+                self._producer.produce(TOPICS[0], b"%d" % number, partition=number % PARTITIONS)
+                self.count = number + 1
+            self._producer.poll(0)
+
+    def end(self) -> int:
+        self._ended.set()
+        self._thread.join()
+        assert self._producer.flush(DRAIN_S) == 0
+        return self.count
+
+
+def run(broker: BrokerProcess, folder: Path, *, seed: int, seconds: float, copiers: int, rate: int) -> Finding:
+    """Against a broker that is up; `copiers` for each of the two steps of the chain."""
+    for topic in TOPICS:
+        make_topic(broker.bootstrap, topic, PARTITIONS)
+    made = [
+        CopierProcess(
+            broker.bootstrap,
+            Route(source, target, f"group-{target}"),
+            f"{target}-{n}",
+            seed * 1000,
+            folder / f"{target}-{n}.log",
+        )
+        for source, target in itertools.pairwise(TOPICS)
+        for n in range(copiers)
+    ]
+    follower = Follower(broker.bootstrap, TOPICS[-1], PARTITIONS)
+    faults = Faults(seed, broker, made)
+    try:
+        feeder = Feeder(broker.bootstrap, rate)
+        faults.go_on_for(seconds)
+        count = feeder.end()
+        _drain(faults, follower, count)
+    finally:
+        for copier in made:
+            copier.kill()
+        follower.close()
+    finding = Finding(count, faults=dict(faults.done), restarts=sum(copier.starts - 1 for copier in made))
+    _check(broker.bootstrap, follower, finding)
+    return finding
+
+
+def _drain(faults: Faults, follower: Follower, count: int) -> None:
+    for copier in faults.copiers:
+        copier.thaw()
+    end = time.monotonic() + DRAIN_S
+    while follower.count() < count and time.monotonic() < end:
+        faults.peace(0.2)
+    # Whoever would come twice has time to.
+    faults.peace(1.0)
+
+
+def _check(bootstrap: str, follower: Follower, finding: Finding) -> None:
+    finding.problems += follower.complaints
+    # Copiers that were killed left transactions; they end when their time is up.
+    eventually(lambda: _are_stable(bootstrap), what="all transactions have ended", deadline_s=DRAIN_S)
+    for topic in TOPICS:
+        truths = {index: truth_of(bootstrap, topic, index) for index in range(PARTITIONS)}
+        finding.aborted += sum(len(truth.aborted) for truth in truths.values())
+        problems = _problems_of(topic, truths, read_all(bootstrap, topic, PARTITIONS, READ_COMMITTED), "committed")
+        problems += _problems_of(topic, truths, read_all(bootstrap, topic, PARTITIONS, READ_UNCOMMITTED), "everything")
+        if topic == TOPICS[-1]:
+            problems += _problems_of(topic, truths, follower.seen, "committed")
+        problems += [p for index, truth in truths.items() for p in _miscounted(finding.records, topic, index, truth)]
+        finding.problems += problems
+
+
+def _are_stable(bootstrap: str) -> bool:
+    return all(
+        last_stable_offset(bootstrap, topic, index) == (truth := truth_of(bootstrap, topic, index)).end_offset
+        and not truth.open
+        for topic in TOPICS
+        for index in range(PARTITIONS)
+    )
+
+
+def _problems_of(topic: str, truths: dict[int, Truth], seen: Seen, what: str) -> list[str]:
+    """Where a reader has seen something else than the log holds."""
+    found = []
+    for index, truth in truths.items():
+        expected = getattr(truth, what)
+        for kind, offsets in (
+            ("not shown", expected.keys() - seen[index].keys()),
+            ("shown", seen[index].keys() - expected.keys()),
+        ):
+            if offsets:
+                found.append(f"{topic}-{index}: not {what}, but {kind}: {sorted(offsets)[:10]} ({len(offsets)})")
+        if not found and expected != seen[index]:
+            found.append(f"{topic}-{index}: other values than in the log")
+    return found
+
+
+def _miscounted(count: int, topic: str, index: int, truth: Truth) -> list[str]:
+    numbers = [int(value) for _, value in sorted(truth.committed.items())]
+    expected = list(range(index, count, PARTITIONS))
+    if numbers == expected:
+        return []
+    twice = sorted({number for number in numbers if numbers.count(number) > 1})
+    missing = sorted(set(expected) - set(numbers))
+    return [
+        f"{topic}-{index}: twice {twice[:10]} ({len(twice)}), missing {missing[:10]} ({len(missing)}), or out of order"
+    ]
+
+
+BROKERS: dict[str, Callable[[Path, dict[str, str]], BrokerProcess]] = {"odradek": OdradekProcess, "apache": ApacheKafka}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60, help="for how long things go wrong (default: 60)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="says what goes wrong when")
+    parser.add_argument("--copiers", type=int, default=3, help="for each of the two steps (default: 3)")
+    parser.add_argument("--rate", type=int, default=300, help="records a second (default: 300)")
+    parser.add_argument("--target", choices=BROKERS, default="odradek")
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="exactly-once-") as name:
+        folder = Path(name)
+        with BROKERS[options.target](folder / "broker", PROPERTIES) as broker:
+            finding = run(
+                broker, folder, seed=options.seed, seconds=options.seconds, copiers=options.copiers, rate=options.rate
+            )
+    print(finding)
+    raise SystemExit(bool(finding.problems))
+
+
+if __name__ == "__main__":
+    main()
