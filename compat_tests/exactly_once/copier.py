@@ -9,6 +9,7 @@ partition of the target. Whatever cannot be gone on from ends the program; whoev
 
 from __future__ import annotations
 
+import faulthandler
 import random
 import sys
 from typing import Any
@@ -19,6 +20,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 ABORTED_SHARE = 0.2
 MOST_RECORDS = 40
 TIMEOUT_S = 10.0
+#: A turn that takes longer ends the program. librdkafka 2.x, whose broker was killed and came back, at times stays in
+#: send_offsets_to_transaction for ever, beyond its own time-out: it has all answers, and asks nothing more.
+STUCK_S = 12.0
 CLIENT = {
     "log_level": 0,
     "reconnect.backoff.ms": 20,
@@ -60,6 +64,7 @@ class Copier:
 
     def run(self) -> None:
         while True:
+            faulthandler.dump_traceback_later(STUCK_S, exit=True)
             messages = self.consumer.consume(self.chance.randint(1, MOST_RECORDS), 0.2)
             read = [message for message in messages if not _skipped(message)]
             if read:
@@ -107,16 +112,14 @@ def _skipped(message: Message) -> bool:
 
 
 def retried(step: Any) -> None:
-    """librdkafka says of some failures that the same call may be made again. Of a time-out too, but then it may wait for
-    ever: after a broker has come back, 2.x at times sends no TxnOffsetCommit although every request of it is answered.
-    """
+    """librdkafka says of some failures that the same call may be made again."""
     while True:
         try:
             step()
             return
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
-            if not error.retriable() or error.code() == KafkaError._TIMED_OUT:
+            if not error.retriable():
                 raise
 
 

@@ -1,4 +1,4 @@
-"""Exactly once, through kill -9 of the broker and of clients. A little of it: by hand, the programs beside take any amount."""
+"""Exactly once, through kill -9 of the broker and of clients: a little of what the programs beside do by hand."""
 
 from __future__ import annotations
 
@@ -23,59 +23,26 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 8.0
 
 
-@pytest.fixture
-def broker(target: str, tmp_path: Path) -> Iterator[BrokerProcess]:
-    with checker.BROKERS[target](tmp_path / "broker", checker.PROPERTIES) as running:
+@pytest.fixture(scope="module")
+def patient(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that looks often for transactions whose time is up; killed and started again by its tests."""
+    with checker.BROKERS[target](tmp_path_factory.mktemp("patient"), checker.PROPERTIES) as running:
         yield running
 
 
-@pytest.mark.oracle
-def test_copiers_copy_each_record_once_and_kafka_shows_of_the_same_logs_what_we_showed(
-    broker: BrokerProcess, tmp_path: Path, java_tools: None
-) -> None:
-    """Whatever is killed; then Apache Kafka opens the directory, and both kinds of readers see the same there."""
-    seed = int(time.time())
-    finding = checker.run(broker, tmp_path, seed=seed, seconds=SECONDS, copiers=2, rate=200)
-    assert not finding.problems, f"seed {seed}: {finding}"
-    assert finding.records and finding.aborted and finding.faults
-    ours = shown_by(broker)
-    broker.stop()
-    kafka = ApacheKafka(tmp_path / "kafka", {**checker.PROPERTIES, "log.dirs": str(broker.data_dir)})
-    kafka.cluster_id = cluster_id(broker.data_dir)
-    try:
-        assert shown_by(kafka.start()) == ours
-    finally:
-        kafka.kill()
-
-
-def cluster_id(data_dir: Path) -> str:
-    lines = (data_dir / "meta.properties").read_text().splitlines()
-    return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
-
-
-def shown_by(broker: BrokerProcess) -> dict[tuple[str, str], object]:
-    return {
-        (topic, isolation): read_all(broker.bootstrap, topic, checker.PARTITIONS, isolation)
-        for topic in checker.TOPICS
-        for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
-    }
-
-
-@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
-def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_whole(
-    commits: bool, tmp_path: Path
-) -> None:
-    # By hand also `before` and `after`; a step that is torn apart is the hardest of the three.
-    deaths = commit_steps.play_all(tmp_path, ("torn",), commits=commits)
+def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_whole(tmp_path: Path) -> None:
+    # By hand also aborts, and deaths `before` and `after`; a step that is torn apart is the hardest of the three.
+    deaths = commit_steps.play_all(tmp_path, ("torn",), commits=True)
     # Partitions and group join, two records, the offset, the decision, three markers; their joining may share an append.
     assert deaths >= 8
 
 
 @pytest.mark.parametrize("step", dying_client.STEPS)
 def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at_all(
-    step: str, bootstrap: str, topic: str
+    step: str, patient: BrokerProcess, topic: str
 ) -> None:
     """Nobody comes after it: the coordinator ends what it left when its time is up."""
+    bootstrap = patient.bootstrap
     make_topic(bootstrap, topic)
     command = [sys.executable, "-m", "compat_tests.exactly_once.dying_client", bootstrap, topic, step]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60).returncode == -signal.SIGKILL
@@ -93,3 +60,35 @@ def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at
         assert (shown, offset) == ([dying_client.VALUE], 7)
     else:
         assert (shown, offset) == ([], commit_steps.NO_OFFSET)
+
+
+@pytest.mark.oracle
+def test_copiers_copy_each_record_once_and_kafka_shows_of_the_same_logs_what_we_showed(
+    patient: BrokerProcess, tmp_path: Path, java_tools: None
+) -> None:
+    """Whatever is killed; then Apache Kafka opens the directory, and both kinds of readers see the same there."""
+    seed = int(time.time())
+    finding = checker.run(patient, tmp_path, seed=seed, seconds=SECONDS, copiers=2, rate=200)
+    assert not finding.problems, f"seed {seed}: {finding}"
+    assert finding.records and finding.aborted and finding.faults
+    ours = shown_by(patient)
+    patient.stop()
+    kafka = ApacheKafka(tmp_path / "kafka", {**checker.PROPERTIES, "log.dirs": str(patient.data_dir)})
+    kafka.cluster_id = cluster_id(patient.data_dir)
+    try:
+        assert shown_by(kafka.start()) == ours
+    finally:
+        kafka.kill()
+
+
+def cluster_id(data_dir: Path) -> str:
+    lines = (data_dir / "meta.properties").read_text().splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
+
+
+def shown_by(broker: BrokerProcess) -> dict[tuple[str, str], object]:
+    return {
+        (topic, isolation): read_all(broker.bootstrap, topic, checker.PARTITIONS, isolation)
+        for topic in checker.TOPICS
+        for isolation in (READ_COMMITTED, READ_UNCOMMITTED)
+    }

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.records.batch import BatchHeader, iter_headers
+from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import ControlType, control_type
-from odradek.protocol.records.record import decode_batch
+from odradek.protocol.records.record import Record
 
+from compat_tests.batches import read_batches
 from compat_tests.wire import WireClient
 
-_FETCH_VERSION, _LIST_OFFSETS_VERSION = 12, 7
+_LIST_OFFSETS_VERSION = 7
 _LATEST, _READ_COMMITTED = -1, 1
-_MOST_BYTES = 16 << 20
 
 #: offset -> value
 Records = dict[int, bytes]
@@ -35,24 +34,13 @@ class Truth:
     open: dict[int, Records] = field(default_factory=dict)
     end_offset: int = 0
 
-    @property
-    def last_stable_offset(self) -> int:
-        return min((min(records) for records in self.open.values()), default=self.end_offset)
-
-    @property
-    def stable(self) -> Records:
-        return {offset: value for offset, value in self.committed.items() if offset < self.last_stable_offset}
-
 
 def truth_of(bootstrap: str, topic: str, partition: int) -> Truth:
     """As of now; other writers must be quiet."""
     truth = Truth()
-    with WireClient(bootstrap) as client:
-        while data := _fetched(client, topic, partition, truth.end_offset):
-            for position, header in iter_headers(data):
-                if header.next_offset > truth.end_offset:
-                    _follow(truth, data, position, header)
-                    truth.end_offset = header.next_offset
+    for header, records in read_batches(bootstrap, topic, partition):
+        _follow(truth, header, records)
+        truth.end_offset = header.next_offset
     return truth
 
 
@@ -67,16 +55,7 @@ def last_stable_offset(bootstrap: str, topic: str, partition: int) -> int:
     return found
 
 
-def _fetched(client: WireClient, topic: str, partition: int, offset: int) -> bytes:
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_MOST_BYTES)
-    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic, partitions=[asked])])
-    (answer,) = client.call(request, _FETCH_VERSION).responses[0].partitions
-    assert answer.error_code == 0, answer
-    return bytes(answer.records or b"")
-
-
-def _follow(truth: Truth, data: bytes, position: int, header: BatchHeader) -> None:
-    records = decode_batch(data, position, header)
+def _follow(truth: Truth, header: BatchHeader, records: list[Record]) -> None:
     if header.is_control:
         ended = truth.open.pop(header.producer_id, {})
         kind = control_type(records[0].key)

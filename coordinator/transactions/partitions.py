@@ -22,16 +22,13 @@ from .result import TransactionRequest
 from .state import TransactionsState
 from .transaction import EPOCH_BUMP_VERSION, PREPARED, RESTING, Place, State, Transaction
 
-#: The first version of AddPartitionsToTxn that says by itself that the client speaks transaction version 2.
-EPOCH_BUMP_ADD_VERSION = 5
-
 
 def add_partitions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, AddPartitionsToTxnRequest)
     if message.version >= BATCHED_VERSION:
-        version = EPOCH_BUMP_VERSION if message.version >= EPOCH_BUMP_ADD_VERSION else 0
-        results = [_of_broker(state, asked, version, now) for asked in request.transactions]
+        # A leader that adds partitions does so for a client that speaks transaction version 2; for others it only asks.
+        results = [_of_broker(state, asked, EPOCH_BUMP_VERSION, now) for asked in request.transactions]
         state.reply(message, AddPartitionsToTxnResponse(results_by_transaction=results))
         return
     error = _add(state, _as_transaction(request), 0, now)

@@ -1,0 +1,41 @@
+"""A partition's batches as they lie in its log, fetched without a client that would hide some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.records.batch import BatchHeader, iter_headers
+from odradek.protocol.records.record import Record, decode_batch
+
+from .wire import WireClient
+
+_FETCH_VERSION, _METADATA_VERSION = 12, 9
+_MOST_BYTES = 16 << 20
+
+
+def read_batches(bootstrap: str, topic: str, partition: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """All that are committed now, read_uncommitted, markers too."""
+    offset = 0
+    with WireClient(bootstrap) as client:
+        while data := _fetched(client, topic, partition, offset):
+            for position, header in iter_headers(data):
+                if header.next_offset > offset:
+                    offset = header.next_offset
+                    yield header, decode_batch(data, position, header)
+
+
+def partition_count(bootstrap: str, topic: str) -> int:
+    with WireClient(bootstrap) as client:
+        (told,) = client.call(MetadataRequest([MetadataRequestTopic(name=topic)], False), _METADATA_VERSION).topics
+    assert told.error_code == 0, told
+    return len(told.partitions)
+
+
+def _fetched(client: WireClient, topic: str, partition: int, offset: int) -> bytes:
+    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_MOST_BYTES)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic, partitions=[asked])])
+    (answer,) = client.call(request, _FETCH_VERSION).responses[0].partitions
+    assert answer.error_code == 0, answer
+    return bytes(answer.records or b"")
