@@ -33,6 +33,11 @@ def partition_count(bootstrap: str, topic: str) -> int:
     return len(told.partitions)
 
 
+def topic_names(bootstrap: str) -> list[str]:
+    with WireClient(bootstrap) as client:
+        return [topic.name for topic in client.call(MetadataRequest(None, False), _METADATA_VERSION).topics]
+
+
 def _fetched(client: WireClient, topic: str, partition: int, offset: int) -> bytes:
     asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_MOST_BYTES)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic, partitions=[asked])])

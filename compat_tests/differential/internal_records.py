@@ -18,14 +18,14 @@ from odradek.protocol.records.control import decode_control
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
 
-from ..batches import partition_count, read_batches
+from ..batches import partition_count, read_batches, topic_names
 
 _IDS = ("producer_id", "previous_producer_id", "next_producer_id")
 #: 4.3.1 leaves it out of a transaction's offsets; 4.4.0 and Odradek have it there.
 _SINCE_4_4 = ("topic_id",)
 _TIMES = ("transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "commit_timestamp")
 
-#: Transactional id -> what was written for it, in order, where a partition at a time is looked at.
+#: Transactional id, producer or partition -> what was written for it, in order.
 History = dict[str, list[Any]]
 
 
@@ -37,6 +37,7 @@ class Internals:
     mark: str
     states: History = field(default_factory=lambda: defaultdict(list))
     offsets: History = field(default_factory=lambda: defaultdict(list))
+    topics: History = field(default_factory=lambda: defaultdict(list))
     #: Producer id -> its name: the transactional id, and which of its producer ids it is.
     _producers: dict[int, str] = field(default_factory=dict)
 
@@ -45,12 +46,16 @@ class Internals:
             self._take_state(header, record)
         for header, record in self._records("__consumer_offsets"):
             self._take_offset(header, record)
+        for topic in topic_names(self.bootstrap):
+            if self.mark in topic:
+                self._take_topic(topic)
         return self
 
-    def of_topic(self, topic: str) -> list[Any]:
-        """The headers of a topic's batches, and its markers."""
-        batches = ((header, records[0]) for header, records in read_batches(self.bootstrap, topic, 0))
-        return [self._header(header, record) for header, record in batches]
+    def _take_topic(self, topic: str) -> None:
+        """The headers of its batches, and its markers."""
+        for index in range(partition_count(self.bootstrap, topic)):
+            for header, records in read_batches(self.bootstrap, topic, index):
+                self.topics[f"{topic}-{index}"].append(self._header(header, records[0]))
 
     def _records(self, topic: str) -> Iterator[tuple[BatchHeader, Record]]:
         for index in range(partition_count(self.bootstrap, topic)):
@@ -89,9 +94,9 @@ class Internals:
 
     def _words(self, message: Message | None) -> Any:
         """Every field of it."""
-        return (
-            message if message is None else {one.name: self._word(message, one.name) for one in message.SCHEMA.fields}
-        )
+        if message is None:
+            return None
+        return {one.name: self._word(message, one.name) for one in message.SCHEMA.fields if one.name not in _SINCE_4_4}
 
     def _word(self, message: Message, name: str) -> Any:
         value = getattr(message, name)
