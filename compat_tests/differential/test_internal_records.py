@@ -10,13 +10,14 @@ from compat_tests.differential.compare import Side, compare, versions_of
 from compat_tests.differential.internal_records import Internals, differences
 from compat_tests.differential.player import advertised, await_coordinators
 from compat_tests.differential.scenario import Scenario
-from compat_tests.differential.scenarios import transactional_offsets, transactions
+from compat_tests.differential.scenarios import transactional_offsets, transactions, transactions_with_epochs
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
 
 MARK = "-written"
 APIS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit")
-HISTORIES = [one for one in (*transactions.SCENARIOS, *transactional_offsets.SCENARIOS) if one.api in APIS]
+_ALL = (*transactions.SCENARIOS, *transactional_offsets.SCENARIOS, *transactions_with_epochs.SCENARIOS)
+HISTORIES = [one for one in _ALL if one.api in APIS]
 
 
 @pytest.fixture(scope="module")
