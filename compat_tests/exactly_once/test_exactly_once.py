@@ -20,7 +20,7 @@ from compat_tests.recipes import eventually, make_topic
 
 ROOT = Path(__file__).resolve().parents[2]
 #: For how long things go wrong.
-SECONDS = 8.0
+SECONDS = 6.0
 
 
 @pytest.fixture(scope="module")
