@@ -35,7 +35,7 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
     yield from _quota_records(image)
     if image.next_producer_id > 0:
         yield records.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
-    yield from _security_records(image)
+    yield from security_records(image)
 
 
 def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> records.PartitionRecord:
@@ -123,7 +123,7 @@ def _quota_records(image: MetadataImage) -> Iterator[Message]:
             yield records.ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)
 
 
-def _security_records(image: MetadataImage) -> Iterator[Message]:
+def security_records(image: MetadataImage) -> Iterator[Message]:
     for acl_id, acl in sorted(image.acls.items()):
         yield records.AccessControlEntryRecord(id=acl_id, **acl._asdict())
     for (name, mechanism), credential in sorted(image.scram.items()):

@@ -90,6 +90,7 @@ class BrokerServer:
     # The parts that need a running loop; made by `start`, in this order.
     deadlines: Deadlines
     wakeups: Wakeups
+    # On a node that is only a controller there are no partitions, and none of what lives in them.
     partitions: Partitions
     moves: ReplicaMoves
     groups: GroupDriver
@@ -106,19 +107,24 @@ class BrokerServer:
             self._bind()
             self.cluster_id = ensure_formatted(self.config)
             self._open_directories()
-            self.partitions = Partitions(self, self.directories)
-            self.moves = ReplicaMoves(self)
-            self.groups = GroupDriver(self)
-            self.transactions = TransactionDriver(self)
+            if self.config.is_broker:
+                self.partitions = Partitions(self, self.directories)
+                self.moves = ReplicaMoves(self)
+                self.groups = GroupDriver(self)
+                self.transactions = TransactionDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
             self._watch_brokers()
-            self.moves.resume()
-            self.upkeep.start()
-            self.cleaner.start()
+            if not self.controller.is_alone:
+                await self._meet_the_quorum()
+            if self.config.is_broker:
+                self.moves.resume()
+                self.upkeep.start()
+                self.cleaner.start()
             await self._serve_metrics()
             for listener in self.listeners:
-                await listener.start()
+                if not listener.is_started:
+                    await listener.start()
             self.config.subscribe(self._listener_changes.config_changed)
         except BaseException:
             await self.stop()
@@ -161,6 +167,14 @@ class BrokerServer:
 
             self.liveness = Liveness(self)
             self.liveness.start()
+
+    async def _meet_the_quorum(self) -> None:
+        """Other voters must reach this one before there is a leader; clients wait until this node has caught up."""
+        for listener in self.listeners:
+            if listener.dispatcher is not self.dispatcher:
+                await listener.start()
+        if self.config.is_broker:
+            await self.controller.caught_up
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:

@@ -52,7 +52,6 @@ _ALONE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-_CONTROLLER_ONLY = ("controller",)
 
 Changed = Callable[[frozenset[str]], None]
 
@@ -65,7 +64,6 @@ class BrokerConfig:
         self.values = BrokerValues(_with_defaults(said))
         validate_broker_configs(self.values)
         self.listeners: Listeners = read_listeners(self.values)
-        self._check_roles()
         self._subscribers: list[Changed] = []
         self._read()
         _warn_of_unknown(said)
@@ -76,10 +74,6 @@ class BrokerConfig:
         self.topic_defaults: dict[str, Value] = topic_defaults(self.values)
         """What a topic gets for every key that it does not set."""
         self._plain_log_config = self._log_config({})
-
-    def _check_roles(self) -> None:
-        if self.values.get("process.roles") == _CONTROLLER_ONLY:
-            raise InvalidConfig("process.roles: a node that is only a controller is not built yet; add the broker role")
 
     # Values.
 
@@ -102,6 +96,19 @@ class BrokerConfig:
     def node_id(self) -> int:
         node_id: int = self.get("node.id")
         return node_id
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.get("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.get("process.roles")
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing names another node of the quorum."""
+        return _is_alone(self.values.static)
 
     @property
     def log_dirs(self) -> list[str]:
@@ -181,6 +188,8 @@ def _with_defaults(static: dict[str, str]) -> dict[str, str]:
 
 def _is_alone(static: Mapping[str, str]) -> bool:
     """Whether the quorum names nobody else."""
+    if "controller" not in static["process.roles"]:
+        return False
     voters = [voter for voter in static.get("controller.quorum.voters", "").split(",") if voter.strip()]
     servers = [server for server in static.get("controller.quorum.bootstrap.servers", "").split(",") if server.strip()]
     mine = static["node.id"].strip() + "@"

@@ -38,6 +38,8 @@ class Listeners(NamedTuple):
     controllers: tuple[ListenerEndpoint, ...]
     #: What clients and brokers are told: those of `advertised.listeners`, or `brokers` when that is not set.
     advertised: tuple[ListenerEndpoint, ...]
+    #: What nodes of the quorum are told; empty where `advertised.listeners` says nothing of it.
+    advertised_controllers: tuple[ListenerEndpoint, ...]
     inter_broker_name: str
     protocols: Mapping[str, str]
 
@@ -56,10 +58,11 @@ def read_listeners(values: BrokerValues) -> Listeners:
         brokers=tuple(e for e in bound if e.name not in controller_names),
         controllers=tuple(e for e in bound if e.name in controller_names),
         advertised=tuple(e for e in advertised if e.name not in controller_names),
+        advertised_controllers=tuple(e for e in advertised if said is not None and e.name in controller_names),
         inter_broker_name=_inter_broker_name(values, protocols),
         protocols=protocols,
     )
-    _check(found, bound)
+    _check(found, bound, _texts(values, "process.roles"))
     return found
 
 
@@ -148,7 +151,23 @@ def _inter_broker_name(values: BrokerValues, protocols: Mapping[str, str]) -> st
     return str(name).upper()
 
 
-def _check(found: Listeners, bound: Iterable[ListenerEndpoint]) -> None:
+def _check_controller(found: Listeners) -> None:
+    if found.brokers or not found.controllers:
+        raise InvalidConfig(
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller"
+        )
+
+
+def _check(found: Listeners, bound: Iterable[ListenerEndpoint], roles: tuple[str, ...]) -> None:
+    if "broker" not in roles:
+        _check_controller(found)
+        return
+    if "controller" not in roles and found.controllers:
+        raise InvalidConfig(
+            "controller.listener.names must not contain a value appearing in the 'listeners' configuration when running "
+            "KRaft with just the broker role"
+        )
     if not found.brokers or not found.advertised:
         raise InvalidConfig(
             "There must be at least one broker advertised listener. Perhaps all listeners appear in "

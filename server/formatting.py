@@ -1,19 +1,23 @@
-"""Formatting: what Apache Kafka's `StorageTool format --standalone` writes into log directories (KIP-853).
+"""Formatting: what Apache Kafka's `StorageTool format` writes into log directories (KIP-853).
 
 ```
 meta.properties                                      in every log directory: cluster, node and directory id
 bootstrap.checkpoint                                 in that of the metadata log: the features of the new cluster
-__cluster_metadata-0/00000000000000000000-0000000000.checkpoint   this node is the only voter
+__cluster_metadata-0/00000000000000000000-0000000000.checkpoint   who votes, on a node that may begin the cluster
 ```
+
+Who votes is this node alone (`--standalone`), those that are named (`--initial-controllers`), or nobody that this directory
+knows of: nodes that join (`--no-initial-controllers`), mere brokers, and the voters of `controller.quorum.voters`.
 """
 
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.configs import InvalidConfig
 from ..metadata.features import FEATURES, KRAFT_VERSION
@@ -22,7 +26,7 @@ from ..metadata.metadata_version import DEFAULT
 from ..protocol.internal.cluster_metadata import FeatureLevelRecord
 from ..protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersVoter
 from ..protocol.schema import Message
-from ..protocol.uuids import uuid_to_text
+from ..protocol.uuids import uuid_from_text, uuid_to_text
 from ..replication.controller.chance import random_uuid
 from ..storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from .metadata_batches import QuorumVoters
@@ -38,12 +42,30 @@ _DEFAULT_CONTROLLER = ("localhost", 9093)
 _MOST_ID_LENGTH = 249
 
 
+_INITIAL_VOTER = re.compile(r"(\d+)@\[?([^@\]]+)\]?:(\d+):([A-Za-z0-9_-]{22})")
+
+
+class InitialVoter(NamedTuple):
+    id: int
+    host: str
+    port: int
+    directory_id: bytes
+
+
 class AlreadyFormatted(Exception):
     """A log directory belongs to a cluster already."""
 
 
-def format_directories(config: BrokerConfig, cluster_id: str | None = None, *, ignore_formatted: bool = False) -> str:
+def format_directories(
+    config: BrokerConfig,
+    cluster_id: str | None = None,
+    *,
+    ignore_formatted: bool = False,
+    initial_voters: Sequence[InitialVoter] | None = None,
+) -> str:
     """Formats every log directory of the broker; the cluster id, a new one unless given.
+
+    `initial_voters`: who votes first; empty for a node that joins, None for what the configuration says.
 
     Directories that are formatted are left alone with `ignore_formatted`, and otherwise raise AlreadyFormatted before
     anything is written. Raises InvalidConfig for a cluster id that cannot be and for directories of another node or of
@@ -61,14 +83,20 @@ def format_directories(config: BrokerConfig, cluster_id: str | None = None, *, i
     _check_cluster_id(cluster_id, ids)
     for directory in directories:
         if known[directory] is None:
-            _format(config, directory, cluster_id, is_new_cluster=not formatted)
+            _format(config, directory, cluster_id, initial_voters, is_new_cluster=not formatted)
     return cluster_id
 
 
 def ensure_formatted(config: BrokerConfig) -> str:
     """The cluster id of the broker's directories; those that are not formatted are, so that a broker starts on an empty
-    disk, and on one more disk. Raises what `format_directories` does.
+    disk, and on one more disk. Raises what `format_directories` does, and InvalidConfig where another node may have chosen
+    the id of the cluster.
     """
+    if not config.is_alone and not any(map(read_meta_properties, _all_directories(config))):
+        raise InvalidConfig(
+            f"{', '.join(_all_directories(config))}: not formatted, and this node is not alone: format it with the id "
+            "that all nodes of the cluster share (odradek format -t ID server.properties)"
+        )
     return format_directories(config, ignore_formatted=True)
 
 
@@ -92,14 +120,24 @@ def _all_directories(config: BrokerConfig) -> list[str]:
     return list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
 
 
-def _format(config: BrokerConfig, directory: str, cluster_id: str, *, is_new_cluster: bool) -> None:
+def _format(
+    config: BrokerConfig,
+    directory: str,
+    cluster_id: str,
+    initial_voters: Sequence[InitialVoter] | None,
+    *,
+    is_new_cluster: bool,
+) -> None:
     """meta.properties goes last: a directory that has it is formatted."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     directory_id = random_uuid(random.SystemRandom())
     if is_new_cluster and directory == config.metadata_log_dir:
         now_ms = int(time.time() * 1000)
         _write_bootstrap(directory, now_ms)
-        _write_voters(config, directory, directory_id, now_ms)
+        voters = _voters(config, directory_id) if initial_voters is None else initial_voters
+        if voters:
+            _write_voters(config, directory, voters, now_ms)
+        directory_id = next((voter.directory_id for voter in voters if voter.id == config.node_id), directory_id)
     write_meta_properties(directory, MetaProperties(cluster_id, config.node_id, directory_id))
 
 
@@ -115,16 +153,53 @@ def bootstrap_features() -> Sequence[Message]:
     return [FeatureLevelRecord(name=name, feature_level=FEATURES[name].formatted) for name in names]
 
 
-def _write_voters(config: BrokerConfig, directory: str, directory_id: bytes, now_ms: int) -> None:
-    voter = VotersVoter(
-        voter_id=config.node_id,
-        voter_directory_id=directory_id,
-        endpoints=[_controller_endpoint(config)],
-        kraft_version_feature=KRaftVersionFeature(
-            min_supported_version=FEATURES[KRAFT_VERSION].minimum, max_supported_version=FEATURES[KRAFT_VERSION].built
-        ),
-    )
-    quorum = QuorumVoters(FEATURES[KRAFT_VERSION].formatted, [voter], now_ms)
+def _voters(config: BrokerConfig, directory_id: bytes) -> Sequence[InitialVoter]:
+    """A node that is alone votes for itself; else the configuration says who votes, or others will."""
+    if not config.is_alone or config.get("controller.quorum.voters"):
+        return ()
+    return [_this_voter(config, directory_id)]
+
+
+def _this_voter(config: BrokerConfig, directory_id: bytes) -> InitialVoter:
+    endpoint = _controller_endpoint(config)
+    return InitialVoter(config.node_id, endpoint.host, endpoint.port, directory_id)
+
+
+def standalone_voters(config: BrokerConfig) -> Sequence[InitialVoter]:
+    """This node alone, in a directory with a new id."""
+    return [_this_voter(config, random_uuid(random.SystemRandom()))]
+
+
+def read_initial_voters(text: str) -> Sequence[InitialVoter]:
+    """`id@host:port:directory`, separated by commas. Raises InvalidConfig."""
+    return [_initial_voter(part.strip()) for part in text.split(",")]
+
+
+def _initial_voter(text: str) -> InitialVoter:
+    found = _INITIAL_VOTER.fullmatch(text)
+    if found is None:
+        raise InvalidConfig(f"{text!r} is not id@host:port:directory, as in 1@localhost:9093:JEXY6aqzQY-32P5TStzaFg")
+    try:
+        return InitialVoter(int(found[1]), found[2], int(found[3]), uuid_from_text(found[4]))
+    except ValueError as error:
+        raise InvalidConfig(f"{text!r}: {error}") from None
+
+
+def _write_voters(config: BrokerConfig, directory: str, initial: Sequence[InitialVoter], now_ms: int) -> None:
+    feature = FEATURES[KRAFT_VERSION]
+    name = _controller_endpoint(config).name
+    voters = [
+        VotersVoter(
+            voter_id=voter.id,
+            voter_directory_id=voter.directory_id,
+            endpoints=[Endpoint(name=name, host=voter.host, port=voter.port)],
+            kraft_version_feature=KRaftVersionFeature(
+                min_supported_version=feature.minimum, max_supported_version=feature.built
+            ),
+        )
+        for voter in initial
+    ]
+    quorum = QuorumVoters(feature.formatted, voters, now_ms)
     metadata_directory = Path(directory, DIRECTORY_NAME)
     metadata_directory.mkdir(exist_ok=True)
     path = metadata_directory / SnapshotId(0, 0).file_name

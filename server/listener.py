@@ -70,6 +70,10 @@ class Listener:
         port = self._bound[0].getsockname()[1]
         self.endpoint = Endpoint(self.endpoint.name, self.endpoint.host, port)
 
+    @property
+    def is_started(self) -> bool:
+        return bool(self._servers)
+
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         for bound in self._bound:

@@ -213,10 +213,10 @@ def _cluster(broker: BrokerServer) -> Iterator[Metric]:
 def _quorum(broker: BrokerServer) -> Iterator[Metric]:
     controller = broker.controller
     values = {
-        "current_leader": broker.node_id if controller.is_active else -1,
+        "current_leader": controller.leader_id,
         "current_epoch": controller.epoch,
         "high_watermark": controller.high_watermark,
-        "log_end_offset": controller.controller.next_offset,
+        "log_end_offset": controller.quorum_log.end_offset,
     }
     for name, value in values.items():
         yield _gauge(f"kafka_server_raft_metrics_{name}", "Of the metadata log.", value)

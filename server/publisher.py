@@ -28,11 +28,9 @@ class Publisher:
         broker = self._broker
         assert image.offset >= broker.image.offset, f"offset {image.offset} published after {broker.image.offset}"
         broker.config.apply(delta, image)
-        if broker.partitions is not None:
+        if broker.config.is_broker:
             broker.partitions.apply(delta, image)
-        if broker.groups is not None:
             broker.groups.apply(delta, image)
-        if broker.transactions is not None:
             broker.transactions.apply(delta, image)
         broker.image = image
         for function in broker.on_published:

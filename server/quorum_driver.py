@@ -1,12 +1,12 @@
-"""Drives the controller on a quorum of one: its log, its commits, its snapshots.
+"""Drives the controller, and what the quorum agrees on into this broker.
 
-A request is decided at once, its records are appended and replayed, and then it waits. All that was appended in one turn of
-the event loop shares one flush, which a thread does; what the flush brought to the disk is committed, since a majority
-of one has it. Then it is published here, and then the replies go out, in the order of the requests: a client that has its
-answer finds what it asked for, and after a crash finds it again. Requests that come during a flush share the next one.
+On the active controller a request is decided at once, its records are appended and replayed, and then it waits until the
+quorum has them (`quorum_alone.py` for a quorum of one, `quorum_raft.py` for others). What is committed is published here, on
+every node, and then the replies go out, in the order of the requests: a client that has its answer finds what it asked for,
+and after a crash finds it again. Reads wait like the rest: until everything that the decision saw is committed.
 
-Reads wait like the rest: until everything that the decision saw is committed. A quorum of one has nobody to tell that it is
-alive, so it writes no NoOpRecords (`metadata.max.idle.interval.ms`).
+A node that is not the active controller hands requests over to it. One that has lost the lead refuses what waits, and drops
+its controller whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..metadata.delta import MetadataDelta
-from ..metadata.image import EMPTY_IMAGE, MetadataImage
+from ..metadata.image import MetadataImage
 from ..metadata.transactions import MetadataTransactions
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
@@ -27,28 +27,26 @@ from ..replication.controller.controller import Controller, refuse
 from ..replication.controller.result import RefusedRequest
 from ..storage.files import LogDirectoryFailure
 from .cordoning import CORDONED_KEY
+from .listener import Endpoint
+from .metadata_batches import QuorumVoters
+from .quorum_alone import LoneVoter
+from .quorum_commits import Appended, Commits
 from .quorum_log import QuorumLog
-from .quorum_snapshots import write_image_snapshot
-from .quorum_start import broker_heartbeat, take_over
+from .quorum_snapshotting import Snapshotting
+from .quorum_start import activation, broker_heartbeat, controller_registration, new_controller, open_log, take_over
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .broker import BrokerServer
-    from .listener import Endpoint
     from .publisher import Publisher
+    from .quorum_raft import QuorumRaft
 
 log = logging.getLogger("odradek.quorum")
 
 #: Takes the response of the API that was asked.
 Reply = Callable[[Any], None]
-
-
-class _Appended(NamedTuple):
-    """The records of one decision, which are in the log, until they are committed."""
-
-    end_offset: int
-    records: Sequence[Message]
-    append_timestamp_ms: int
+NOBODY = -1
+_HEARTBEAT_VERSION = 2
 
 
 class _Waiting(NamedTuple):
@@ -66,30 +64,33 @@ class QuorumDriver:
     def __init__(self, broker: BrokerServer, publisher: Publisher) -> None:
         self._broker = broker
         self._publisher = publisher
-        #: The epoch of this leader; it rises with each start.
-        self.epoch = 0
-        #: Below it everything is committed and published.
-        self.high_watermark = 0
         #: Of this broker's registration: what shows that a request comes from this incarnation of it.
         self.broker_epoch = -1
-        #: Called when another node leads the quorum, or none.
+        #: Called when another node leads the quorum, or nobody, or in another epoch.
         self.on_leader_changed: list[Callable[[], None]] = []
-        self._published: MetadataImage = EMPTY_IMAGE
-        self._transactions = MetadataTransactions()
-        self._appended: deque[_Appended] = deque()
+        #: Done when this node has published all that was committed when it began to listen.
+        self.caught_up: asyncio.Future[None]
+        self._leader = (NOBODY, 0)
         self._waiting: deque[_Waiting] = deque()
         self._flushing = ThreadPoolExecutor(1, "metadata-flush")
-        self._committing: asyncio.Task[None] | None = None
-        self._snapshotting: asyncio.Task[None] | None = None
-        self._snapshot_due: asyncio.TimerHandle | None = None
         self._is_active = False
+        self._active_epoch = 0
+        self._epoch_start = 0
         self._publishes = True
+        self._has_published = False
+        self._unpublished = False
         self._controller: Controller | None = None
         self._log: QuorumLog | None = None
+        self._commits: Commits
+        self._snapshots: Snapshotting | None = None
+        self._alone: LoneVoter | None = None
+        self._raft: QuorumRaft | None = None
+
+    # ---- what others may look at
 
     @property
     def controller(self) -> Controller:
-        assert self._controller is not None, "the controller has not been started"
+        assert self._controller is not None, "this node is not the active controller"
         return self._controller
 
     @property
@@ -97,9 +98,34 @@ class QuorumDriver:
         return self._is_active
 
     @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has taken part in the quorum, so far."""
+        return self._raft is None
+
+    @property
+    def epoch(self) -> int:
+        """Of the leader, as far as this node knows; it rises with each election, and with each start of a lone voter."""
+        return self._raft.replica.epoch if self._raft is not None else self._active_epoch
+
+    @property
+    def leader_id(self) -> int:
+        return self._leader[0]
+
+    @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the active controller listens to others; this one is it."""
-        return None
+        """Where the active controller listens for the quorum; None when it is not known."""
+        if self._raft is None or self.leader_id == NOBODY:
+            return None
+        return self._raft.endpoints.find(self.leader_id)
+
+    @property
+    def high_watermark(self) -> int:
+        """Below it everything is committed and replayed here."""
+        return self._commits.offset if self._log is not None else 0
+
+    @property
+    def metadata_offset(self) -> int:
+        return self._broker.image.offset
 
     @property
     def quorum_log(self) -> QuorumLog:
@@ -107,43 +133,93 @@ class QuorumDriver:
         return self._log
 
     @property
+    def raft(self) -> QuorumRaft | None:
+        """None while this node is alone."""
+        return self._raft
+
+    @property
     def kraft_version(self) -> int:
         """What the metadata log may hold: with 1 its voters stand in it (KIP-853)."""
-        return self.quorum_log.quorum.kraft_version
+        return self._raft.replica.kraft_version if self._raft is not None else self.quorum_log.quorum.kraft_version
+
+    # ---- start and stop
 
     async def start(self, directories: Sequence[LogDirectory]) -> None:
-        """Reads the metadata, takes the lead, registers this broker, and publishes what comes of it.
+        """Opens the metadata log. A lone voter takes the lead, registers this broker and publishes what comes of it; any
+        other node begins to listen to the quorum, which takes its time: see `caught_up`.
 
         `directories`: the log directories of the broker, open and formatted. Raises LogDirectoryFailure, MetadataLost,
         InvalidQuorum, OSError, and what damaged batches raise.
         """
-        taken = take_over(self._broker, directories)
-        self._log, self._controller, self.epoch = taken.log, taken.controller, taken.epoch
-        self.broker_epoch = taken.broker_epoch
-        # Nobody is served yet, so the first flush may hold up the loop.
-        self._log.flush(self._broker.now_ms())
-        self.high_watermark = self._controller.next_offset
-        self._published = self._controller.image
-        self._publisher.publish(taken.delta, self._published)
-        self._is_active = True
+        self.caught_up = asyncio.get_running_loop().create_future()
+        opened = open_log(self._broker, directories)
+        self._log = opened.log
+        self._snapshots = Snapshotting(self._broker, opened.log, self._committed_now)
+        if opened.loaded is None:
+            self._start_among_others()
+        else:
+            taken = take_over(self._broker, opened.log, opened.loaded, directories)
+            self._controller, self.broker_epoch = taken.controller, taken.broker_epoch
+            # Nobody is served yet, so the first flush may hold up the loop.
+            opened.log.flush(self._broker.now_ms())
+            image = taken.controller.image
+            self._commits = Commits(opened.log, MetadataDelta(image), image, MetadataTransactions())
+            self._alone = LoneVoter(opened.log, self._broker.now_ms, self._flushing, self._advance, self._fail)
+            self._epoch_start, self._active_epoch, self._is_active = taken.epoch_start_offset, taken.epoch, True
+            self._leader = (self._broker.node_id, taken.epoch)
+            self._published(taken.delta, image)
         self._broker.config.subscribe(self._config_changed)
-        self._arm_snapshots()
+        self._snapshots.start()
+
+    def _start_among_others(self) -> None:
+        from .quorum_joining import join
+
+        broker, quorum_log = self._broker, self.quorum_log
+        loaded = quorum_log.load_snapshot(broker.now_ms())
+        end_offset = quorum_log.snapshots[-1].end_offset if quorum_log.snapshots else 0
+        image = loaded.delta.apply(end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+        self._commits = Commits(quorum_log, loaded.delta, image, loaded.transactions)
+        self._unpublished = True
+        self._raft, replicated = join(broker, quorum_log, self._clock(), self._flushing)
+        replicated.on_adopted = self._commits.replaced
+        self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
+        self._raft.begin()
+
+    def _clock(self) -> Callable[[], int]:
+        """ms since 1970, of a clock that goes on evenly."""
+        loop = asyncio.get_running_loop()
+        began = self._broker.now_ms() - loop.time() * 1000
+        return lambda: int(began + loop.time() * 1000)
+
+    def _is_joined(self) -> QuorumRaft:
+        """Somebody else takes part: a voter that was alone goes on with a machine that knows others."""
+        if self._raft is None:
+            from .quorum_joining import join
+
+            assert self._alone is not None
+            self._alone.retire()
+            self._alone = None
+            self._raft, replicated = join(
+                self._broker, self.quorum_log, self._clock(), self._flushing, leads_from=self._epoch_start
+            )
+            replicated.on_adopted = self._commits.replaced
+            replicated.synced_offset = self._commits.offset
+            self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
+            self._raft.is_synced(self._commits.offset)
+            if self.quorum_log.end_offset > self._commits.offset:
+                self._raft.appended()
+        return self._raft
 
     async def stop(self) -> None:
-        """Hands over what this broker leads (to nobody, alone), fences it and closes the log. Replies go out before."""
-        if self._controller is not None and self._is_active:
-            # What follows concerns whoever opens the log next; here partitions close anyway.
-            self._publishes = False
-            try:
-                self._leave()
-            except LogDirectoryFailure as failure:
-                self._fail(failure)
-            await self.settled()
+        """A lone broker fences itself, a leader of others steps down; then the log is closed. Replies go out before."""
+        if self._is_active and self._alone is not None and self._raft is None:
+            await self._leave_alone()
+        if self._raft is not None:
+            await self._raft.leave()
+            await self._raft.closed()
         self._is_active = False
-        if self._snapshot_due is not None:
-            self._snapshot_due.cancel()
-        if self._snapshotting is not None:
-            await self._snapshotting
+        if self._snapshots is not None:
+            await self._snapshots.stop()
         if self._log is not None:
             try:
                 self._log.close(self._broker.now_ms())
@@ -151,20 +227,27 @@ class QuorumDriver:
                 log.error("closing the metadata log: %s", failure)
         self._flushing.shutdown()
 
-    def _leave(self) -> None:
-        for _ in range(2):  # the first begins the shutdown, the second finds nothing led and ends it
-            request = broker_heartbeat(self._broker, self.broker_epoch, self.controller, want_shut_down=True)
-            result = self.controller.handle(request, 1)
-            self._append(result.records, result.atomic)
+    async def _leave_alone(self) -> None:
+        # What follows concerns whoever opens the log next; here partitions close anyway.
+        self._publishes = False
+        try:
+            for _ in range(2 if self._broker.config.is_broker else 0):
+                # The first begins the shutdown, the second finds nothing led and ends it.
+                request = broker_heartbeat(self._broker, self.broker_epoch, self.controller, want_shut_down=True)
+                result = self.controller.handle(request, 1)
+                self._append(result.records, result.atomic)
+        except LogDirectoryFailure as failure:
+            self._fail(failure)
+        await self.settled()
 
     async def settled(self) -> None:
-        """Everything that was appended is committed; or the disk has failed."""
-        while self._committing is not None:
-            await asyncio.shield(self._committing)
+        """Everything that a lone voter has appended is committed; or the disk has failed."""
+        if self._alone is not None:
+            await self._alone.settled()
 
     def _config_changed(self, names: frozenset[str]) -> None:
         """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
-        if CORDONED_KEY in names and self._is_active:
+        if CORDONED_KEY in names and self._is_active and self.is_alone and self._broker.config.is_broker:
             asyncio.get_running_loop().call_soon(self._send_heartbeat)
 
     def _send_heartbeat(self) -> None:
@@ -178,7 +261,10 @@ class QuorumDriver:
         if not self._is_active:
             reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
             return
-        result = self.controller.handle(request, version)
+        controller = self.controller
+        if controller.next_offset != self.quorum_log.end_offset:  # the quorum has written something of its own
+            controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
+        result = controller.handle(request, version)
         if result.records:
             try:
                 self._append(result.records, result.atomic)
@@ -186,8 +272,8 @@ class QuorumDriver:
                 self._fail(failure)
                 reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
                 return
-        offset = self.controller.next_offset
-        if offset <= self.high_watermark:
+        offset = controller.next_offset
+        if offset <= self._commits.offset:
             reply(result.response)
         else:
             self._waiting.append(_Waiting(offset, request, reply, result.response))
@@ -195,51 +281,56 @@ class QuorumDriver:
     def _append(self, records: Sequence[Message], atomic: bool) -> None:
         if not records:
             return
-        controller, now_ms = self.controller, self._broker.now_ms()
+        controller, now_ms, base_offset = self.controller, self._broker.now_ms(), self.quorum_log.end_offset
         metadata_version = controller.image.features.metadata_version
         self.quorum_log.append(records, self.epoch, now_ms, metadata_version, atomic)
         controller.replay(records, self.epoch, now_ms)
         assert self.quorum_log.end_offset == controller.next_offset, "the log and the controller count the same records"
-        self._appended.append(_Appended(controller.next_offset, records, now_ms))
-        if self._committing is None:
-            # The task begins in the next turn of the loop: what else this turn brings is in the same flush.
-            self._committing = asyncio.get_running_loop().create_task(self._commit())
+        self._commits.appended(Appended(base_offset, controller.next_offset, records, self.epoch, now_ms))
+        if self._raft is not None:
+            self._raft.appended()
+        elif self._alone is not None:
+            self._alone.appended()
+
+    def quorum_request(self, token: Any, request: Message) -> None:
+        """A request of the quorum's own protocol; `token.reply(response)` is called once."""
+        self._is_joined().request(token, request)
 
     # ---- commits
 
-    async def _commit(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while self.quorum_log.end_offset > self.high_watermark:
-                end_offset = self.quorum_log.end_offset
-                flush = self.quorum_log.prepare_flush()
-                if flush is not None:
-                    await loop.run_in_executor(self._flushing, flush.run)
-                    self.quorum_log.flushed(flush, self._broker.now_ms())
-                self._committed(end_offset)
-        except Exception as failure:
-            self._fail(failure)
-        finally:
-            self._committing = None
+    def _advance(self, end_offset: int) -> None:
+        """Everything below `end_offset` is committed."""
+        if self._commits.advance(end_offset):
+            self._unpublished = True
+        if self._unpublished and self._may_publish():
+            self._published(*self._commits.take())
+            self._answer_waiting()
+            if self._snapshots is not None:
+                self._snapshots.grown()
 
-    def _committed(self, end_offset: int) -> None:
-        """Publishes everything below `end_offset` and lets the replies go that waited for it."""
-        delta, timestamp_ms = MetadataDelta(self._published), self._published.last_append_timestamp_ms
-        while self._appended and self._appended[0].end_offset <= end_offset:
-            appended = self._appended.popleft()
-            timestamp_ms = appended.append_timestamp_ms
-            for record in appended.records:
-                for effective in self._transactions.take(record):
-                    delta.replay(effective)
-        self._published = delta.apply(end_offset - 1, self.epoch, timestamp_ms)
+    def _may_publish(self) -> bool:
+        """What is old is not told: a broker would take up roles that others have by now."""
+        return self._has_published or self._raft is None or self._raft.is_caught_up_with_leader
+
+    def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._unpublished = False
         if self._publishes:
-            self._publisher.publish(delta, self._published)
-        self.high_watermark = end_offset
-        while self._waiting and self._waiting[0].offset <= end_offset:
+            self._publisher.publish(delta, image)
+        self._has_published = True
+        if not self.caught_up.done():
+            self.caught_up.set_result(None)
+
+    def _committed_now(self) -> tuple[MetadataImage, QuorumVoters]:
+        image = self._commits.image()
+        if self._raft is None:
+            return image, self.quorum_log.quorum
+        voters, kraft_version = self._raft.replica.voters.at(image.offset + 1)
+        return image, QuorumVoters(kraft_version, voters.to_record().voters)
+
+    def _answer_waiting(self) -> None:
+        while self._waiting and self._waiting[0].offset <= self._commits.offset:
             waiting = self._waiting.popleft()
             self._answer(waiting.reply, waiting.response)
-        if self.quorum_log.bytes_since_snapshot >= self._broker.config.get(_SNAPSHOT_BYTES):
-            self._take_snapshot()
 
     def _answer(self, reply: Reply, response: Message) -> None:
         try:
@@ -250,45 +341,50 @@ class QuorumDriver:
     def _fail(self, failure: Exception) -> None:
         """Without its log a controller decides nothing: what waits is refused, and what comes; the broker cannot go on."""
         log.critical("the metadata log failed; nothing of the cluster can change any more", exc_info=failure)
-        self._is_active = False
         if not self._broker.failed.done():
             self._broker.failed.set_result(failure)
+        self._resign()
+
+    # ---- who leads
+
+    def _quorum_changed(self) -> None:
+        assert self._raft is not None
+        replica = self._raft.replica
+        if self._is_active and not (replica.is_leader and replica.epoch == self._active_epoch):
+            self._resign()
+        self._advance(replica.high_watermark)
+        if not self._is_active and self._may_activate():
+            self._activate()
+        leader = (replica.role.leader_id, replica.epoch)
+        if leader != self._leader:
+            self._leader = leader
+            log.info("node %d leads the quorum in epoch %d", *leader)
+            for function in list(self.on_leader_changed):
+                function()
+
+    def _may_activate(self) -> bool:
+        """A leader whose own first record is committed, and everything before it."""
+        raft = self._raft
+        assert raft is not None
+        return raft.replica.is_leader and raft.is_caught_up_with_leader and self._is_replayed
+
+    @property
+    def _is_replayed(self) -> bool:
+        return self._commits.offset == self.quorum_log.end_offset
+
+    def _activate(self) -> None:
+        """Begins with what is committed, and writes what a new controller writes."""
+        self._controller = controller = new_controller(self._broker)
+        controller.load(self._commits.image(), self.quorum_log.end_offset, self.kraft_version)
+        self._is_active, self._active_epoch = True, self.epoch
+        log.info("this node is the active controller in epoch %d", self.epoch)
+        records = activation(self._broker, controller, transaction_open=self._commits.in_transaction)
+        self._append(records, atomic=True)
+        self.submit(controller_registration(self._broker, controller), 0, lambda response: None)
+
+    def _resign(self) -> None:
+        self._is_active, self._controller = False, None
+        self._commits.forget_appended()
         while self._waiting:
             waiting = self._waiting.popleft()
             self._answer(waiting.reply, refuse(waiting.request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
-
-    # ---- snapshots
-
-    def _arm_snapshots(self) -> None:
-        interval_ms: int = self._broker.config.get(_SNAPSHOT_INTERVAL)
-        if interval_ms > 0:
-            self._snapshot_due = self._broker.call_at(self._broker.now_ms() + interval_ms, self._interval_is_over)
-
-    def _interval_is_over(self) -> None:
-        self._arm_snapshots()
-        self._take_snapshot()
-
-    def _take_snapshot(self) -> None:
-        """Of what is published, unless one is being written or there is nothing new."""
-        newest = self.quorum_log.snapshots[-1].end_offset if self.quorum_log.snapshots else 0
-        if self._is_active and self._snapshotting is None and newest < self.high_watermark:
-            self.quorum_log.bytes_since_snapshot = 0
-            self._snapshotting = asyncio.get_running_loop().create_task(self._write_snapshot(self._published))
-
-    async def _write_snapshot(self, image: MetadataImage) -> None:
-        """A thread writes it: an image never changes, so nobody has to wait."""
-        quorum_log, now_ms = self.quorum_log, self._broker.now_ms()
-        try:
-            snapshot = await asyncio.get_running_loop().run_in_executor(
-                None, write_image_snapshot, quorum_log.directory, image, quorum_log.quorum, now_ms
-            )
-            quorum_log.add_snapshot(snapshot, now_ms)
-        except (OSError, LogDirectoryFailure):
-            log.exception("could not write a snapshot of the metadata; the log keeps it all")
-        finally:
-            self._snapshotting = None
-
-
-_HEARTBEAT_VERSION = 2
-_SNAPSHOT_BYTES = "metadata.log.max.record.bytes.between.snapshots"
-_SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"

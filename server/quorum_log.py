@@ -75,6 +75,13 @@ class QuorumLog:
     def end_offset(self) -> int:
         return self.log.log_end_offset
 
+    def load_snapshot(self, now_ms: int) -> Loaded:
+        """What the newest snapshot has; what is behind it in the log is not known to be committed. Raises as `load`."""
+        try:
+            return self._load_snapshot(now_ms)
+        except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
+            raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
+
     def load(self, now_ms: int) -> Loaded:
         """Raises MetadataLost, and OSError where the disk does not give it."""
         try:
@@ -83,6 +90,10 @@ class QuorumLog:
             raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
 
     def _load(self, now_ms: int) -> Loaded:
+        loaded = self._load_snapshot(now_ms)
+        return self._load_log(self.snapshots[-1].end_offset if self.snapshots else 0, loaded)
+
+    def _load_snapshot(self, now_ms: int) -> Loaded:
         newest = self.snapshots[-1] if self.snapshots else SnapshotId(0, 0)
         delta, epoch, timestamp_ms = MetadataDelta(), newest.epoch, -1
         if self.snapshots:
@@ -95,8 +106,7 @@ class QuorumLog:
                 f"{self.directory}: the log starts at offset {self.log.log_start_offset}, and the last snapshot ends at "
                 f"{newest.end_offset}"
             )
-        loaded = Loaded(delta, MetadataTransactions(), epoch, timestamp_ms)
-        return self._load_log(newest.end_offset, loaded)
+        return Loaded(delta, MetadataTransactions(), epoch, timestamp_ms)
 
     def _load_log(self, offset: int, loaded: Loaded) -> Loaded:
         start = offset
@@ -119,13 +129,14 @@ class QuorumLog:
         for part in in_parts(records, atomic):
             batches.append(encode_records(part, offset, epoch, now_ms, metadata_version))
             offset += len(part)
-        self._append(b"".join(batches), now_ms)
+        self.append_batches(b"".join(batches), now_ms)
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
         batch = encode_control_batch(records, base_offset=self.end_offset, timestamp=now_ms, leader_epoch=epoch)
-        self._append(batch, now_ms)
+        self.append_batches(batch, now_ms)
 
-    def _append(self, batches: bytes, now_ms: int) -> None:
+    def append_batches(self, batches: bytes, now_ms: int) -> None:
+        """Whole batches with their offsets, as a leader has written them."""
         self.log.append(batches, None, now_ms)
         self.bytes_since_snapshot += len(batches)
 
@@ -148,6 +159,15 @@ class QuorumLog:
         """One has been written. Those that retention no longer keeps go, and the log below the oldest that stays."""
         self.snapshots.append(snapshot)
         self._clean(now_ms)
+
+    def replaced_by(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """One that others have made stands for the log now, which starts and ends behind it."""
+        self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
+        for old in self.snapshots:
+            if old != snapshot:
+                (self.directory / old.file_name).unlink(missing_ok=True)
+        self.snapshots = [snapshot]
+        self.bytes_since_snapshot = 0
 
     def _clean(self, now_ms: int) -> None:
         """By metadata.max.retention.bytes and .ms, as Kafka: the newest snapshot always stays."""

@@ -33,7 +33,7 @@ _PART_SUFFIX = ".checkpoint.part"
 _DELETED_SUFFIX = ".checkpoint.deleted"
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 #: Snapshots are never written again, and say so.
-_READ_ONLY = 0o400
+READ_ONLY = 0o400
 
 
 class SnapshotId(NamedTuple):
@@ -128,7 +128,7 @@ def write_image_snapshot(directory: Path, image: MetadataImage, quorum: QuorumVo
 
 
 def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
-    partial = path.with_name(path.name.removesuffix(SUFFIX) + _PART_SUFFIX)
+    partial = partial_path(path)
     partial.unlink(missing_ok=True)
     fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -136,9 +136,14 @@ def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
         for batch in batches:
             write_fully(fd, batch, position)
             position += len(batch)
-        os.fchmod(fd, _READ_ONLY)
+        os.fchmod(fd, READ_ONLY)
         os.fsync(fd)
     finally:
         os.close(fd)
     partial.replace(path)
     sync_directory(str(path.parent))
+
+
+def partial_path(path: Path) -> Path:
+    """Where a snapshot is kept as long as it is not whole."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + _PART_SUFFIX)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +27,7 @@ from ..replication.controller.controller import Controller
 from .cordoning import cordoned_ids
 from .endpoints import SECURITY_PROTOCOLS
 from .formatting import BOOTSTRAP_FILE
-from .listener import Endpoint
+from .own_endpoints import own_endpoints
 from .quorum_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from .quorum_snapshots import quorum_records, read_records
 from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
@@ -37,57 +36,81 @@ if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .broker import BrokerServer
 
-_ANY_HOST = ("", "0.0.0.0", "::")
-
 
 class InvalidQuorum(InvalidConfig):
     """This node cannot lead the quorum that its directory, or its configuration, names."""
 
 
+class Opened(NamedTuple):
+    """`loaded`: all that the log has, of a voter that is alone; None of any other node, which does not know what of it is
+    committed.
+    """
+
+    log: QuorumLog
+    loaded: Loaded | None
+
+
 class Taken(NamedTuple):
     """A controller that leads, with this broker registered and unfenced; nothing of it is flushed yet."""
 
-    log: QuorumLog
     controller: Controller
     epoch: int
+    epoch_start_offset: int
     broker_epoch: int
     #: From nothing to the controller's image.
     delta: MetadataDelta
 
 
-def take_over(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Taken:
+def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Opened:
     """See QuorumDriver.start."""
-    now_ms = broker.now_ms()
     directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
-    quorum_log = QuorumLog(directory, broker.config, now_ms)
-    loaded = quorum_log.load(now_ms)
-    voters = _check_voters(broker, quorum_log, directories)
-    controller = Controller(broker.node_id, broker.cluster_id, broker.config.values.static, random.SystemRandom())
+    quorum_log = QuorumLog(directory, broker.config, broker.now_ms())
+    if not broker.config.is_controller or _configured(broker) - {broker.node_id}:
+        return Opened(quorum_log, None)
+    loaded = quorum_log.load(broker.now_ms())
+    voters = {voter.voter_id for voter in quorum_log.quorum.voters} | _configured(broker)
+    if voters - {broker.node_id} or (not voters and broker.config.get("controller.quorum.bootstrap.servers")):
+        if broker.config.is_alone and broker.node_id not in voters:
+            raise InvalidQuorum(
+                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {broker.node_id}: say in "
+                "controller.quorum.bootstrap.servers where they are reached"
+            )
+        return Opened(quorum_log, None)
+    _check_directory(quorum_log, directories)
+    return Opened(quorum_log, loaded)
+
+
+def _configured(broker: BrokerServer) -> set[int]:
+    """The ids in controller.quorum.voters, which count as long as the log names nobody."""
+    return {int(text.partition("@")[0]) for text in broker.config.get("controller.quorum.voters")}
+
+
+def take_over(
+    broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, directories: Sequence[LogDirectory]
+) -> Taken:
+    """What a voter that is alone does at once, and flushes afterwards."""
+    controller = new_controller(broker)
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
     unknown = unknown_feature(image.features)
     if unknown is not None:
-        raise InvalidQuorum(f"{directory}: {unknown}")
-    epoch = _begin_epoch(broker, quorum_log, loaded, voters)
+        raise InvalidQuorum(f"{quorum_log.directory}: {unknown}")
+    epoch_start_offset = quorum_log.end_offset
+    epoch = _begin_epoch(broker, quorum_log, loaded)
     controller.load(image, quorum_log.end_offset, quorum_log.quorum.kraft_version)
     start = _Start(broker, quorum_log, controller, epoch, loaded.delta)
-    start.append(_activation(broker, controller, loaded), atomic=True)
+    start.append(activation(broker, controller, transaction_open=loaded.transactions.is_open), atomic=True)
     start.register_controller()
-    broker_epoch = start.register_broker(directories)
-    return Taken(quorum_log, controller, epoch, broker_epoch, loaded.delta)
+    broker_epoch = start.register_broker(directories) if broker.config.is_broker else -1
+    return Taken(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
 
 
-def _check_voters(broker: BrokerServer, quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> list[int]:
-    """That this node is the only voter: of the log's, or with kraft.version 0 of the configured."""
-    quorum = quorum_log.quorum
-    configured = broker.config.get("controller.quorum.voters") if quorum.kraft_version == 0 else ()
-    voters = sorted({voter.voter_id for voter in quorum.voters} | {int(text.partition("@")[0]) for text in configured})
-    if voters and voters != [broker.node_id]:
-        raise InvalidQuorum(
-            f"the voters of the metadata quorum are {voters}; a quorum of more than this node ({broker.node_id}) is not "
-            "built yet"
-        )
+def new_controller(broker: BrokerServer) -> Controller:
+    return Controller(broker.node_id, broker.cluster_id, broker.config.values.static, random.SystemRandom())
+
+
+def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> None:
     ids = {directory.directory_id for directory in directories}
-    for voter in quorum.voters:
+    for voter in quorum_log.quorum.voters:
         if (
             any(str(quorum_log.directory.parent.absolute()) == d.path for d in directories)
             and voter.voter_directory_id not in ids
@@ -95,16 +118,15 @@ def _check_voters(broker: BrokerServer, quorum_log: QuorumLog, directories: Sequ
             raise InvalidQuorum(
                 f"{quorum_log.directory}: its voter has another directory; was it copied from elsewhere?"
             )
-    return [broker.node_id]
 
 
-def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, voters: Sequence[int]) -> int:
+def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) -> int:
     """Remembers the epoch before anything is written in it, and writes the record with which a leader begins."""
     last = read_quorum_state(quorum_log.directory) or QuorumState()
     epoch = max(last.leader_epoch, loaded.last_epoch) + 1
     quorum = quorum_log.quorum
     has_news = _update_voter(quorum.voters, broker) or quorum_log.end_offset == 0
-    write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, voters)
+    write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, [broker.node_id])
     voter = LeaderChangeVoter(voter_id=broker.node_id)
     change = LeaderChangeMessage(version=0, leader_id=broker.node_id, voters=[voter], granting_voters=[voter])
     # The first leader of all copies what the directory was formatted with into the log, where followers find it.
@@ -115,14 +137,15 @@ def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, vo
 
 def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
     """Where this voter is reached now; False when that is what the log says."""
-    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in _controller_endpoints(broker)]
+    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in own_endpoints(broker)]
     changed = [voter for voter in voters if voter.voter_id == broker.node_id and voter.endpoints != endpoints]
     for voter in changed if endpoints else ():
         voter.endpoints = endpoints
     return bool(endpoints and changed)
 
 
-def _activation(broker: BrokerServer, controller: Controller, loaded: Loaded) -> Sequence[Message]:
+def activation(broker: BrokerServer, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
+    """The records with which a new controller begins. Raises MetadataLost."""
     path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
     bootstrap = read_records(path) if path.exists() else ()
     if not bootstrap and METADATA_VERSION not in controller.image.features.finalized:
@@ -130,7 +153,7 @@ def _activation(broker: BrokerServer, controller: Controller, loaded: Loaded) ->
             f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the "
             "metadata.log.dir that the cluster has had?"
         )
-    return controller.activate(bootstrap, transaction_open=loaded.transactions.is_open)
+    return controller.activate(bootstrap, transaction_open=transaction_open)
 
 
 class _Start:
@@ -180,19 +203,13 @@ def controller_registration(broker: BrokerServer, controller: Controller) -> con
         incarnation_id=random_uuid(random.SystemRandom()),
         listeners=[
             controllers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
-            for e in _controller_endpoints(broker)
+            for e in own_endpoints(broker)
         ],
         features=[
             controllers.Feature(name=name, min_supported_version=low, max_supported_version=high)
             for name, (low, high) in supported_features(controller.image.features).items()
         ],
     )
-
-
-def _controller_endpoints(broker: BrokerServer) -> list[Endpoint]:
-    """Where the quorum's listeners are bound; a wildcard host stands for this machine."""
-    bound = [listener.endpoint for listener in broker.listeners if listener.dispatcher is not broker.dispatcher]
-    return [replace(endpoint, host="localhost") if endpoint.host in _ANY_HOST else endpoint for endpoint in bound]
 
 
 def broker_registration(

@@ -49,6 +49,12 @@ class Leading:
         core.become(role)
         self.append(self._first_records(role), now)
 
+    def resume(self, epoch_start_offset: int) -> None:
+        """Goes on with an epoch that this node leads already, as the only voter: what is synced is committed."""
+        core = self._core
+        assert core.voter_set.is_only(core.local) and core.log.end_offset > epoch_start_offset
+        core.role = Leader(core.epoch, core.local, core.local.id, epoch_start_offset, (core.local.id,))
+
     def _first_records(self, role: Leader) -> list[ControlRecord]:
         core = self._core
         keys = {id: voter.key for id, voter in core.voter_set.voters.items()}

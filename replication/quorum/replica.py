@@ -30,7 +30,9 @@ from .voters import NOBODY, ReplicaKey, VoterHistory, VoterSet
 
 
 class QuorumReplica:
-    """`state`: what `quorum-state` holds; `voters`: what the log says of them, or the configuration."""
+    """`state`: what `quorum-state` holds; `voters`: what the log says of them, or the configuration. `leads_from`: this
+    node leads the epoch of `state` already, all alone, with records from there on: it needed no machine for that.
+    """
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class QuorumReplica:
         state: ElectionState,
         chance: Chance,
         now: int,
+        leads_from: int | None = None,
     ) -> None:
         self._core = core = Core(local, config, log, voters, state, chance)
         self._leading = Leading(core)
@@ -49,7 +52,10 @@ class QuorumReplica:
         self._changes = VoterChanges(core, self._leading)
         #: Our time, which never goes back, and how far it is ahead of the clock that we are told.
         self._now, self._ahead = now, 0
-        self._start(state, now)
+        if leads_from is None:
+            self._start(state, now)
+        else:
+            self._leading.resume(leads_from)
         self._settle(now)
 
     def _start(self, state: ElectionState, now: int) -> None:
@@ -84,6 +90,14 @@ class QuorumReplica:
     @property
     def voter_set(self) -> VoterSet:
         return self._core.voter_set
+
+    @property
+    def voters(self) -> VoterHistory:
+        return self._core.voters
+
+    @property
+    def kraft_version(self) -> int:
+        return self._core.voters.kraft_version
 
     @property
     def is_leader(self) -> bool:

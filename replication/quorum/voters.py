@@ -170,6 +170,11 @@ class VoterHistory:
         """Where the current set stands in the log, or BEFORE_THE_LOG."""
         return self._entries[-1][0]
 
+    def at(self, end_offset: int) -> tuple[VoterSet, int]:
+        """The set, and the version of KRaft, that the log below `end_offset` comes to."""
+        entry = next(voters for offset, voters in reversed(self._entries) if offset < max(end_offset, 0))
+        return entry, next(version for offset, version in reversed(self._versions) if offset < max(end_offset, 0))
+
     def add(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.current_offset, f"voters at {offset}, after those at {self.current_offset}"
         self._entries.append((offset, voters))

@@ -1,9 +1,11 @@
 """DescribeQuorum (key 55), versions 0-2: who votes on `__cluster_metadata`, and how far each has come (KIP-595, KIP-853).
 
-A quorum of one is its leader: it has caught up with itself at the time of the answer.
+The leader answers; a broker that is asked passes it on. Observers that have not fetched for five minutes are forgotten.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_quorum import (
@@ -18,14 +20,103 @@ from ...protocol.messages.describe_quorum import (
 from ...protocol.uuids import ZERO_UUID
 from ..dispatch import Call
 from ..quorum_log import TOPIC
+from ..quorum_questions import ask_leader
 
+if TYPE_CHECKING:
+    from ...replication.quorum.replica import QuorumReplica
+    from ...replication.quorum.voters import ReplicaKey
+
+#: A constant in Kafka too.
+OBSERVER_SESSION_MS = 300_000
+_NOT_LEADER = (
+    "For requests intended only for the leader, this error indicates that the broker is not the current leader. "
+)
 _NOT_HOSTED = "This server does not host this topic-partition."
 
 
-def handle(call: Call) -> DescribeQuorumResponse:
+def handle(call: Call) -> DescribeQuorumResponse | None:
     request: DescribeQuorumRequest = call.request
     if not _is_of_the_quorum(request):
         return DescribeQuorumResponse(topics=_unknown(request))
+    controller = call.broker.controller
+    if controller.raft is None:
+        return _alone(call)
+    if controller.raft.replica.is_leader:
+        return _led_here(call, controller.raft.replica)
+    if call.connection.dispatcher is call.broker.dispatcher:
+        ask_leader(call)
+        return None
+    return _not_the_leader(controller.leader_id, controller.epoch)
+
+
+def _not_the_leader(leader_id: int, epoch: int) -> DescribeQuorumResponse:
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    said = PartitionDataResponse(
+        partition_index=0, error_code=error, error_message=_NOT_LEADER, leader_id=leader_id, leader_epoch=epoch
+    )
+    return DescribeQuorumResponse(topics=[TopicDataResponse(topic_name=TOPIC, partitions=[said])])
+
+
+def _led_here(call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
+    from ...replication.quorum.roles import Leader
+
+    role, now_ms = replica.role, call.now_ms
+    assert isinstance(role, Leader)
+    known = {
+        key: ReplicaState(
+            replica_id=key.id,
+            replica_directory_id=key.directory_id,
+            log_end_offset=progress.end_offset,
+            last_fetch_timestamp=progress.last_fetch_ms,
+            last_caught_up_timestamp=progress.last_caught_up_ms,
+        )
+        for key, progress in role.progress.items()
+    }
+    voters = [_voter(call, key, known, now_ms) for key in (v.key for v in replica.voter_set.voters.values())]
+    observers = [state for key, state in known.items() if key not in replica.voter_set and _is_live(state, now_ms)]
+    partition = PartitionDataResponse(
+        partition_index=0,
+        error_message="",
+        leader_id=role.leader_id,
+        leader_epoch=role.epoch,
+        high_watermark=replica.high_watermark if role.has_committed else -1,
+        current_voters=voters,
+        observers=observers,
+    )
+    nodes = [
+        Node(
+            node_id=voter.key.id,
+            listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in voter.addresses],
+        )
+        for voter in replica.voter_set.voters.values()
+    ]
+    topic = TopicDataResponse(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
+
+
+def _voter(call: Call, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int) -> ReplicaState:
+    """A voter that was not heard of in this epoch has fetched nothing. The leader is always with itself."""
+    if key.id == call.broker.node_id:
+        end_offset = call.broker.controller.quorum_log.end_offset
+        return ReplicaState(
+            replica_id=key.id,
+            replica_directory_id=key.directory_id,
+            log_end_offset=end_offset,
+            last_fetch_timestamp=now_ms,
+            last_caught_up_timestamp=now_ms,
+        )
+    for found, state in known.items():
+        if found.matches(key):
+            return state
+    return ReplicaState(replica_id=key.id, replica_directory_id=key.directory_id, log_end_offset=-1)
+
+
+def _is_live(observer: ReplicaState, now_ms: int) -> bool:
+    return now_ms - observer.last_fetch_timestamp < OBSERVER_SESSION_MS
+
+
+def _alone(call: Call) -> DescribeQuorumResponse:
+    """A quorum of one is its leader: it has caught up with itself at the time of the answer."""
     topic = TopicDataResponse(topic_name=TOPIC, partitions=[_partition(call)])
     nodes = [
         Node(

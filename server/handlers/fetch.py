@@ -5,6 +5,8 @@ answer is due is in `fetching.py`. An unknown session, a wrong epoch of it, or o
 ids is an error for the whole request; everything else is told partition by partition, from version 16 with who leads
 instead (KIP-951).
 
+On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
+
 With read_committed only what is below the last stable offset is given, with the aborted transactions in it.
 """
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 def handle(call: Call) -> FetchResponse | None:
     broker = call.broker
+    if call.connection.dispatcher is not broker.dispatcher:
+        broker.controller.quorum_request(call, call.request)
+        return None
     context = broker.fetch_sessions.open(call.request, call.version, broker.now_ms())
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)

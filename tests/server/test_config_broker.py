@@ -100,7 +100,7 @@ def test_the_old_name_of_the_node_id_is_understood() -> None:
         ("must be a listener name defined in advertised", {"inter.broker.listener.name": "SSL"}),
         ("not found in listener.security.protocol.map", {"inter.broker.listener.name": "X"}),
         ("Perhaps all listeners appear in controller", {"controller.listener.names": "PLAINTEXT"}),
-        ("add the broker role", {"process.roles": "controller"}),
+        ("must only contain KRaft controller listeners", {"process.roles": "controller"}),
         ("String must be one of: broker, controller", {"process.roles": "broker,zookeeper"}),
     ],
 )

@@ -1,0 +1,164 @@
+"""The metadata log and its snapshots as a replica of the quorum sees them: `replication/quorum/log.py` on a disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ..protocol.records.control import ControlRecord, decode_control
+from ..protocol.records.record import decode_batch
+from ..replication.quorum.log import ControlAt, EpochEnd, SnapshotId
+from ..storage.files import sync_directory, write_fully
+from .quorum_log import QuorumLog
+from .quorum_snapshots import READ_ONLY, partial_path
+from .quorum_snapshots import SnapshotId as SnapshotFile
+
+_READ_BYTES = 1 << 20
+
+
+class ReplicatedQuorumLog:
+    def __init__(self, quorum_log: QuorumLog, now_ms: Callable[[], int]) -> None:
+        self._quorum_log = quorum_log
+        self._log = quorum_log.log
+        self._now_ms = now_ms
+        #: The smallest end since a flush began: what it brings to the disk above that is not what is there now.
+        self.lowest_end = self._log.log_end_offset
+        #: Below it the disk has everything.
+        self.synced_offset = 0
+        #: Told of each snapshot that has replaced the log.
+        self.on_adopted: Callable[[SnapshotFile], None] = lambda snapshot: None
+
+    # ---- where it begins and ends
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self._log.epochs.latest
+        newest = self.latest_snapshot
+        return max(latest, newest.epoch if newest is not None else 0, 0)
+
+    @property
+    def earliest_snapshot(self) -> SnapshotId | None:
+        return SnapshotId(*self._quorum_log.snapshots[0]) if self._quorum_log.snapshots else None
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return SnapshotId(*self._quorum_log.snapshots[-1]) if self._quorum_log.snapshots else None
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        entries = self._log.epochs.entries()
+        known = [number for number, (started, _) in enumerate(entries) if started <= epoch]
+        if known:
+            last = known[-1]
+            end = entries[last + 1][1] if last + 1 < len(entries) else self.end_offset
+            return EpochEnd(entries[last][0], end)
+        oldest = self.earliest_snapshot
+        if oldest is not None and oldest.epoch <= epoch and oldest.end_offset == self.start_offset:
+            return EpochEnd(oldest.epoch, self.start_offset)
+        return EpochEnd(epoch, self.start_offset)
+
+    # ---- records
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        return self._log.read(offset, max_bytes).bytes()
+
+    def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
+        self._quorum_log.append_control(records, epoch, now_ms)
+
+    def append_fetched(self, records: Any) -> Sequence[ControlAt]:
+        """A batch that was cut off at the end of the answer is fetched again."""
+        data, end = bytes(records), 0
+        for position, header in iter_headers(data):
+            check_crc(data, position, header)
+            end = position + header.size
+        if not end:
+            return ()
+        self._quorum_log.append_batches(data[:end], self._now_ms())
+        return list(_controls(data[:end]))
+
+    def truncate(self, end_offset: int) -> None:
+        self._log.truncate_to(end_offset, self._now_ms())
+        self.lowest_end = min(self.lowest_end, end_offset)
+        self.synced_offset = min(self.synced_offset, end_offset)
+
+    def controls(self, offset: int) -> Iterator[ControlAt]:
+        """The control records from `offset` on."""
+        while offset < self.end_offset:
+            found = self._log.read(offset, _READ_BYTES)
+            yield from _controls(found.bytes())
+            offset = found.next_offset
+
+    # ---- snapshots
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+        try:
+            with self._path(snapshot).open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if not 0 <= position < size:
+                    return size, b""
+                file.seek(position)
+                return size, file.read(max_bytes)
+        except FileNotFoundError:
+            return None
+
+    def write_snapshot(self, snapshot: SnapshotId, position: int, data: Any) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if position == 0 else 0)
+        fd = os.open(partial_path(self._path(snapshot)), flags, 0o600)
+        try:
+            write_fully(fd, bytes(data), position)
+        finally:
+            os.close(fd)
+        return position + len(data)
+
+    def adopt_snapshot(self, snapshot: SnapshotId) -> Sequence[ControlAt]:
+        path = self._path(snapshot)
+        partial = partial_path(path)
+        controls = [ControlAt(snapshot.end_offset - 1, control.record) for control in self._controls_of(partial)]
+        fd = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fchmod(fd, READ_ONLY)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        partial.replace(path)
+        sync_directory(str(path.parent))
+        self._quorum_log.replaced_by(SnapshotFile(*snapshot), self._now_ms())
+        self.lowest_end, self.synced_offset = 0, snapshot.end_offset
+        self.on_adopted(SnapshotFile(*snapshot))
+        return controls
+
+    def snapshot_controls(self) -> Sequence[ControlAt]:
+        """Those of the newest snapshot, at the last offset that it contains."""
+        newest = self.latest_snapshot
+        if newest is None:
+            return ()
+        return [ControlAt(newest.end_offset - 1, control.record) for control in self._controls_of(self._path(newest))]
+
+    def _controls_of(self, path: Path) -> Iterator[ControlAt]:
+        return _controls(path.read_bytes())
+
+    def _path(self, snapshot: SnapshotId) -> Path:
+        return self._quorum_log.directory / SnapshotFile(*snapshot).file_name
+
+
+def _controls(data: bytes) -> Iterator[ControlAt]:
+    for position, header in iter_headers(data):
+        if header.is_control:
+            yield from _controls_in(data, position, header)
+
+
+def _controls_in(data: bytes, position: int, header: BatchHeader) -> Iterator[ControlAt]:
+    for record in decode_batch(data, position, header):
+        control = decode_control(record.key, record.value)
+        if control is not None:
+            yield ControlAt(record.offset, control)
