@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import errno
 import gc
 import logging
@@ -103,7 +104,8 @@ async def _serve(config: Any) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     broker = BrokerServer(config)
-    await broker.start()
+    if not await _is_started(broker, stopping):
+        return 0
     gc.freeze()
     gc.enable()
     try:
@@ -112,6 +114,20 @@ async def _serve(config: Any) -> int:
     finally:
         await broker.stop()
     return 0
+
+
+async def _is_started(broker: BrokerServer, stopping: asyncio.Event) -> bool:
+    """False when it was stopped before: a node of a cluster waits for the others."""
+    starting, stopped = asyncio.ensure_future(broker.start()), asyncio.ensure_future(stopping.wait())
+    await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        return False
+    stopped.cancel()
+    await starting
+    return True
 
 
 def serving_line(broker: BrokerServer) -> str:

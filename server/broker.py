@@ -37,6 +37,7 @@ from .transaction_driver import TransactionDriver
 from .waiters import Deadlines, Wakeups
 
 if TYPE_CHECKING:
+    from .broker_lifecycle import BrokerLifecycle
     from .config import BrokerConfig
     from .connection import Connection
     from .forwarding import Forwarding
@@ -71,6 +72,8 @@ class BrokerServer:
         self.on_published: list[Callable[[MetadataImage], None]] = []
         #: Which brokers live; None on a node that is no controller for others.
         self.liveness: Liveness | None = None
+        #: This broker in a cluster; None on a node that is alone, or no broker.
+        self.lifecycle: BrokerLifecycle | None = None
         self.metrics = Metrics()
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
@@ -126,6 +129,8 @@ class BrokerServer:
                 if not listener.is_started:
                     await listener.start()
             self.config.subscribe(self._listener_changes.config_changed)
+            if self.lifecycle is not None:
+                await self.lifecycle.run()
         except BaseException:
             await self.stop()
             raise
@@ -133,6 +138,8 @@ class BrokerServer:
     async def stop(self) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing."""
         self._is_stopping = True
+        if self.lifecycle is not None:
+            await self.lifecycle.leave()
         if self.metrics_server is not None:
             await self.metrics_server.stop()
         await self._listener_changes.stop()
@@ -169,12 +176,18 @@ class BrokerServer:
             self.liveness.start()
 
     async def _meet_the_quorum(self) -> None:
-        """Other voters must reach this one before there is a leader; clients wait until this node has caught up."""
+        """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is
+        registered.
+        """
         for listener in self.listeners:
             if listener.dispatcher is not self.dispatcher:
                 await listener.start()
         if self.config.is_broker:
             await self.controller.caught_up
+            from .broker_lifecycle import BrokerLifecycle
+
+            self.lifecycle = BrokerLifecycle(self)
+            await self.lifecycle.register()
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:

@@ -66,11 +66,11 @@ class QuorumDriver:
         self._publisher = publisher
         #: Of this broker's registration: what shows that a request comes from this incarnation of it.
         self.broker_epoch = -1
-        #: Called when another node leads the quorum, or nobody, or in another epoch.
+        #: Called when another node leads the quorum, or nobody, or in another epoch; and when this one becomes active.
         self.on_leader_changed: list[Callable[[], None]] = []
         #: Done when this node has published all that was committed when it began to listen.
         self.caught_up: asyncio.Future[None]
-        self._leader = (NOBODY, 0)
+        self._leader = (NOBODY, 0, False)
         self._waiting: deque[_Waiting] = deque()
         self._flushing = ThreadPoolExecutor(1, "metadata-flush")
         self._is_active = False
@@ -166,7 +166,7 @@ class QuorumDriver:
             self._commits = Commits(opened.log, MetadataDelta(image), image, MetadataTransactions())
             self._alone = LoneVoter(opened.log, self._broker.now_ms, self._flushing, self._advance, self._fail)
             self._epoch_start, self._active_epoch, self._is_active = taken.epoch_start_offset, taken.epoch, True
-            self._leader = (self._broker.node_id, taken.epoch)
+            self._leader = (self._broker.node_id, taken.epoch, True)
             self._published(taken.delta, image)
         self._broker.config.subscribe(self._config_changed)
         self._snapshots.start()
@@ -257,9 +257,14 @@ class QuorumDriver:
     # ---- requests
 
     def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
-        """Has the controller decide; `reply(response)` is called once, at once or later, from the event loop."""
+        """Has the active controller decide, here or elsewhere; `reply(response)` is called once, at once or later, from the
+        event loop.
+        """
         if not self._is_active:
-            reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
+            if self._raft is None:
+                reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
+            else:
+                self._broker.forwarding.submit(request, version, reply, principal=principal)
             return
         controller = self.controller
         if controller.next_offset != self.quorum_log.end_offset:  # the quorum has written something of its own
@@ -355,10 +360,12 @@ class QuorumDriver:
         self._advance(replica.high_watermark)
         if not self._is_active and self._may_activate():
             self._activate()
-        leader = (replica.role.leader_id, replica.epoch)
+        self._note_leader((replica.role.leader_id, replica.epoch, self._is_active))
+
+    def _note_leader(self, leader: tuple[int, int, bool]) -> None:
         if leader != self._leader:
             self._leader = leader
-            log.info("node %d leads the quorum in epoch %d", *leader)
+            log.info("node %d leads the quorum in epoch %d", *leader[:2])
             for function in list(self.on_leader_changed):
                 function()
 
