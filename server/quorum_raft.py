@@ -218,7 +218,6 @@ class QuorumRaft:
                 flush = self._quorum_log.prepare_flush()
                 if flush is not None:
                     await loop.run_in_executor(self._flushing_thread, flush.run)
-                    flush.up_to_offset = min(flush.up_to_offset, replicated.lowest_end)
                     self._quorum_log.flushed(flush, self._clock())
                 self.is_synced(min(end, replicated.lowest_end))
         except Exception as failure:

@@ -158,6 +158,7 @@ class SlowDisk:
 class _Held:
     def __init__(self, pending: Any, run: Any) -> None:
         self.up_to_offset = pending.up_to_offset
+        self.generation = pending.generation
         self.run = run
 
 
