@@ -180,8 +180,9 @@ class QuorumDriver:
         image = loaded.delta.apply(end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
         self._commits = Commits(quorum_log, loaded.delta, image, loaded.transactions)
         self._unpublished = True
+        quorum_log.flush(broker.now_ms())  # what a crash has left counts from now on
         self._raft, replicated = join(broker, quorum_log, self._clock(), self._flushing)
-        replicated.on_adopted = self._commits.replaced
+        replicated.on_adopted, replicated.synced_offset = self._commits.replaced, quorum_log.end_offset
         self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
         self._raft.begin()
 

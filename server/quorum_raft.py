@@ -226,10 +226,6 @@ class QuorumRaft:
         finally:
             self._flushing = None
 
-    def synced_by_start(self) -> None:
-        """The start has flushed the log."""
-        self._replicated.synced_offset = self._replicated.end_offset
-
     def is_synced(self, end_offset: int) -> None:
         self._replicated.synced_offset = end_offset
         held, self._held = self._held, []
