@@ -23,6 +23,7 @@ from ..replication.quorum.effects import (
     ElectionState,
     Flush,
     Input,
+    LeaderGone,
     PeerRequest,
     PeerResponse,
     Reply,
@@ -34,6 +35,7 @@ from ..replication.quorum.effects import (
 from ..replication.quorum.replica import QuorumReplica
 from ..replication.quorum.roles import Follower, Leader, Resigned
 from .listener import Endpoint
+from .liveness import is_refused
 from .quorum_state import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 
+_FETCH = "quorum-fetch"
 _Outgoing = Union[Send, Reply]
 #: For the other voters to know that this leader steps down; without it they find out by its silence.
 _RESIGNATION_S = 1.0
@@ -83,6 +86,9 @@ class QuorumRaft:
         self._is_closed = False
         self._is_settling = False
         self._resigned: asyncio.Future[None] | None = None
+        #: Where leaders were fetched from.
+        self._watched: set[Endpoint] = set()
+        self._probing: asyncio.Task[None] | None = None
 
     # ---- in
 
@@ -185,14 +191,28 @@ class QuorumRaft:
             return
         self.endpoints.introduce(effect.request)
         # A Fetch may wait at the leader, and answers come in order.
-        purpose = "quorum-fetch" if isinstance(effect.request, FetchRequest | FetchSnapshotRequest) else "quorum"
-        self._broker.peers.send(
+        purpose = _FETCH if isinstance(effect.request, FetchRequest | FetchSnapshotRequest) else "quorum"
+        peers = self._broker.peers
+        if purpose == _FETCH and endpoint not in self._watched:
+            self._watched.add(endpoint)
+            peers.on_lost(endpoint, lambda: self._connection_lost(endpoint), _FETCH)
+        peers.send(
             endpoint,
             effect.request,
             lambda response: self._answered(effect, response),
             timeout_ms=self._request_timeout_ms,
             purpose=purpose,
         )
+
+    def _connection_lost(self, endpoint: Endpoint) -> None:
+        """Of a process that died: its machine refuses at once what a follower would find out by the leader's silence."""
+        role = self.replica.role
+        if isinstance(role, Follower) and self.endpoints.find(role.leader_id) == endpoint and not self._is_closed:
+            self._probing = asyncio.get_running_loop().create_task(self._find_out(role.leader_id, endpoint))
+
+    async def _find_out(self, leader_id: int, endpoint: Endpoint) -> None:
+        if await is_refused(endpoint.host, endpoint.port):
+            self._handle(LeaderGone(leader_id))
 
     def _arm(self) -> None:
         if self._timer is not None:
