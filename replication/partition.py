@@ -231,9 +231,14 @@ class Partition:
         if self.proposal is proposal:
             self.proposal = None
 
-    def accepted(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int) -> bool:
-        """The controller's answer to a proposal; whether the high watermark moved. Metadata may have said it before."""
-        if not self.is_leader or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+    def accepted(
+        self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
+    ) -> bool:
+        """The controller's answer to a proposal; whether the high watermark moved.
+
+        Where the metadata has said it before, another proposal may stand by now, and this answer is not of that.
+        """
+        if self.proposal is not proposal or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self.isr, self.partition_epoch, self.proposal = isr, partition_epoch, None
         return self._advance(now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import ErrorCode
@@ -44,6 +45,10 @@ _OUTDATED = frozenset(
 )
 
 
+#: Topic id and index.
+Key = tuple[bytes, int]
+
+
 class _Asked(NamedTuple):
     replica: Replica
     proposal: IsrProposal
@@ -56,15 +61,14 @@ class _Asked(NamedTuple):
 class IsrChanges:
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
-        #: By topic id and index.
-        self._asked: dict[tuple[bytes, int], _Asked] = {}
+        self._asked: dict[Key, _Asked] = {}
         self._is_busy = False
         self._is_closed = False
         #: How often sets have shrunk and grown, since the start.
         self.shrinks = self.expands = 0
 
     def propose(self, replica: Replica, proposal: IsrProposal) -> None:
-        log.info("%s: %s are in sync, %s are to be", replica.name, replica.role.isr, proposal.isr)
+        log.debug("%s: %s are in sync, %s are to be", replica.name, replica.role.isr, proposal.isr)
         self._asked[replica.topic_id, replica.index] = _Asked(replica, proposal)
         if not self._is_busy:
             self._is_busy = True
@@ -85,7 +89,9 @@ class IsrChanges:
         request = AlterPartitionRequest(
             self._broker.node_id, self._broker.replication.broker_epoch, list(topics.values())
         )
-        self._broker.forwarding.send_to_controller(request, self._answered, timeout_ms=TIMEOUT_MS)
+        self._broker.forwarding.send_to_controller(
+            request, partial(self._answered, dict(self._asked)), timeout_ms=TIMEOUT_MS
+        )
 
     def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
         proposal, role = asked.proposal, asked.replica.role
@@ -108,13 +114,16 @@ class IsrChanges:
             partition_epoch=proposal.partition_epoch,
         )
 
-    def _answered(self, response: AlterPartitionResponse | None) -> None:
+    def _answered(self, sent: dict[Key, _Asked], response: AlterPartitionResponse | None) -> None:
         """Whatever is not settled by the answer is asked for again."""
         is_settled = response is not None and not response.error_code
         if response is not None and is_settled:
             for topic in response.topics:
                 for answer in topic.partitions:
-                    is_settled &= self._settle((topic.topic_id, answer.partition_index), answer)
+                    asked = sent.get((topic.topic_id, answer.partition_index))
+                    # The metadata may have settled it, and another proposal may stand.
+                    if asked is not None and asked.is_current:
+                        is_settled &= self._settle(asked, answer)
         elif response is not None:
             log.warning("the controller refuses changes of in-sync sets: %s", ErrorCode(response.error_code).name)
         if is_settled:
@@ -122,27 +131,26 @@ class IsrChanges:
         else:
             asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._send)
 
-    def _settle(self, key: tuple[bytes, int], answer: PartitionDataResponse) -> bool:
+    def _settle(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
         """Whether it needs not be asked for again."""
-        asked = self._asked.get(key)
-        if asked is None or not asked.is_current:
-            return True
-        error = answer.error_code
-        if error in _REFUSED or error in _OUTDATED or not error:
-            del self._asked[key]
+        error, replica = answer.error_code, asked.replica
+        if error:
+            log.info("%s: %s cannot be in sync: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
+        if error and error not in _REFUSED and error not in _OUTDATED:
+            return False
+        del self._asked[replica.topic_id, replica.index]
         if error in _REFUSED:
-            asked.replica.role.withdraw(asked.proposal)
+            replica.role.withdraw(asked.proposal)
         elif not error:
             self._accepted(asked, answer)
-        if error:
-            log.info("%s: %s cannot be in sync: %s", asked.replica.name, asked.proposal.isr, ErrorCode(error).name)
-        return key not in self._asked
+        return True
 
     def _accepted(self, asked: _Asked, answer: PartitionDataResponse) -> None:
         if len(answer.isr) < len(asked.replica.role.isr):
             self.shrinks += 1
         else:
             self.expands += 1
+        now_ms = self._broker.now_ms()
         asked.replica.isr_accepted(
-            tuple(answer.isr), answer.leader_epoch, answer.partition_epoch, self._broker.now_ms()
+            asked.proposal, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ms
         )

@@ -225,10 +225,12 @@ class Replica:
         if proposal is not None:
             self.on_proposal(self, proposal)
 
-    def isr_accepted(self, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int) -> None:
+    def isr_accepted(
+        self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
+    ) -> None:
         """The controller's answer to a proposal."""
         before = self.role.high_watermark
-        moved = self.role.accepted(isr, leader_epoch, partition_epoch, now_ms)
+        moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
         self.settle()
         if moved:
             self._committed(self.role.high_watermark - before)

@@ -183,15 +183,15 @@ class Simulation:
             return
         self._decide(isr=tuple(member for member, _ in isr))
         after = self.registration
-        self._send(lambda: self._accept(node, after))
+        self._send(lambda: self._accept(node, proposal, after))
 
     def _refuse(self, node: Node, proposal: IsrProposal) -> None:
         if self._is_up(node):
             node.role.withdraw(proposal)
 
-    def _accept(self, node: Node, after: Registration) -> None:
+    def _accept(self, node: Node, proposal: IsrProposal, after: Registration) -> None:
         if self._is_up(node):
-            node.role.accepted(after.isr, after.leader_epoch, after.partition_epoch, self.now_ms)
+            node.role.accepted(proposal, after.isr, after.leader_epoch, after.partition_epoch, self.now_ms)
 
     def _is_up(self, node: Node) -> bool:
         return self.nodes.get(node.number) is node
