@@ -1,0 +1,128 @@
+"""An event loop whose time is not real: when nothing is ready, the clock goes on to what is due next.
+
+Everything that it runs belongs to a node, by the context in which it was scheduled; what belongs to a node that has
+crashed since is not run. Work for threads is done on the loop itself, a little later, so that a seed decides the order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .network import Network
+
+#: What work in a thread takes: a disk that flushes.
+THREAD_S = (0.0002, 0.004)
+
+#: What a turn of the loop takes at least.
+TURN_S = 2e-6
+
+
+class Deadlock(RuntimeError):
+    """Everybody waits, and nothing will ever happen."""
+
+
+class Incarnation:
+    """A life of a node, from its start to its crash. What is outside of all nodes belongs to none."""
+
+    __slots__ = ("is_alive", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+
+
+OWNER: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("owner", default=None)
+
+
+class _Clock:
+    """Stands where a selector does: to wait is to move the time."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Deadlock("nothing is ready and nothing is due")
+        self._loop.advance(timeout)
+        return []
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """`network` carries what `create_server` and `create_connection` make."""
+
+    def __init__(self, chance: Random, network: Network) -> None:
+        super().__init__()
+        self.chance = chance
+        self.network = network
+        #: It starts at the day's own time, in whole seconds: clients with C inside stamp records without asking Python.
+        self.started = float(int(time.time()))
+        self._now = self.started
+        self._selector = _Clock(self)
+        self._clock_resolution = TURN_S / 2
+
+    def time(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Each turn takes a little: who waits for a shorter time than that does not wait for ever."""
+        self._now += max(0.0, seconds) + TURN_S
+
+    # ---- what the base class leaves to the platform
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        assert not event_list
+
+    def _write_to_self(self) -> None:
+        """There is no other thread to be woken from."""
+
+    # ---- what belongs to whom
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        return super().call_soon(_owned(callback, context), *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        return super().call_at(when, _owned(callback, context), *args, context=context)
+
+    # ---- threads and connections
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        done: asyncio.Future[Any] = self.create_future()
+        self.call_later(self.chance.uniform(*THREAD_S), _work, done, func, args)
+        return done
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        bound = options.get("sock")
+        address = bound.getsockname()[:2] if bound is not None else (host, port)
+        return self.network.listen(protocol_factory, address, bound)
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        return await self.network.connect(protocol_factory, (host, port))
+
+
+def _owned(callback: Callable[..., Any], context: contextvars.Context | None) -> Callable[..., Any]:
+    owner = OWNER.get() if context is None else context.get(OWNER)
+    if owner is None:
+        return callback
+
+    def run(*args: Any) -> None:
+        if owner.is_alive:
+            callback(*args)
+
+    return run
+
+
+def _work(done: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if done.cancelled():
+        return
+    try:
+        done.set_result(func(*args))
+    except BaseException as failure:
+        done.set_exception(failure)

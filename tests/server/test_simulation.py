@@ -1,0 +1,152 @@
+"""Brokers and aiokafka in simulated time: hours in an instant, the same again for the same seed, and faults at will."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from random import Random
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from odradek.server.testing.simulation import Deadlock, Node, Simulation
+
+TOPIC = "orders"
+
+
+async def produce(node: Node, count: int) -> list[tuple[int, int]]:
+    """(partition, offset) of each record that was acknowledged, in order."""
+    producer = AIOKafkaProducer(bootstrap_servers=node.bootstrap_servers, enable_idempotence=True, acks="all")
+    await producer.start()
+    done = [await producer.send_and_wait(TOPIC, b"%d" % number) for number in range(count)]
+    await producer.stop()
+    return [(one.partition, one.offset) for one in done]
+
+
+async def consume(node: Node, count: int, group: str = "readers") -> list[bytes]:
+    consumer = AIOKafkaConsumer(
+        TOPIC, bootstrap_servers=node.bootstrap_servers, group_id=group, auto_offset_reset="earliest"
+    )
+    await consumer.start()
+    values = [(await consumer.getone()).value for _ in range(count)]
+    await consumer.stop()
+    return values
+
+
+async def story(simulation: Simulation) -> list[object]:
+    """A broker, records, a group; what happened and when."""
+    node = simulation.node("one")
+    await node.start()
+    places = await produce(node, 20)
+    values = await consume(node, 20)
+    told = [places, sorted(values), simulation.loop.time() - simulation.loop.started, node.server.cluster_id]
+    await node.stop()
+    return told
+
+
+def test_a_seed_plays_the_same_again_and_another_one_otherwise() -> None:
+    told = []
+    for seed in (1, 1, 2):
+        with Simulation(seed) as simulation:
+            told.append(simulation.run(story(simulation)))
+    assert told[0] == told[1]
+    assert told[0][:2] == told[2][:2] and told[0][2:] != told[2][2:]
+
+
+def test_an_hour_of_a_dead_member_s_session_is_an_instant() -> None:
+    began = time.perf_counter()
+
+    async def hold_the_group(node: Node) -> None:
+        consumer = AIOKafkaConsumer(
+            TOPIC,
+            bootstrap_servers=node.bootstrap_servers,
+            group_id="readers",
+            session_timeout_ms=3_600_000,
+            max_poll_interval_ms=7_200_000,
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        await asyncio.sleep(1e9)
+
+    async def scenario() -> float:
+        node = simulation.node("one", {"group.max.session.timeout.ms": "3600000"})
+        await node.start()
+        await produce(node, 3)
+        holder = simulation.process("holder", hold_the_group(node))
+        await asyncio.sleep(10)
+        holder.kill()
+        killed = simulation.loop.time()
+        assert sorted(await consume(node, 3)) == [b"0", b"1", b"2"]
+        await node.stop()
+        return simulation.loop.time() - killed
+
+    with Simulation(3) as simulation:
+        waited = simulation.run(scenario())
+    assert 3_500 < waited < 4_000
+    assert time.perf_counter() - began < 60
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_acknowledged_outlives_resets_and_crashes(seed: int) -> None:
+    chance = Random(seed)
+
+    async def scenario() -> None:
+        node = simulation.node("one")
+        await node.start()
+        acknowledged: list[bytes] = []
+        ended = asyncio.create_task(keep_sending(node, acknowledged))
+        for _ in range(3):
+            await asyncio.sleep(chance.uniform(0.2, 3))
+            if chance.random() < 0.5:
+                simulation.network.reset("one")
+            else:
+                node.crash()
+                await asyncio.sleep(chance.uniform(0.1, 2))
+                await node.start()
+        await ended
+        there = await consume(node, len(acknowledged), group="judge")
+        assert there == acknowledged, "each once, and in order"
+        await node.stop()
+
+    with Simulation(seed) as simulation:
+        simulation.run(scenario())
+
+
+async def keep_sending(node: Node, acknowledged: list[bytes]) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=node.bootstrap_servers, enable_idempotence=True, acks="all", request_timeout_ms=60_000
+    )
+    await producer.start()
+    for number in range(200):
+        value = b"%d" % number
+        await producer.send_and_wait(TOPIC, value, partition=0)
+        acknowledged.append(value)
+        await asyncio.sleep(0.02)
+    await producer.stop()
+
+
+def test_the_disk_forgets_what_was_not_synced() -> None:
+    """One broker alone, told to sync each batch, keeps all that it acknowledged; told nothing, it may not."""
+
+    async def scenario(flushes: str) -> tuple[int, int]:
+        node = simulation.node("one", {"log.flush.interval.messages": flushes})
+        await node.start()
+        places = await produce(node, 10)
+        node.crash(power=True)
+        await node.start()
+        end = node.server.partitions.get((TOPIC, places[0][0]))
+        kept = 0 if end is None else end.log_end_offset
+        await node.stop()
+        return len(places), kept
+
+    for flushes, keeps_all in (("1", True), (str(2**63 - 1), False)):
+        with Simulation(5) as simulation:
+            sent, kept = simulation.run(scenario(flushes))
+        assert (kept == sent) is keeps_all
+
+
+def test_waiting_for_nothing_is_told() -> None:
+    async def scenario() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with Simulation() as simulation, pytest.raises(Deadlock):
+        simulation.run(scenario())
