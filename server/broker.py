@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .connection import Connection
     from .forwarding import Forwarding
+    from .leader_watch import LeaderWatch
     from .liveness import Liveness
     from .metrics_http import MetricsServer
     from .peers import Peers
@@ -74,6 +75,7 @@ class BrokerServer:
         self.liveness: Liveness | None = None
         #: This broker in a cluster; None on a node that is alone, or no broker.
         self.lifecycle: BrokerLifecycle | None = None
+        self._leader_watch: LeaderWatch | None = None
         self.metrics = Metrics()
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
@@ -117,7 +119,7 @@ class BrokerServer:
                 self.transactions = TransactionDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
-            self._watch_brokers()
+            self._watch_nodes()
             if not self.controller.is_alone:
                 await self._meet_the_quorum()
             if self.config.is_broker:
@@ -138,8 +140,7 @@ class BrokerServer:
     async def stop(self) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing."""
         self._is_stopping = True
-        if self.lifecycle is not None:
-            await self.lifecycle.leave()
+        await self._leave_the_cluster()
         if self.metrics_server is not None:
             await self.metrics_server.stop()
         await self._listener_changes.stop()
@@ -153,8 +154,9 @@ class BrokerServer:
             self.groups.stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
-        if self.liveness is not None:
-            self.liveness.stop()
+        for watch in (self.liveness, self._leader_watch):
+            if watch is not None:
+                watch.stop()
         if "forwarding" in self.__dict__:
             self.forwarding.close()
         if "replication" in self.__dict__:
@@ -168,12 +170,17 @@ class BrokerServer:
         for directory in self.directories:
             directory.close()
 
-    def _watch_brokers(self) -> None:
+    def _watch_nodes(self) -> None:
         if self.config.listeners.controllers:
             from .liveness import Liveness
 
             self.liveness = Liveness(self)
             self.liveness.start()
+        if not self.controller.is_alone:
+            from .leader_watch import LeaderWatch
+
+            self._leader_watch = LeaderWatch(self)
+            self._leader_watch.start()
 
     async def _meet_the_quorum(self) -> None:
         """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is
@@ -188,6 +195,19 @@ class BrokerServer:
 
             self.lifecycle = BrokerLifecycle(self)
             await self.lifecycle.register()
+
+    async def _leave_the_cluster(self) -> None:
+        """What is led here moves to others, while it is still served here."""
+        if self.lifecycle is None and self._others_came():
+            from .broker_lifecycle import BrokerLifecycle
+
+            self.lifecycle = BrokerLifecycle.of_lone_voter(self)
+        if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):
+            await self.lifecycle.leave()
+
+    def _others_came(self) -> bool:
+        """To a broker that was alone when its own controller registered it."""
+        return hasattr(self, "controller") and not self.controller.is_alone and self.controller.broker_epoch >= 0
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:

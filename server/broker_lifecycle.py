@@ -75,6 +75,13 @@ class BrokerLifecycle:
         self._image: MetadataImage = broker.image
         self._last_answered_ms = broker.now_ms()
 
+    @classmethod
+    def of_lone_voter(cls, broker: BrokerServer) -> BrokerLifecycle:
+        """One that its own controller registered when nobody else was there."""
+        self = cls(broker)
+        self.state, self.broker_epoch = LifecycleState.RUNNING, broker.controller.broker_epoch
+        return self
+
     # ---- from outside
 
     async def register(self) -> None:
