@@ -1,0 +1,187 @@
+"""A cluster of real processes: each node `odradek start server.properties`, killed and started again by its id."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.schema import Message
+
+from compat_tests.broker_process import free_port
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.wire import WireClient
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+DEADLINE_S = 60
+COMBINED, BROKER, CONTROLLER = "broker,controller", "broker", "controller"
+_POLL_S = 0.02
+
+
+class ClusterNode(OdradekProcess):
+    """One node; `properties` are those of its server.properties, with the ports that it keeps for life."""
+
+    def __init__(self, directory: Path, node_id: int, properties: dict[str, str]) -> None:
+        super().__init__(directory, properties, start_deadline_s=DEADLINE_S)
+        self.node_id = node_id
+        self.file = directory / "server.properties"
+
+    def command(self) -> list[str]:
+        lines = [f"{key}={value}\n" for key, value in self.properties.items()]
+        self.file.write_text("".join(lines))
+        return [*self.python, "-m", "odradek", "start", "-v", str(self.file)]
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.properties["process.roles"]
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def ask(self, request: Message, version: int) -> Any:
+        with WireClient(self.bootstrap, timeout=10) as client:
+            return client.call(request, version)
+
+
+class Cluster:
+    """`roles`: what each node does, from node 1 on. Use as a context: all begin together, and all are ended."""
+
+    def __init__(self, directory: Path, roles: Iterable[str], **overrides: str) -> None:
+        self.directory = directory
+        self.overrides = {key.replace("_", "."): value for key, value in overrides.items()}
+        self.nodes: dict[int, ClusterNode] = {}
+        every = list(enumerate(roles, 1))
+        self.controller_ports = {node_id: free_port() for node_id, role in every if "controller" in role}
+        for node_id, role in every:
+            self.add(node_id, role)
+
+    def add(self, node_id: int, role: str = BROKER) -> ClusterNode:
+        """A node that has not begun yet."""
+        directory = self.directory / f"node-{node_id}"
+        listeners = []
+        port = free_port()
+        if "broker" in role:
+            listeners.append(f"PLAINTEXT://127.0.0.1:{port}")
+        if "controller" in role:
+            port = port if "broker" in role else self.controller_ports[node_id]
+            listeners.append(f"CONTROLLER://127.0.0.1:{self.controller_ports[node_id]}")
+        voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in self.controller_ports.items())
+        properties = {
+            "process.roles": role,
+            "node.id": str(node_id),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(directory / "data"),
+            "group.initial.rebalance.delay.ms": "0",
+            **self.overrides,
+        }
+        node = ClusterNode(directory, node_id, properties)
+        node.host, node.port = "127.0.0.1", port
+        self.nodes[node_id] = node
+        self._format(node)
+        return node
+
+    def _format(self, node: ClusterNode) -> None:
+        from odradek.server.config import BrokerConfig
+        from odradek.server.formatting import format_directories
+
+        format_directories(BrokerConfig(node.properties), CLUSTER_ID, ignore_formatted=True)
+
+    def __enter__(self) -> Cluster:
+        try:
+            self.start_all()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def start_all(self) -> None:
+        begun = [node for node in self.nodes.values() if not node.is_running]
+        for node in begun:
+            node.begin()
+        for node in begun:
+            node.await_serving()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self.nodes.values():
+            with contextlib.suppress(ProcessLookupError, AssertionError):
+                node.go_on()
+            node.kill()
+
+    # ---- what it says of itself
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes.values() if node.is_broker)
+
+    def running(self) -> list[ClusterNode]:
+        return [node for node in self.nodes.values() if node.is_running and node.is_broker]
+
+    def ask_any(self, request: Message, version: int) -> Any:
+        """Of the first broker that answers; None when none does."""
+        for node in self.running():
+            with contextlib.suppress(OSError, EOFError):
+                return node.ask(request, version)
+        return None
+
+    def until(self, found: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+        """What `found` gives, once that is true; AssertionError with every log's end when it does not come to be."""
+        deadline = time.monotonic() + deadline_s
+        while True:
+            with contextlib.suppress(OSError, EOFError):
+                if value := found():
+                    return value
+            if time.monotonic() > deadline:
+                words = "\n".join(f"--- {node.node_id}\n{node.last_words(25)}" for node in self.nodes.values())
+                raise AssertionError(f"{what}: not in {deadline_s} s\n{words}")
+            time.sleep(_POLL_S)
+
+    def controller(self, node: ClusterNode | None = None) -> int:
+        """The active controller as a broker knows it, -1 when it knows none."""
+        request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+        answer = node.ask(request, 2) if node is not None else self.ask_any(request, 2)
+        if answer is None or answer.error_code or not answer.topics:
+            return -1
+        partition = answer.topics[0].partitions[0]
+        return -1 if partition.error_code else int(partition.leader_id)
+
+    def partitions(self, topic: str, node: ClusterNode | None = None) -> dict[int, Any]:
+        """Index to what Metadata says of it; nothing when the topic is not known there."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        answer = node.ask(request, 9) if node is not None else self.ask_any(request, 9)
+        if answer is None or answer.topics[0].error_code:
+            return {}
+        return {partition.partition_index: partition for partition in answer.topics[0].partitions}
+
+    def create_topic(self, name: str, assignments: Iterable[Iterable[int]] = (), **fields: Any) -> None:
+        """Asked again while the cluster cannot decide yet, as clients do."""
+        made = [CreatableReplicaAssignment(index, list(replicas)) for index, replicas in enumerate(assignments)]
+        counts = {"num_partitions": -1, "replication_factor": -1} if made else {}
+        topic = CreatableTopic(name=name, assignments=made, **(counts | fields))
+        later = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REPLICATION_FACTOR)
+
+        def created() -> bool:
+            answer = self.ask_any(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+            if answer is None or answer.topics[0].error_code in later:
+                return False
+            (result,) = answer.topics
+            assert result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), result
+            return True
+
+        self.until(created, f"{name} is created")
+        self.until(lambda: all(self.partitions(name, node) for node in self.running()), f"{name} is known")
