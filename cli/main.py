@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import format_command, start_command
+from . import cluster_command, format_command, start_command
 
 DESCRIPTION = """\
 A Kafka-compatible broker in Python. Every Kafka client works against it unchanged.
@@ -19,6 +19,7 @@ A Kafka-compatible broker in Python. Every Kafka client works against it unchang
   odradek start                          a broker on 127.0.0.1:9092, data in ./odradek-data
   odradek start --port 0                 on any free port; the line it prints says which
   odradek start server.properties        with Apache Kafka's own configuration file
+  odradek cluster start                  three brokers on this machine that behave as one cluster
 """
 
 
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     start_command.add_to(commands)
     format_command.add_to(commands)
+    cluster_command.add_to(commands)
     return made
 
 

@@ -1,0 +1,157 @@
+"""Which nodes a cluster on one machine has, and what each is told: `cluster.json` in its directory, and a folder per node.
+
+The first three nodes are brokers and controllers, the others brokers: a quorum of three outlives the death of one. Two nodes
+have one controller, since a quorum of two would not outlive any.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+FILE = "cluster.json"
+HOST = "127.0.0.1"
+CONTROLLERS = 3
+
+
+@dataclass(frozen=True)
+class Node:
+    """`controller_port` is 0 for one that is only a broker."""
+
+    id: int
+    port: int
+    controller_port: int = 0
+
+    @property
+    def roles(self) -> str:
+        return "broker,controller" if self.controller_port else "broker"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    cluster_id: str
+    nodes: tuple[Node, ...]
+
+    @property
+    def voters(self) -> str:
+        return ",".join(f"{node.id}@{HOST}:{node.controller_port}" for node in self.nodes if node.controller_port)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [node.address for node in self.nodes]
+
+
+def read_plan(directory: Path) -> Plan | None:
+    """None when there is no cluster in the directory. Raises ValueError when the file cannot be read."""
+    try:
+        data = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        return Plan(data["cluster_id"], tuple(Node(**node) for node in data["nodes"]))
+    except FileNotFoundError:
+        return None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{directory / FILE} is not what `odradek cluster start` wrote: {error}") from None
+
+
+def write_plan(directory: Path, plan: Plan) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    written = directory / f"{FILE}.tmp"
+    written.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
+    written.replace(directory / FILE)
+
+
+def grown(plan: Plan | None, brokers: int, first_port: int | None) -> Plan:
+    """The plan with this many brokers; nodes that are there keep their ids. Raises ValueError where it has more already."""
+    from ..protocol.uuids import uuid_to_text
+    from ..replication.controller.chance import random_uuid
+
+    known = plan.nodes if plan is not None else ()
+    if len(known) > brokers:
+        raise ValueError(f"this cluster has {len(known)} brokers already; a smaller one needs another --data-dir")
+    cluster_id = plan.cluster_id if plan is not None else uuid_to_text(random_uuid(random.SystemRandom()))
+    controllers = sum(bool(node.controller_port) for node in known)
+    if not known:
+        controllers = CONTROLLERS if brokers >= CONTROLLERS else 1
+    nodes = known + tuple(Node(number, 0) for number in range(len(known) + 1, brokers + 1))
+    return Plan(cluster_id, _with_ports(nodes, controllers, first_port))
+
+
+def _with_ports(nodes: tuple[Node, ...], controllers: int, first_port: int | None) -> tuple[Node, ...]:
+    """All begin together, so whatever port somebody else has taken meanwhile can be another."""
+    taken: list[socket.socket] = []
+    try:
+        found = []
+        for number, node in enumerate(nodes):
+            wanted = first_port + number if first_port else node.port
+            port = _free_port(wanted, taken, must_be=bool(first_port))
+            is_controller = number < controllers
+            controller_port = _free_port(node.controller_port, taken) if is_controller else 0
+            found.append(replace(node, port=port, controller_port=controller_port))
+        return tuple(found)
+    finally:
+        for held in taken:
+            held.close()
+
+
+def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False) -> int:
+    """`wanted` where it is free, else any; all stay held until every one was found. Raises OSError for one that must be."""
+    held = socket.socket()
+    taken.append(held)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        held.bind((HOST, wanted))
+    except OSError as error:
+        if must_be:
+            raise OSError(error.errno, f"cannot listen on {HOST}:{wanted}: it is in use") from None
+        held.bind((HOST, 0))
+    port: int = held.getsockname()[1]
+    return port
+
+
+# ---- what each node is told
+
+
+def node_directory(directory: Path, node: Node) -> Path:
+    return directory / f"node-{node.id}"
+
+
+def properties_file(directory: Path, node: Node) -> Path:
+    return node_directory(directory, node) / "server.properties"
+
+
+def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str]) -> dict[str, str]:
+    """Every topic has three replicas and takes writes while two live, where there are so many brokers."""
+    replicas = min(3, len(plan.nodes))
+    min_isr = max(1, replicas - 1)
+    listeners = f"PLAINTEXT://{node.address}"
+    if node.controller_port:
+        listeners += f",CONTROLLER://{HOST}:{node.controller_port}"
+    made = {
+        "process.roles": node.roles,
+        "node.id": node.id,
+        "listeners": listeners,
+        "advertised.listeners": f"PLAINTEXT://{node.address}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": plan.voters,
+        "log.dirs": node_directory(directory, node) / "data",
+        "default.replication.factor": replicas,
+        "min.insync.replicas": min_isr,
+    }
+    if replicas < 3:  # Kafka's defaults for its own topics are three replicas, two of them in sync
+        for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+            made[f"{topic}.replication.factor"] = replicas
+        made["transaction.state.log.min.isr"] = made["share.coordinator.state.topic.min.isr"] = min_isr
+    return {key: str(value) for key, value in made.items()} | overrides
+
+
+def write_properties(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
+    for node in plan.nodes:
+        node_directory(directory, node).mkdir(parents=True, exist_ok=True)
+        lines = [f"{key}={value}\n" for key, value in properties(plan, node, directory, overrides).items()]
+        properties_file(directory, node).write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,106 @@
+"""What `odradek cluster status` shows: asked of the first node that answers, and of the processes themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from ..protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from ..protocol.messages.metadata import MetadataRequest
+from ..server.listener import Endpoint
+from ..server.peers import Peers
+from .cluster_plan import Plan
+from .cluster_processes import node_pid
+
+_TIMEOUT_MS = 5000
+_QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+
+
+class Answers(NamedTuple):
+    """Of one node; the quorum's is None where the node does not know it."""
+
+    metadata: Any
+    quorum: Any
+
+
+def status(plan: Plan, directory: Path) -> list[str]:
+    """The lines to be printed."""
+    pids = {node.id: node_pid(directory, node) for node in plan.nodes}
+    answers = asyncio.run(_ask(plan))
+    lines = _table(plan, pids, answers)
+    return lines + (_sums(answers) if answers is not None else ["no node answers"])
+
+
+async def _ask(plan: Plan) -> Answers | None:
+    peers = Peers(SimpleNamespace(node_id="status"))  # type: ignore[arg-type]
+    try:
+        for node in plan.nodes:
+            endpoint = Endpoint("PLAINTEXT", *_host_port(node.address))
+            metadata = await _answer(peers, endpoint, MetadataRequest(topics=None))
+            if metadata is not None:
+                return Answers(metadata, await _answer(peers, endpoint, _QUORUM))
+        return None
+    finally:
+        peers.close()
+
+
+def _host_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+async def _answer(peers: Peers, endpoint: Endpoint, request: Any) -> Any:
+    answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    peers.send(endpoint, request, answered.set_result, timeout_ms=_TIMEOUT_MS)
+    return await answered
+
+
+def _partitions(answers: Answers) -> list[Any]:
+    return [partition for topic in answers.metadata.topics for partition in topic.partitions]
+
+
+def _table(plan: Plan, pids: dict[int, int | None], answers: Answers | None) -> list[str]:
+    serving = {broker.node_id for broker in answers.metadata.brokers} if answers is not None else set()
+    partitions = _partitions(answers) if answers is not None else []
+    leads = Counter(partition.leader_id for partition in partitions)
+    replicas = Counter(broker for partition in partitions for broker in partition.replica_nodes)
+    in_sync = Counter(broker for partition in partitions for broker in partition.isr_nodes)
+    leader = _quorum_partition(answers).leader_id if answers is not None and answers.quorum is not None else None
+    rows = [("NODE", "ROLES", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "IN SYNC")]
+    for node in plan.nodes:
+        roles = node.roles + (" (active)" if node.id == leader else "")
+        pid = pids[node.id]
+        state = "down" if pid is None else "serving" if node.id in serving else "fenced"
+        counts = (str(counted[node.id]) for counted in (leads, replicas, in_sync))
+        rows.append((str(node.id), roles, node.address, str(pid or "-"), state, *counts))  # type: ignore[arg-type]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def _quorum_partition(answers: Answers) -> Any:
+    return answers.quorum.topics[0].partitions[0]
+
+
+def _sums(answers: Answers) -> list[str]:
+    partitions = _partitions(answers)
+    under = sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions)
+    offline = sum(partition.leader_id < 0 for partition in partitions)
+    lines = [
+        f"topics {len(answers.metadata.topics)}, partitions {len(partitions)}, under-replicated {under}, offline {offline}"
+    ]
+    if answers.quorum is not None and not answers.quorum.error_code:
+        quorum = _quorum_partition(answers)
+        lag = {voter.replica_id: quorum.high_watermark - voter.log_end_offset for voter in quorum.current_voters}
+        behind = ", ".join(f"{node} {max(0, offsets)}" for node, offsets in sorted(lag.items()))
+        lines.append(
+            f"controller {quorum.leader_id} in epoch {quorum.leader_epoch}, metadata offset {quorum.high_watermark}, "
+            f"lag of voters: {behind}"
+        )
+    return lines
