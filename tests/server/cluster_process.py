@@ -171,7 +171,7 @@ class Cluster:
     def create_topic(self, name: str, assignments: Iterable[Iterable[int]] = (), **fields: Any) -> None:
         """Asked again while the cluster cannot decide yet, as clients do."""
         made = [CreatableReplicaAssignment(index, list(replicas)) for index, replicas in enumerate(assignments)]
-        counts = {"num_partitions": -1, "replication_factor": -1} if made else {}
+        counts = {"num_partitions": -1, "replication_factor": -1}
         topic = CreatableTopic(name=name, assignments=made, **(counts | fields))
         later = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REPLICATION_FACTOR)
 

@@ -1,0 +1,105 @@
+"""Three real processes as one cluster: who leads when one is killed, paused, stopped, and what clients see of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.cluster_process import BROKER, COMBINED, Cluster
+
+#: broker.session.timeout.ms: what is found out without it must be quicker, on a loaded machine too.
+SESSION_S = 9.0
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("three"), [COMBINED] * 3) as cluster:
+        cluster.create_topic("a", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        yield cluster
+
+
+def whole(cluster: Cluster) -> None:
+    """Every node runs, and every replica is in sync."""
+    for node in cluster.nodes.values():
+        if not node.is_running:
+            node.start()
+    cluster.until(lambda: all(len(p.isr_nodes) == 3 for p in cluster.partitions("a").values()), "all are in sync")
+
+
+def leaders(cluster: Cluster, seen_by: int) -> set[int]:
+    return {partition.leader_id for partition in cluster.partitions("a", cluster.nodes[seen_by]).values()}
+
+
+def active(cluster: Cluster) -> int:
+    found: int = cluster.until(lambda: max(0, cluster.controller()), "there is a controller")
+    return found
+
+
+def test_every_node_tells_of_the_same_controller_and_leaders(three: Cluster) -> None:
+    whole(three)
+    nodes = three.nodes.values()
+    three.until(lambda: len({three.controller(node) for node in nodes} - {-1}) == 1, "one controller")
+    assert len({str(three.partitions("a", node)) for node in nodes}) == 1
+
+
+def test_the_leaders_of_a_killed_broker_move_long_before_its_session_ends(three: Cluster) -> None:
+    whole(three)
+    controller = active(three)
+    killed = next(node_id for node_id in three.nodes if node_id != controller)
+    killed_at = time.monotonic()
+    three.nodes[killed].kill()
+    three.until(lambda: leaders(three, controller).isdisjoint({killed, -1}), "leaders move")
+    assert time.monotonic() - killed_at < SESSION_S / 2
+
+
+def test_the_death_of_the_active_controller_moves_it_and_its_leaders(three: Cluster) -> None:
+    whole(three)
+    controller = active(three)
+    left = next(node_id for node_id in three.nodes if node_id != controller)
+    killed_at = time.monotonic()
+    three.nodes[controller].kill()
+    three.until(lambda: three.controller(three.nodes[left]) not in (controller, -1), "another is active")
+    three.until(lambda: leaders(three, left).isdisjoint({controller, -1}), "leaders move")
+    assert time.monotonic() - killed_at < SESSION_S
+    three.create_topic("made-by-the-next")
+    whole(three)
+    assert set(three.partitions("made-by-the-next", three.nodes[controller])) == {0}, "who was killed knows it too"
+
+
+def test_a_paused_broker_is_not_taken_for_a_dead_one(three: Cluster) -> None:
+    whole(three)
+    controller = active(three)
+    paused = next(node_id for node_id in three.nodes if node_id != controller)
+    was_led = paused in leaders(three, controller)
+    three.nodes[paused].pause()
+    try:
+        looked_until = time.monotonic() + 2
+        while time.monotonic() < looked_until:
+            assert (paused in leaders(three, controller)) == was_led
+    finally:
+        three.nodes[paused].go_on()
+
+
+def test_a_node_that_stops_in_order_hands_over_what_it_leads(three: Cluster) -> None:
+    whole(three)
+    controller = active(three)
+    stopped = next(node_id for node_id in three.nodes if node_id != controller)
+    fenced_as_dead = three.nodes[controller].log_file.read_text().count("it is fenced")
+    assert three.nodes[stopped].stop() == 0
+    assert leaders(three, controller).isdisjoint({stopped, -1}), "by the time it has ended"
+    assert three.nodes[controller].log_file.read_text().count("it is fenced") == fenced_as_dead
+
+
+def test_a_broker_that_is_no_controller_joins_a_cluster(three: Cluster) -> None:
+    whole(three)
+    fourth = three.add(4, BROKER)
+    fourth.start()
+    three.create_topic("on-four", [[4, 1]])
+    assert three.partitions("on-four", fourth)[0].leader_id == 4
+    three.until(lambda: set(three.partitions("on-four")[0].isr_nodes) == {4, 1}, "its follower is in sync")
+    assert fourth.stop() == 0
+    three.until(lambda: three.partitions("on-four")[0].leader_id == 1, "what it led has moved")
+    del three.nodes[4]
