@@ -97,10 +97,15 @@ def _sums(answers: Answers) -> list[str]:
     ]
     if answers.quorum is not None and not answers.quorum.error_code:
         quorum = _quorum_partition(answers)
-        lag = {voter.replica_id: quorum.high_watermark - voter.log_end_offset for voter in quorum.current_voters}
-        behind = ", ".join(f"{node} {max(0, offsets)}" for node, offsets in sorted(lag.items()))
+        ends = {voter.replica_id: voter.log_end_offset for voter in quorum.current_voters}
+        behind = ", ".join(f"{node} {_lag(quorum.high_watermark, end)}" for node, end in sorted(ends.items()))
         lines.append(
             f"controller {quorum.leader_id} in epoch {quorum.leader_epoch}, metadata offset {quorum.high_watermark}, "
             f"lag of voters: {behind}"
         )
     return lines
+
+
+def _lag(high_watermark: int, end_offset: int) -> str:
+    """A leader does not know the end of a voter that has not fetched from it."""
+    return str(max(0, high_watermark - end_offset)) if end_offset >= 0 else "unknown"

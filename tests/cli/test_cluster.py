@@ -1,0 +1,99 @@
+"""`odradek cluster`, as a person or a script uses it: real processes."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from odradek.cli.cluster_plan import Node, Plan, write_plan
+
+SERVING = re.compile(r"^odradek: (?P<count>\d+) brokers serving on (?P<addresses>\S+) \(data in (?P<data>.+)\)$")
+DEADLINE_S = 120
+
+
+def cluster(verb: str, directory: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "odradek", "cluster", verb, "--data-dir", str(directory), *more]
+
+
+def asked(verb: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(cluster(verb, directory), capture_output=True, text=True, timeout=DEADLINE_S)
+
+
+def started(directory: Path, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
+    """The process and the addresses that it printed."""
+    command = cluster("start", directory, *more)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = SERVING.match(line.rstrip("\n"))
+    assert found, (line, process.stderr and process.stderr.read())
+    return process, found["addresses"].split(",")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """Whatever still runs in it is stopped."""
+    yield tmp_path / "cluster"
+    asked("stop", tmp_path / "cluster")
+
+
+def test_four_brokers_serve_are_shown_and_stop(directory: Path) -> None:
+    process, addresses = started(directory, "--brokers", "4", "--port", "0")
+    assert len(set(addresses)) == 4
+    shown = asked("status", directory)
+    assert shown.returncode == 0, shown.stderr
+    rows = [re.split(r"\s{2,}", line) for line in shown.stdout.splitlines()]
+    assert rows[0] == ["NODE", "ROLES", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "IN SYNC"]
+    assert [row[0] for row in rows[1:5]] == ["1", "2", "3", "4"]
+    assert [row[2] for row in rows[1:5]] == addresses and {row[4] for row in rows[1:5]} == {"serving"}
+    assert sorted(row[1].removesuffix(" (active)") for row in rows[1:5]) == ["broker", *["broker,controller"] * 3]
+    assert sum(row[1].endswith("(active)") for row in rows[1:5]) == 1
+    again = subprocess.run(cluster("start", directory), capture_output=True, text=True, timeout=DEADLINE_S)
+    assert again.returncode == 1 and "runs already" in again.stderr
+    assert asked("stop", directory).returncode == 0
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_sigterm_stops_every_node_and_a_start_finds_what_there_was(directory: Path) -> None:
+    process, before = started(directory, "--brokers", "1", "--port", "0")
+    cluster_id = re.search(r'"cluster_id": "(.+)"', (directory / "cluster.json").read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE_S) == 0
+    process, after = started(directory)
+    assert after == before and cluster_id and cluster_id[1] in (directory / "cluster.json").read_text()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 0
+
+
+def test_nodes_that_lost_the_process_that_began_them_are_found_and_stopped(directory: Path) -> None:
+    process, _ = started(directory, "--brokers", "1", "--port", "0")
+    pid = int((directory / "node-1" / "node.pid").read_text())
+    process.kill()
+    process.wait()
+    assert str(pid) in asked("status", directory).stdout
+    assert asked("stop", directory).returncode == 0
+    deadline = time.monotonic() + DEADLINE_S
+    while "down" not in asked("status", directory).stdout:
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("verb", ["status", "stop"])
+def test_where_there_is_no_cluster_is_said(verb: str, tmp_path: Path) -> None:
+    said = asked(verb, tmp_path)
+    assert said.returncode == 1 and "there is no cluster in" in said.stderr
+
+
+def test_a_smaller_cluster_is_not_made_of_a_larger_one(directory: Path) -> None:
+    directory.mkdir()
+    write_plan(directory, Plan("MkU3OEVBNTcwNTJENDM2Qg", (Node(1, 0), Node(2, 0))))
+    refused = subprocess.run(
+        cluster("start", directory, "--brokers", "1"), capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert refused.returncode == 1 and "has 2 brokers already" in refused.stderr
