@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.broker")
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
 
 class BrokerServer:
     """What handlers find here is in docs/architecture.md.
@@ -84,6 +86,8 @@ class BrokerServer:
         self.upkeep = LogUpkeep(self)
         self.cleaner = LogCleaner(self)
         self.fetch_max_bytes: int = config.get("fetch.max.bytes")
+        #: Whether consumers are told of replicas in their rack; Kafka's own selector is the only one there is.
+        self.selects_replicas: bool = config.get("replica.selector.class") == RACK_AWARE_SELECTOR
         self.directories: list[LogDirectory] = []
         self._clock = clock
         #: Topics that come to be because somebody asks for their metadata.

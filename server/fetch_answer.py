@@ -16,7 +16,9 @@ from ..protocol.messages.fetch import (
     SnapshotId,
 )
 from ..protocol.uuids import ZERO_UUID
+from ..replication.read_replica import candidates, nearest
 from ..storage.log import OffsetOutOfRange
+from .cluster_view import ClusterView
 from .leaders import current_leader
 
 if TYPE_CHECKING:
@@ -87,6 +89,28 @@ def _topic_of(call: Call, one: Found) -> str:
 
 def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
     return PartitionData(index, error, -1, -1, -1, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, aborted, NO_REPLICA, b"")
+
+
+def is_urgent(data: PartitionData) -> bool:
+    """Whether there is something to tell beside records: that is not waited with."""
+    return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA
+
+
+def elsewhere(hosted: HostedPartition, replica: int, *, isolated: bool) -> PartitionData:
+    """No records: they are to be read from another replica (KIP-392)."""
+    high_watermark, log = hosted.high_watermark, hosted.log
+    return PartitionData(
+        hosted.index, 0, high_watermark, log.last_stable_offset(high_watermark), log.log_start_offset, NO_EPOCH,
+        NO_LEADER, NO_SNAPSHOT, [] if isolated else None, replica, b"",
+    )  # fmt: skip
+
+
+def nearer_replica(call: Call, rack: str, hosted: HostedPartition, fetch_offset: int) -> int:
+    """The replica in the consumer's rack that it may read from; NO_REPLICA when that is none, or the leader."""
+    view = ClusterView(call.broker.image, call.listener)
+    racks = {broker.id: broker.rack for broker, _ in view.alive_brokers()}
+    found = candidates(hosted.role, fetch_offset)
+    return nearest(found, rack, racks.get(call.broker.node_id), racks)
 
 
 def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:

@@ -33,6 +33,9 @@ from .fetch_answer import (
     aborted_transactions,
     add_leaders,
     diverging_epoch,
+    elsewhere,
+    is_urgent,
+    nearer_replica,
     refused,
     topics_of,
 )
@@ -79,6 +82,7 @@ class Fetch(Parked):
         "_min_bytes",
         "_missing_bytes",
         "_pread",
+        "_rack",
         "_replica_epoch",
         "_replica_id",
         "_version",
@@ -100,6 +104,8 @@ class Fetch(Parked):
             (request.replica_id, UNKNOWN_BROKER_EPOCH) if version < 15 else (state.replica_id, state.replica_epoch)
         )
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
+        #: Where the consumer is, if it may be told of a replica that is nearer.
+        self._rack = request.rack_id if self._replica_id < 0 and call.broker.selects_replicas else ""
         #: The partitions here that it asks for.
         self._hosts: list[HostedPartition] = []
         self._missing_bytes = 0
@@ -223,7 +229,7 @@ class Fetch(Parked):
                 whole_first = False
                 found_bytes += size
                 left = max(0, left - size)
-            elif one.data.error_code or one.data.diverging_epoch is not NO_EPOCH:
+            elif is_urgent(one.data):
                 has_error = True
         return found, found_bytes, has_error
 
@@ -266,6 +272,10 @@ class Fetch(Parked):
         error = hosted.error_for_epoch(wanted.current_leader_epoch, leader_only=self._leader_only)
         if not error and self._replica_id >= 0:
             error = hosted.error_for_follower(self._replica_id, wanted.current_leader_epoch)
+        if not error and self._rack and hosted.is_leader:
+            nearer = nearer_replica(self._call, self._rack, hosted, wanted.fetch_offset)
+            if nearer != NO_REPLICA:
+                return Found(wanted, hosted, elsewhere(hosted, nearer, isolated=self._isolated), None)
         if not error:
             try:
                 return self._read(hosted, wanted, left, whole_first)
@@ -348,7 +358,7 @@ class Fetch(Parked):
                 or error
                 or high_watermark != wanted.told_high_watermark
                 or log_start != wanted.told_log_start_offset
-                or data.diverging_epoch is not NO_EPOCH
+                or is_urgent(data)
             )
             wanted.told_high_watermark = -1 if error else high_watermark
             wanted.told_log_start_offset = log_start

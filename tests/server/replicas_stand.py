@@ -31,6 +31,7 @@ from odradek.protocol.messages.alter_partition import (
     PartitionDataResponse,
     TopicDataResponse,
 )
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.forwarding import Forwarding
@@ -54,9 +55,13 @@ async def eventually(holds: Callable[[], object], what: str = "") -> None:
 class Replicas:
     """`async with Replicas(tmp_path, 3) as replicas`: brokers 1, 2 and 3."""
 
-    def __init__(self, path: Path, count: int, **config: str) -> None:
+    def __init__(self, path: Path, count: int, *, each: dict[int, dict[str, str]] | None = None, **config: str) -> None:
+        """`each`: what single brokers have beside what all have."""
+        own = each or {}
         self._brokers = {
-            number: Broker(data_dir=path / str(number), config={"node.id": str(number), **config})
+            number: Broker(
+                data_dir=path / str(number), config={"node.id": str(number), **config, **own.get(number, {})}
+            )
             for number in range(1, count + 1)
         }
         self.decides = True
@@ -152,6 +157,25 @@ class Replicas:
     def produce(self, number: int, *values: bytes, acks: int = 1, **options: Any) -> AppendResult:
         now_ms = self.server(number).now_ms()
         return self.hosted(number).append(batch_of(*values, **options), now_ms, required_acks=acks)
+
+    async def fetch(self, number: int, offset: int = 0, *, version: int = 13, rack_id: str = "") -> PartitionData:
+        """What a consumer is answered by a broker, which is asked over its socket."""
+        asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        name = {"topic": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=1, rack_id=rack_id, topics=[FetchTopic(**name, partitions=[asked])]
+        )
+        (endpoint,) = self.server(number).advertised_endpoints()
+        answer: asyncio.Future[PartitionData] = asyncio.get_running_loop().create_future()
+
+        def reply(response: FetchResponse) -> None:
+            data = response.responses[0].partitions[0]
+            data.records = bytes(data.records or b"")
+            answer.set_result(data)
+
+        asker = self.server(next(iter(self._brokers)))
+        asker.peers.send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="consumer")
+        return await answer
 
     def bytes_of(self, number: int) -> bytes:
         """All that the replica has, as it is in its files."""

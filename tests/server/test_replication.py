@@ -134,3 +134,30 @@ async def test_a_proposal_that_gets_no_answer_is_made_again(tmp_path: Path) -> N
         replicas.decides = True
         await eventually(lambda: replicas.hosted(1).role.isr == (1, 2))
         await replicas.equal(1, 2)
+
+
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp_path: Path) -> None:
+    selector = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+    racks = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
+    async with Replicas(tmp_path, 2, each=racks, **QUICK, **selector) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"v")
+        await replicas.equal(1, 2)
+        sent = await replicas.fetch(1, rack_id="b")
+        assert (sent.error_code, sent.preferred_read_replica, bytes(sent.records)) == (0, 2, b"")
+        read = await replicas.fetch(2, rack_id="b")
+        assert (read.error_code, read.preferred_read_replica) == (0, -1)
+        assert bytes(read.records) == replicas.bytes_of(1)
+        assert (await replicas.fetch(1, rack_id="a")).preferred_read_replica == -1
+        assert (await replicas.fetch(1)).preferred_read_replica == -1
+
+
+async def test_who_asks_the_wrong_broker_is_told_who_leads(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 3, **QUICK) as replicas:
+        replicas.create(1, 2)
+        for number in (2, 3):
+            told = await replicas.fetch(number, version=10)
+            assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        # From version 16 on the answer says who leads (KIP-951), whether the broker has a replica or not.
+        told = await replicas.fetch(3, version=17)
+        assert (told.error_code, told.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)

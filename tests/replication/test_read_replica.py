@@ -1,0 +1,40 @@
+"""Which replica consumers are sent to."""
+
+from __future__ import annotations
+
+from odradek.replication.partition import Partition
+from odradek.replication.read_replica import Candidate, candidates, nearest
+
+from tests.replication.test_partition import ME, NOW, OTHER, THIRD, leader_of
+
+RACKS = {ME: "a", OTHER: "b", THIRD: "b"}
+
+
+def leader() -> Partition:
+    partition = leader_of(ME, OTHER, THIRD)
+    partition.follower_fetched(OTHER, 10, NOW, log_start_offset=0)
+    partition.follower_fetched(THIRD, 8, NOW, log_start_offset=2)
+    return partition
+
+
+def test_only_followers_in_sync_that_have_the_offset_are_candidates() -> None:
+    assert {one.broker_id for one in candidates(leader(), 5)} == {OTHER, THIRD}
+    assert {one.broker_id for one in candidates(leader(), 9)} == {OTHER}
+    assert {one.broker_id for one in candidates(leader(), 1)} == {OTHER}
+    partition = leader()
+    partition.isr = (ME, THIRD)
+    assert {one.broker_id for one in candidates(partition, 5)} == {THIRD}
+
+
+def test_the_most_advanced_one_in_the_rack_of_the_client_is_chosen() -> None:
+    found = [Candidate(8, 1, THIRD), Candidate(10, 1, OTHER)]
+    assert nearest(found, "b", "a", RACKS) == OTHER
+    assert nearest([Candidate(10, 1, OTHER), Candidate(10, 2, THIRD)], "b", "a", RACKS) == THIRD
+
+
+def test_the_leader_is_read_from_where_nobody_is_nearer() -> None:
+    found = [Candidate(10, 1, OTHER)]
+    assert nearest(found, "a", "a", RACKS) == -1
+    assert nearest(found, "c", "a", RACKS) == -1
+    assert nearest(found, "", "a", RACKS) == -1
+    assert nearest(found, "b", "a", {OTHER: None}) == -1
