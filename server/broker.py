@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .connection import Connection
     from .forwarding import Forwarding
-    from .leader_watch import LeaderWatch
     from .liveness import Liveness
     from .metrics_http import MetricsServer
     from .peers import Peers
@@ -77,7 +76,6 @@ class BrokerServer:
         self.liveness: Liveness | None = None
         #: This broker in a cluster; None on a node that is alone, or no broker.
         self.lifecycle: BrokerLifecycle | None = None
-        self._leader_watch: LeaderWatch | None = None
         self.metrics = Metrics()
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
@@ -123,7 +121,7 @@ class BrokerServer:
                 self.transactions = TransactionDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
-            self._watch_nodes()
+            self._watch_brokers()
             if not self.controller.is_alone:
                 await self._meet_the_quorum()
             if self.config.is_broker:
@@ -158,9 +156,8 @@ class BrokerServer:
             self.groups.stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
-        for watch in (self.liveness, self._leader_watch):
-            if watch is not None:
-                watch.stop()
+        if self.liveness is not None:
+            self.liveness.stop()
         if "forwarding" in self.__dict__:
             self.forwarding.close()
         if "replication" in self.__dict__:
@@ -174,17 +171,12 @@ class BrokerServer:
         for directory in self.directories:
             directory.close()
 
-    def _watch_nodes(self) -> None:
+    def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:
             from .liveness import Liveness
 
             self.liveness = Liveness(self)
             self.liveness.start()
-        if not self.controller.is_alone:
-            from .leader_watch import LeaderWatch
-
-            self._leader_watch = LeaderWatch(self)
-            self._leader_watch.start()
 
     async def _meet_the_quorum(self) -> None:
         """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is

@@ -184,8 +184,6 @@ class QuorumDriver:
         self._raft, replicated = join(broker, quorum_log, self._clock(), self._flushing)
         replicated.on_adopted, replicated.synced_offset = self._commits.replaced, quorum_log.end_offset
         self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
-        quorum_log.flush(broker.now_ms())  # nothing runs yet that it could hold up
-        self._raft.synced_by_start()
         self._raft.begin()
 
     def _clock(self) -> Callable[[], int]:

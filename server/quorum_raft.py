@@ -104,9 +104,6 @@ class QuorumRaft:
     def resign(self) -> None:
         self._handle(Resign())
 
-    def leader_is_gone(self, leader_id: int) -> None:
-        self._handle(LeaderGone(leader_id))
-
     def begin(self) -> None:
         """What the replica wanted to do when it was made."""
         self._settle()
