@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..metadata.delta import MetadataDelta
 from ..metadata.image import MetadataImage
 from ..metadata.transactions import MetadataTransactions
-from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
-from ..replication.controller.controller import Controller, refuse
-from ..replication.controller.result import RefusedRequest
+from ..replication.controller.controller import Controller
 from ..storage.files import LogDirectoryFailure
 from .cordoning import CORDONED_KEY
 from .listener import Endpoint
@@ -32,8 +29,9 @@ from .metadata_batches import QuorumVoters
 from .quorum_alone import LoneVoter
 from .quorum_commits import Appended, Commits
 from .quorum_log import QuorumLog
+from .quorum_replies import Reply, WaitingReplies, not_controller
 from .quorum_snapshotting import Snapshotting
-from .quorum_start import activation, broker_heartbeat, controller_registration, new_controller, open_log, take_over
+from .quorum_start import activation, broker_heartbeat, new_controller, open_log, take_over
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
@@ -43,19 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 
-#: Takes the response of the API that was asked.
-Reply = Callable[[Any], None]
 NOBODY = -1
 _HEARTBEAT_VERSION = 2
-
-
-class _Waiting(NamedTuple):
-    """A reply, until everything below `offset` is published."""
-
-    offset: int
-    request: Message
-    reply: Reply
-    response: Message
 
 
 class QuorumDriver:
@@ -71,7 +58,7 @@ class QuorumDriver:
         #: Done when this node has published all that was committed when it began to listen.
         self.caught_up: asyncio.Future[None]
         self._leader = (NOBODY, 0, False)
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting = WaitingReplies()
         self._flushing = ThreadPoolExecutor(1, "metadata-flush")
         self._is_active = False
         self._active_epoch = 0
@@ -184,6 +171,10 @@ class QuorumDriver:
         self._raft, replicated = join(broker, quorum_log, self._clock(), self._flushing)
         replicated.on_adopted, replicated.synced_offset = self._commits.replaced, quorum_log.end_offset
         self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
+        if broker.config.is_controller:
+            from .quorum_registration import ControllerRegistrar
+
+            ControllerRegistrar(broker).start()
         self._raft.begin()
 
     def _clock(self) -> Callable[[], int]:
@@ -263,7 +254,7 @@ class QuorumDriver:
         """
         if not self._is_active:
             if self._raft is None:
-                reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
+                reply(not_controller(request))
             else:
                 self._broker.forwarding.submit(request, version, reply, principal=principal)
             return
@@ -276,13 +267,13 @@ class QuorumDriver:
                 self._append(result.records, result.atomic)
             except LogDirectoryFailure as failure:
                 self._fail(failure)
-                reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
+                reply(not_controller(request))
                 return
         offset = controller.next_offset
         if offset <= self._commits.offset:
             reply(result.response)
         else:
-            self._waiting.append(_Waiting(offset, request, reply, result.response))
+            self._waiting.add(offset, request, reply, result.response)
 
     def _append(self, records: Sequence[Message], atomic: bool) -> None:
         if not records:
@@ -310,7 +301,7 @@ class QuorumDriver:
             self._unpublished = True
         if self._unpublished and self._may_publish():
             self._published(*self._commits.take())
-            self._answer_waiting()
+            self._waiting.published(self._commits.offset)
             if self._snapshots is not None:
                 self._snapshots.grown()
 
@@ -332,17 +323,6 @@ class QuorumDriver:
             return image, self.quorum_log.quorum
         voters, kraft_version = self._raft.replica.voters.at(image.offset + 1)
         return image, QuorumVoters(kraft_version, voters.to_record().voters)
-
-    def _answer_waiting(self) -> None:
-        while self._waiting and self._waiting[0].offset <= self._commits.offset:
-            waiting = self._waiting.popleft()
-            self._answer(waiting.reply, waiting.response)
-
-    def _answer(self, reply: Reply, response: Message) -> None:
-        try:
-            reply(response)
-        except Exception:
-            log.exception("a reply of the controller could not be given: %r", response)
 
     def _fail(self, failure: Exception) -> None:
         """Without its log a controller decides nothing: what waits is refused, and what comes; the broker cannot go on."""
@@ -388,11 +368,8 @@ class QuorumDriver:
         log.info("this node is the active controller in epoch %d", self.epoch)
         records = activation(self._broker, controller, transaction_open=self._commits.in_transaction)
         self._append(records, atomic=True)
-        self.submit(controller_registration(self._broker, controller), 0, lambda response: None)
 
     def _resign(self) -> None:
         self._is_active, self._controller = False, None
         self._commits.forget_appended()
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            self._answer(waiting.reply, refuse(waiting.request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
+        self._waiting.refuse()

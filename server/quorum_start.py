@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..metadata.configs import InvalidConfig
 from ..metadata.delta import MetadataDelta
 from ..metadata.features import supported_features, unknown_feature
-from ..metadata.image import METADATA_VERSION
+from ..metadata.image import METADATA_VERSION, FeaturesImage
 from ..protocol.internal.control_records import Endpoint as VoterEndpoint
 from ..protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
 from ..protocol.messages import broker_registration as brokers
@@ -187,7 +187,8 @@ class _Start:
         return result.response
 
     def register_controller(self) -> None:
-        self.decide(controller_registration(self._broker, self._controller), 0)
+        incarnation_id = random_uuid(random.SystemRandom())
+        self.decide(controller_registration(self._broker, self._controller.image.features, incarnation_id), 0)
 
     def register_broker(self, directories: Sequence[LogDirectory]) -> int:
         registered = self.decide(broker_registration(self._broker, self._controller, directories), 4)
@@ -197,17 +198,19 @@ class _Start:
         return broker_epoch
 
 
-def controller_registration(broker: BrokerServer, controller: Controller) -> controllers.ControllerRegistrationRequest:
+def controller_registration(
+    broker: BrokerServer, features: FeaturesImage, incarnation_id: bytes
+) -> controllers.ControllerRegistrationRequest:
     return controllers.ControllerRegistrationRequest(
         controller_id=broker.node_id,
-        incarnation_id=random_uuid(random.SystemRandom()),
+        incarnation_id=incarnation_id,
         listeners=[
             controllers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
             for e in own_endpoints(broker)
         ],
         features=[
             controllers.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in supported_features(controller.image.features).items()
+            for name, (low, high) in supported_features(features).items()
         ],
     )
 
