@@ -29,6 +29,9 @@ UNDER_TEST = {
     "auto.create.topics.enable": "true",
     "num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
+    # Members of the new protocol learn of a rebalance by a heartbeat too, and the broker says how often.
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
     "delete.topic.enable": "true",
 }
 
