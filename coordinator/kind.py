@@ -64,5 +64,9 @@ class Kind:
     metadata_changed: Callable[[ShardState, Any, frozenset[str]], None] | None = None
     #: Whether an empty group goes when its last offset does.
     expires: bool = True
+    #: What requests of the classic protocol do to a group of the kind that has members: (state, group, message, now).
+    classic_requests: Mapping[type[Message], Callable[[ShardState, Any, GroupRequest, int], None]] = field(
+        default_factory=dict
+    )
     #: Requests whose members are given an id when they come without.
     joins: tuple[type[Message], ...] = field(default=())

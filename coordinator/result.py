@@ -85,5 +85,7 @@ class GroupsConfig:
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_max_size: int = 2_147_483_647
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    #: Which way groups may change their protocol while they have members: bidirectional, upgrade, downgrade, disabled.
+    consumer_migration_policy: str = "bidirectional"
     #: A group's record that is larger could not be appended (max.message.bytes of the topic).
     max_record_bytes: int = 1_048_588

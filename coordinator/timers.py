@@ -25,6 +25,10 @@ class Timer:
         self.deadline_ms = NEVER
         self.queued_ms = NEVER
 
+    @property
+    def is_set(self) -> bool:
+        return self.deadline_ms != NEVER
+
     def cancel(self) -> None:
         self.deadline_ms = NEVER
 

@@ -27,6 +27,7 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
         consumer_regex_refresh_interval_ms=config.get("group.consumer.regex.refresh.interval.ms"),
         consumer_max_size=config.get("group.consumer.max.size"),
         consumer_assignors=_known_assignors(config.get("group.consumer.assignors")),
+        consumer_migration_policy=config.get("group.consumer.migration.policy").lower(),
         max_record_bytes=max_record_bytes,
     )
 

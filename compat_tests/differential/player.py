@@ -15,7 +15,7 @@ from odradek.protocol.schema import ArrayOf, Message
 
 from ..wire import ConnectionClosed, WireClient
 from .normalise import Flat, Names, flatten
-from .scenario import BatchOf, Joined, Scenario, Step
+from .scenario import BatchOf, Given, Joined, Scenario, Step, Subscribed
 
 BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
 #: How long an answer may take; scenarios that wait for time-outs choose ones far below it.
@@ -153,7 +153,7 @@ class Player:
             return {key: self._resolve(one) for key, one in value.items()}
         if isinstance(value, list):
             return [self._resolve(one) for one in value]
-        if isinstance(value, BatchOf | Joined):
+        if isinstance(value, BatchOf | Joined | Subscribed | Given):
             return value.build(self.started_ms, self._resolve)
         return value
 

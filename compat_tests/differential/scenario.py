@@ -16,11 +16,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek.protocol.codec import encode
+from odradek.protocol.internal.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
+)
 from odradek.protocol.records import batch as batch_format
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 
 Fields = Mapping[str, Any]
+#: Of what classic consumers say; the first that tells what they own.
+EMBEDDED_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -155,3 +164,31 @@ class Joined:
 
     def build(self, started_ms: int, resolve: Callable[[Any], Any]) -> bytes:
         return b"".join(one.build(started_ms, resolve) for one in self.batches)
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """What a classic consumer says of itself inside JoinGroup: a topic, and the partitions of it that it owns."""
+
+    name: str = "$t"
+    owned: tuple[int, ...] = ()
+
+    def build(self, started_ms: int, resolve: Callable[[Any], Any]) -> bytes:
+        name = resolve(self.name)
+        owned = [ConsumerProtocolSubscriptionTopicPartition(topic=name, partitions=list(self.owned))]
+        said = ConsumerProtocolSubscription(topics=[name], owned_partitions=owned if self.owned else [])
+        return EMBEDDED_VERSION.to_bytes(2, "big") + encode(said, EMBEDDED_VERSION)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the leader of a classic group gives a member inside SyncGroup."""
+
+    partitions: tuple[int, ...]
+    name: str = "$t"
+
+    def build(self, started_ms: int, resolve: Callable[[Any], Any]) -> bytes:
+        part = ConsumerProtocolAssignmentTopicPartition(topic=resolve(self.name), partitions=list(self.partitions))
+        return EMBEDDED_VERSION.to_bytes(2, "big") + encode(
+            ConsumerProtocolAssignment(assigned_partitions=[part]), EMBEDDED_VERSION
+        )

@@ -270,6 +270,14 @@ class ClassicGroup:
         self._read_subscriptions()
         self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now)
 
+    def become_stable(self, protocol_type: str, generation_id: int, now: int) -> None:
+        """With members that were a group of another kind just now (KIP-848)."""
+        assert self.members and self.state is State.EMPTY
+        self.state, self.state_timestamp_ms = State.STABLE, now
+        self.protocol_type, self.generation_id = protocol_type, generation_id
+        self.protocol_name = self.select_protocol()
+        self._read_subscriptions()
+
     def set_timer(self, timer: Timer, deadline_ms: int) -> None:
         self._timers.set(timer, deadline_ms)
 

@@ -27,6 +27,8 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
     if group is None and not state.replace(request.group_id):
         state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         return

@@ -21,6 +21,8 @@ def leave(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, LeaveGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
     errors = [_leave_one(group, leaver) for leaver in request.members]
     state.reply(
         message, LeaveGroupResponse(members=[_response(leaver, e) for leaver, e in zip(request.members, errors)])

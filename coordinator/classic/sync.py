@@ -32,11 +32,13 @@ HEARTBEAT_ANSWERS = {
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, HeartbeatRequest)
-    state.reply(message, HeartbeatResponse(error_code=_heartbeat(state, request, now)))
-
-
-def _heartbeat(state: ShardState, request: HeartbeatRequest, now: int) -> ErrorCode:
     group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
+    state.reply(message, HeartbeatResponse(error_code=_heartbeat(group, request, now)))
+
+
+def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now: int) -> ErrorCode:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.refuse_member(request.member_id, request.group_instance_id)
@@ -52,6 +54,8 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, SyncGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
     error = _refuse_sync(group, request)
     if error is not ErrorCode.NONE:
         state.reply(message, sync_refused(error))

@@ -80,8 +80,8 @@ class ConsumerGroup:
         self.is_outdated = True
         #: Topics may have come since the regular expressions were last resolved.
         self.has_outdated_regexes = True
-        self.sessions: dict[str, Timer] = {}
-        self.revocations: dict[str, Timer] = {}
+        #: Member id -> what is timed of it -> the timer.
+        self.timers: dict[str, dict[str, Timer]] = {}
 
     # Questions.
 
@@ -205,18 +205,24 @@ class ConsumerGroup:
 
     # Timers.
 
+    def timer(self, what: str, member_id: str) -> Timer:
+        """`what` is the first word of its event: consumer session, revocation, join or sync."""
+        of_member = self.timers.setdefault(member_id, {})
+        timer = of_member.get(what)
+        if timer is None:
+            timer = of_member[what] = Timer((what, self.group_id, member_id))
+        return timer
+
     def session(self, member_id: str) -> Timer:
-        return self.sessions.setdefault(member_id, Timer(("consumer session", self.group_id, member_id)))
+        return self.timer("consumer session", member_id)
 
     def revocation(self, member_id: str) -> Timer:
-        return self.revocations.setdefault(member_id, Timer(("consumer revocation", self.group_id, member_id)))
+        return self.timer("consumer revocation", member_id)
 
     def cancel_timers_of(self, member_id: str) -> None:
-        for timers in (self.sessions, self.revocations):
-            timer = timers.pop(member_id, None)
-            if timer is not None:
-                timer.cancel()
+        for timer in self.timers.pop(member_id, {}).values():
+            timer.cancel()
 
     def cancel_timers(self) -> None:
-        for member_id in list(self.members):
+        for member_id in list(self.timers):
             self.cancel_timers_of(member_id)

@@ -15,16 +15,17 @@ from ...protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitionsResponse,
 )
+from ..classic.group import ClassicGroup
 from ..result import GroupRequest
 from ..state import ShardState
-from . import refusals, settings, writing
+from . import migration, refusals, settings, writing
 from .group import ConsumerGroup
-from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOTHING_SAID, Member, MemberState, Owned, Partitions, as_partitions
-from .reconciliation import Target, reconcile
+from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOTHING_SAID, Member, Owned, Partitions, as_partitions
 from .refusals import Refusal
 from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
-from .targets import remove_from_group, update_epoch, update_target
-from .topics import InvalidRegularExpression
+from .stepping import take_step
+from .targets import update_epoch, update_target
+from .topics import InvalidRegularExpression, check_regex
 
 
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -32,13 +33,16 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     refusal = refusals.refuse(request, message.version)
     if refusal is None:
-        answer = _leave(state, request) if request.member_epoch < JOIN_EPOCH else _beat(state, message, request, now)
+        is_leaving = request.member_epoch < JOIN_EPOCH
+        answer = _leave(state, request, now) if is_leaving else _beat(state, message, request, now)
     else:
         answer = refusal
     state.reply(message, answer.response() if isinstance(answer, Refusal) else answer)
 
 
-def _leave(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Refusal:
+def _leave(
+    state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int
+) -> ConsumerGroupHeartbeatResponse | Refusal:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
         return _no_group(state, request.group_id, "Group")
@@ -51,7 +55,7 @@ def _leave(state: ShardState, request: ConsumerGroupHeartbeatRequest) -> Consume
         left = replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=kept, revoking={})
         writing.write_current(state, group.group_id, left)
     else:
-        remove_from_group(state, group, [member.member_id])
+        migration.remove_or_downgrade(state, group, [member.member_id], now)
     return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
 
 
@@ -66,9 +70,10 @@ def _beat(
 ) -> ConsumerGroupHeartbeatResponse | Refusal:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        if request.member_epoch != JOIN_EPOCH or not state.may_replace(request.group_id):
-            return _no_group(state, request.group_id)
-        group = ConsumerGroup(request.group_id)
+        found = _new_group(state, request, now)
+        if isinstance(found, Refusal):
+            return found
+        group = found
     member_id = request.member_id or message.member_uuid
     limit = state.config.consumer_max_size
     is_new = member_id not in group.members and request.instance_id not in group.static_members
@@ -76,15 +81,41 @@ def _beat(
         return refusals.full(limit)
     owned = as_partitions(request.topic_partitions) if request.topic_partitions is not None else None
     if request.member_epoch == JOIN_EPOCH:
-        found = _joining_member(state, group, request, member_id)
+        member = _joining_member(state, group, request, member_id)
     else:
-        found = refusals.find_member(group, request)
-        if isinstance(found, Member):
-            refusal = refusals.refuse_epoch(found, request.member_epoch, owned)
-            found = found if refusal is None else refusal
-    if isinstance(found, Refusal):
-        return found
-    return _go_on(state, group, found, message, request, owned, now)
+        member = refusals.find_member(group, request)
+        if isinstance(member, Member):
+            refusal = refusals.refuse_epoch(member, request.member_epoch, owned)
+            member = member if refusal is None else refusal
+    if isinstance(member, Refusal):
+        return member
+    return _go_on(state, group, member, message, request, owned, now)
+
+
+def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
+    """What the first member of the new protocol finds: nothing, an empty classic group, or one to be migrated."""
+    if request.member_epoch != JOIN_EPOCH:
+        return _no_group(state, request.group_id)
+    classic = state.find(ClassicGroup, request.group_id)
+    if state.may_replace(request.group_id) or classic is None:
+        is_free = classic is not None or request.group_id not in state.groups
+        return ConsumerGroup(request.group_id) if is_free else _no_group(state, request.group_id)
+    refusal = migration.refuse_upgrade(state, classic) or _refuse_before_upgrade(state, classic, request)
+    return migration.upgrade(state, classic, now) if refusal is None else refusal
+
+
+def _refuse_before_upgrade(
+    state: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest
+) -> Refusal | None:
+    """Nothing may be changed by a request that is refused afterwards."""
+    is_known = request.instance_id in classic.static_members or request.member_id in classic.members
+    if not is_known and len(classic.members) >= state.config.consumer_max_size:
+        return refusals.full(state.config.consumer_max_size)
+    try:
+        check_regex(request.subscribed_topic_regex or "")
+    except InvalidRegularExpression as error:
+        return refusals.invalid_regex(request.subscribed_topic_regex or "", error)
+    return None
 
 
 def _joining_member(
@@ -99,7 +130,7 @@ def _joining_member(
         return known
     if known.epoch != LEAVE_STATIC_EPOCH and not known.is_classic:
         return refusals.unreleased(request, known_id)
-    return writing.replace_member(state, group, known, member_id)
+    return known
 
 
 def _go_on(
@@ -115,12 +146,13 @@ def _go_on(
     try:
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
-        words = f"SubscribedTopicRegex `{metadata.subscribed_topic_regex}` is not a valid regular expression: {error}."
-        return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)
+        return refusals.invalid_regex(metadata.subscribed_topic_regex or "", error)
     group_id = group.group_id
     if state.groups.get(group_id) is not group:
         state.replace(group_id)
         state.put(group)
+    if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
+        member = writing.replace_member(state, group, member, request.member_id or message.member_uuid)
     assignor = group.assignor(state.config.consumer_assignors)
     if member.member_id not in group.members or metadata != member.metadata:
         writing.write_member(state, group_id, member.member_id, metadata)
@@ -130,9 +162,9 @@ def _go_on(
     update_epoch(state, group, names_changed or regex_change is RegexChange.RESOLVED or assignor_changed)
     update_target(state, group, now)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
-    after = _reconciled(state, group, group.members[member.member_id], owned, subscription_changed, now)
-    if isinstance(after, Refusal):
-        return after
+    after = take_step(state, group, group.members[member.member_id], owned, subscription_changed, now)
+    if after is None:
+        return refusals.in_unknown_state()
     state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
     resolve_regexes(state, group, now)
     return _response(state, group_id, request, member.assigned, after)
@@ -155,31 +187,6 @@ def _updated(
         server_assignor=request.server_assignor if request.server_assignor is not None else metadata.server_assignor,
         classic_member_metadata=None,
     )
-
-
-def _reconciled(
-    state: ShardState,
-    group: ConsumerGroup,
-    member: Member,
-    owned: Partitions | None,
-    subscription_changed: bool,
-    now: int,
-) -> Member | Refusal:
-    subscribed = {t.id for name in group.topics_of(member.metadata) if (t := state.image.topic(name)) is not None}
-    target = Target(group.target_epoch, group.targets.get(member.member_id, {}), subscribed)
-    after = reconcile(member, target, group.is_held, owned, subscription_changed)
-    if after is None:
-        words = (
-            "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
-        )
-        return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
-    if after is not member:
-        writing.write_current(state, group.group_id, after)
-        if after.state is MemberState.UNREVOKED_PARTITIONS:
-            state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
-        else:
-            group.revocation(after.member_id).cancel()
-    return after
 
 
 def _response(

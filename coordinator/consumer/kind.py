@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ...protocol.messages.heartbeat import HeartbeatRequest
+from ...protocol.messages.join_group import JoinGroupRequest
+from ...protocol.messages.leave_group import LeaveGroupRequest
+from ...protocol.messages.sync_group import SyncGroupRequest
 from ..kind import Kind
-from . import commits, describe, heartbeat, replaying, targets, writing
+from ..timers import Event
+from . import classic_members, commits, describe, heartbeat, migration, replaying, targets, writing
 from .group import ConsumerGroup
+from .member import MemberState
 
 if TYPE_CHECKING:
     from ..state import ShardState
@@ -19,6 +25,15 @@ def _metadata_changed(state: ShardState, group: ConsumerGroup, topics: frozenset
     group.has_outdated_regexes = True
     if not topics.isdisjoint(group.subscribed_topics()):
         group.is_outdated = True
+
+
+def _expired(state: ShardState, event: Event, now: int) -> None:
+    """A member was silent for its session, or did not give back, join or sync in time."""
+    group = state.find(ConsumerGroup, event[1])
+    assert group is not None, "a deleted group takes its timers along"
+    member = group.members[event[2]]
+    if event[0] != "consumer revocation" or member.state is MemberState.UNREVOKED_PARTITIONS:
+        migration.remove_or_downgrade(state, group, [member.member_id], now)
 
 
 def _refuse_deletion(group: ConsumerGroup) -> ErrorCode:
@@ -34,9 +49,15 @@ CONSUMER = Kind(
     replays=dict.fromkeys(replaying.KEYS, replaying.replay),
     offsets=commits.RULES,
     restore=targets.restore,
-    expired=targets.expired,
+    expired=_expired,
     delete=writing.delete_group,
     refuse_deletion=_refuse_deletion,
     metadata_changed=_metadata_changed,
+    classic_requests={
+        JoinGroupRequest: classic_members.join,
+        SyncGroupRequest: classic_members.sync,
+        HeartbeatRequest: classic_members.heartbeat,
+        LeaveGroupRequest: classic_members.leave,
+    },
     joins=(ConsumerGroupHeartbeatRequest,),
 )

@@ -135,3 +135,13 @@ def unreleased(request: Heartbeat, owner_id: str) -> Refusal:
 def full(limit: int) -> Refusal:
     words = f"The consumer group has reached its maximum capacity of {limit} members."
     return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, words)
+
+
+def in_unknown_state() -> Refusal:
+    words = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+
+
+def invalid_regex(regex: str, why: Exception) -> Refusal:
+    words = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
+    return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)

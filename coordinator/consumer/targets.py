@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..timers import Event
 from . import settings, writing
 from .assignors import ASSIGNORS, Subscriber
 from .group import ConsumerGroup
@@ -60,15 +59,6 @@ def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Itera
     if not group.members:
         # Who comes next need not wait for the assignment interval.
         writing.write_target_epoch(state, group.group_id, group.epoch, 0)
-
-
-def expired(state: ShardState, event: Event, now: int) -> None:
-    """A timer of a consumer group is due."""
-    group = state.find(ConsumerGroup, event[1])
-    assert group is not None, "a deleted group takes its timers along"
-    member = group.members[event[2]]
-    if event[0] != "consumer revocation" or member.state is MemberState.UNREVOKED_PARTITIONS:
-        remove_from_group(state, group, [member.member_id])
 
 
 def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:

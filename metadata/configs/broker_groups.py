@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, one_of_ignoring_case
-from .inert import BUFFERS, CONSUMER_AT_ONCE, CONSUMER_BOUNDS, CONSUMER_MIGRATION, ONE_TURN, THREADS
+from .inert import BUFFERS, CONSUMER_AT_ONCE, CONSUMER_BOUNDS, ONE_TURN, THREADS
 from .key import BOOLEAN, CLUSTER, INT, LIST, LONG, SHORT, STRING, UNLIMITED, key
 
 KEYS = (
@@ -20,7 +20,6 @@ KEYS = (
         STRING,
         "bidirectional",
         one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        inert=CONSUMER_MIGRATION,
     ),
     key("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), inert=CONSUMER_BOUNDS),
     key("group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1), inert=CONSUMER_BOUNDS),

@@ -192,7 +192,9 @@ class ConsumerSimulation:
         """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
         group = self.shard.state.groups.get("g")
         for client in self.clients:
-            revocation = group.revocations.get(client.member_id) if group is not None else None
+            revocation = (
+                group.timers.get(client.member_id, {}).get("consumer revocation") if group is not None else None
+            )
             is_too_slow = revocation is not None and revocation.deadline_ms <= self.now
             if is_too_slow or self.now - client.heard_at >= SESSION_MS - 1:
                 client.start_anew()
