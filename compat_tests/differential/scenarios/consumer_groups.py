@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..ground import NO_SUCH_ID, topic
-from ..scenario import Given, Step, Subscribed, ask, prepare, scenario
+from ..scenario import Step, ask, prepare, scenario
 from .groups import member
 from .offsets import commit, delete, fetch
 
 #: What answers must have come to before the next step: assignments and patterns may be worked out behind the answer.
-_ASSIGNED = lambda answer: answer.error_code != 0 or (answer.assignment and answer.assignment.topic_partitions)  # noqa: E731
+ASSIGNED = lambda answer: answer.error_code != 0 or (answer.assignment and answer.assignment.topic_partitions)  # noqa: E731
 
 
 def epoch(at_least: int) -> Any:
@@ -50,26 +50,6 @@ def in_group(member_id: str = "a", **more: Any) -> list[Step]:
             **says(member_id, "@e", **({"group": more["group"]} if "group" in more else {})),  # type: ignore[arg-type]
         ),
     ]
-
-
-def consumes(*owned: int) -> dict[str, Any]:
-    return {"name": "range", "metadata": Subscribed(owned=owned)}
-
-
-def in_classic_group() -> list[Step]:
-    """One classic consumer, Stable in generation 1, with both partitions."""
-    wants = member("", protocols=(consumes(),))
-    given = {"member_id": "@m", "assignment": Given((0, 1))}
-    return [
-        prepare("JoinGroup", version=9, **wants, keep={"m": "member_id"}),
-        prepare("JoinGroup", version=9, **{**wants, "member_id": "@m"}),
-        prepare("SyncGroup", version=5, **synced("@m", 1, assignments=[given])),
-    ]
-
-
-def synced(member_id: str, generation: int, **more: Any) -> dict[str, Any]:
-    fields = {"group_id": "$g", "generation_id": generation, "member_id": member_id}
-    return {**fields, "protocol_type": "consumer", "protocol_name": "range", **more}
 
 
 def described(*groups: str, **more: Any) -> Step:
@@ -137,10 +117,10 @@ HEARTBEAT = [
         topic(partitions=4),
         join("a"),
         join("b", on="other"),
-        beat("a", 1, until=_ASSIGNED),
+        beat("a", 1, until=ASSIGNED),
         beat("b", 2, on="other"),
         beat("a", 1, topic_partitions=owning(0, 1), until=epoch(2)),
-        beat("b", 2, on="other", until=_ASSIGNED),
+        beat("b", 2, on="other", until=ASSIGNED),
         beat("a", 2),
     ),
     scenario(
@@ -149,9 +129,9 @@ HEARTBEAT = [
         topic(partitions=5),
         join("a", server_assignor="range"),
         join("b", on="other", server_assignor="range"),
-        beat("a", 1, until=_ASSIGNED),
+        beat("a", 1, until=ASSIGNED),
         beat("a", 1, topic_partitions=owning(0, 1, 2), until=epoch(2)),
-        beat("b", 2, on="other", until=_ASSIGNED),
+        beat("b", 2, on="other", until=ASSIGNED),
         described(),
     ),
     scenario(
@@ -276,7 +256,7 @@ OFFSETS = [
     ),
     scenario(
         "OffsetFetch",
-        "by members of a consumer group",
+        "members of a consumer group fetch",
         topic(),
         in_group(),
         prepare("OffsetCommit", version=9, **commit((0, 5), member_id="a", generation=1)),
@@ -310,10 +290,16 @@ TOOLS = [
         ask("ListGroups", types_filter=["consumer"], states_filter=["PreparingRebalance"]),
         versions="5+",
     ),
-    scenario("DescribeGroups", "a consumer group", topic(), in_group(), ask("DescribeGroups", groups=["$g"])),
+    scenario(
+        "DescribeGroups",
+        "a consumer group is described by the old API",
+        topic(),
+        in_group(),
+        ask("DescribeGroups", groups=["$g"]),
+    ),
     scenario(
         "DeleteGroups",
-        "a consumer group",
+        "a consumer group is deleted",
         topic(),
         in_group(),
         ask("DeleteGroups", groups_names=["$g"]),
@@ -324,7 +310,7 @@ TOOLS = [
     ),
     scenario(
         "Heartbeat",
-        "of a member of a consumer group",
+        "a heartbeat to a consumer group",
         topic(),
         in_group(),
         ask("Heartbeat", group_id="$g", generation_id=1, member_id="a"),
@@ -332,7 +318,7 @@ TOOLS = [
     ),
     scenario(
         "SyncGroup",
-        "of a member of a consumer group",
+        "a member of a consumer group syncs",
         topic(),
         in_group(),
         ask(
@@ -341,7 +327,7 @@ TOOLS = [
     ),
     scenario(
         "LeaveGroup",
-        "of a member of a consumer group",
+        "a member of a consumer group leaves",
         topic(),
         in_group(instance_id="i"),
         ask("LeaveGroup", group_id="$g", member_id="x", members=[{"member_id": "x"}]),
@@ -356,85 +342,4 @@ TOOLS = [
         described(),
     ),
 ]
-MIGRATION = [
-    scenario(
-        "ConsumerGroupHeartbeat",
-        "a classic group goes on as a consumer group",
-        topic(partitions=2),
-        in_classic_group(),
-        join("a", on="other"),
-        described(),
-        ask("Heartbeat", group_id="$g", generation_id=1, member_id="@m"),
-        ask("Heartbeat", group_id="$g", generation_id=7, member_id="@m"),
-        ask("OffsetCommit", version=9, **commit((0, 5), member_id="@m", generation=1)),
-        ask("OffsetCommit", version=9, **commit((0, 5), member_id="@m", generation=9)),
-        ask("JoinGroup", version=9, **member("@m", protocols=(consumes(0, 1),))),
-        ask("SyncGroup", version=5, **synced("@m", 1)),
-        ask("JoinGroup", version=9, **member("@m", protocols=(consumes(0),))),
-        ask("SyncGroup", version=5, **synced("@m", 2)),
-        ask("SyncGroup", version=5, **synced("@m", 1)),
-        ask("SyncGroup", version=5, **synced("@m", 2, protocol_name="roundrobin")),
-        beat("a", 2, on="other", until=_ASSIGNED),
-        ask("Heartbeat", group_id="$g", generation_id=2, member_id="@m"),
-        described(),
-        ask("DescribeGroups", groups=["$g"]),
-    ),
-    scenario(
-        "ConsumerGroupHeartbeat",
-        "a consumer group is a classic group again when its last new member leaves",
-        topic(partitions=2),
-        in_classic_group(),
-        join("a", on="other"),
-        beat("a", -1, on="other"),
-        described(),
-        ask("Heartbeat", group_id="$g", generation_id=2, member_id="@m"),
-        ask("JoinGroup", version=9, **member("@m", protocols=(consumes(0, 1),))),
-        ask("SyncGroup", version=5, **synced("@m", 3, assignments=[{"member_id": "@m", "assignment": b"x"}])),
-        ask("DescribeGroups", groups=["$g"]),
-    ),
-    scenario(
-        "ConsumerGroupHeartbeat",
-        "a classic group that is not of consumers stays what it is",
-        topic(),
-        prepare("JoinGroup", version=5, **member("", kind="connect"), keep={"m": "member_id"}),
-        prepare("JoinGroup", version=5, **member("@m", kind="connect")),
-        join("a", on="other"),
-        beat("a", 1, on="other"),
-        beat("a", -1, on="other"),
-    ),
-    scenario(
-        "ConsumerGroupHeartbeat",
-        "a classic group whose members say nothing sensible stays what it is",
-        topic(),
-        prepare(
-            "JoinGroup",
-            version=5,
-            **member("", protocols=({"name": "range", "metadata": b""},)),
-            keep={"m": "member_id"},
-        ),
-        prepare("JoinGroup", version=5, **member("@m", protocols=({"name": "range", "metadata": b""},))),
-        join("a", on="other"),
-    ),
-    scenario(
-        "JoinGroup",
-        "a consumer group is joined by a classic member",
-        topic(partitions=2),
-        in_group(),
-        ask("JoinGroup", on="other", **member("", protocols=(consumes(),)), keep={"m": "member_id"}),
-        ask("JoinGroup", on="other", **member("@m", protocols=(consumes(),))),
-        described(),
-        versions="4+",
-    ),
-    scenario(
-        "JoinGroup",
-        "a consumer group is not joined by whom it does not understand",
-        topic(partitions=2),
-        in_group(),
-        ask("JoinGroup", on="other", **member("x", protocols=(consumes(),), kind="connect")),
-        ask("JoinGroup", on="other", **member("x", protocols=({"name": "range", "metadata": b""},))),
-        ask("JoinGroup", on="other", **member("x", protocols=())),
-        ask("JoinGroup", on="other", **member("x", protocols=(consumes(),), group_instance_id="i")),
-        versions="5+",
-    ),
-]
-SCENARIOS = [*HEARTBEAT, *DESCRIBE, *OFFSETS, *TOOLS, *MIGRATION]
+SCENARIOS = [*HEARTBEAT, *DESCRIBE, *OFFSETS, *TOOLS]
