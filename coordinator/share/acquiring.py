@@ -1,0 +1,166 @@
+"""What a member is given of the batches that were read for it.
+
+First what is available again, in the order of the offsets, then what has never been given out. Whole batches, so that
+nothing need be cut or copied: a member may get somewhat more than it asked for, unless it asks for a strict limit
+(KIP-1206). Records that failed often are given in ever smaller numbers, and at last alone, so that one bad record does not
+use up the deliveries of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .partition import SharePartition
+from .runs import RecordState, Run
+
+
+class FetchedBatch(NamedTuple):
+    base_offset: int
+    last_offset: int
+
+
+class Wish(NamedTuple):
+    """What a member asks for. `batch_size`: into how many records together what it gets is divided, if it can be."""
+
+    max_records: int
+    batch_size: int
+    is_record_limit: bool = False
+
+
+class Acquired(NamedTuple):
+    first: int
+    last: int
+    delivery_count: int
+
+
+def acquire(
+    partition: SharePartition,
+    member_id: str,
+    wish: Wish,
+    fetch_offset: int,
+    batches: Sequence[FetchedBatch],
+    now: int,
+) -> list[Acquired]:
+    """`batches`: what the log has from `fetch_offset` on, in its order, some of it or all."""
+    if not batches or wish.max_records <= 0 or batches[-1].last_offset < partition.start_offset:
+        return []
+    first, last = max(batches[0].base_offset, partition.start_offset), batches[-1].last_offset
+    room, last = _room(partition, wish.max_records, fetch_offset, last)
+    if room <= 0:
+        return []
+    _archive_holes(partition, fetch_offset, first)
+    taking = _Taking(partition, member_id, wish, room, batches, now)
+    taking.take_again(first, min(last, partition.end_offset - 1))
+    if not taking.is_full and last >= partition.end_offset:
+        taking.take_new(max(first, partition.end_offset), last)
+    return taking.acquired
+
+
+def _room(partition: SharePartition, max_records: int, fetch_offset: int, last: int) -> tuple[int, int]:
+    """How many records, and up to where: between records in flight it is not the limit that counts."""
+    room = min(max_records, partition.limits.record_locks - partition.in_flight_count)
+    end = partition.end_offset
+    if room <= 0 and fetch_offset < end:
+        return min(max_records, end - fetch_offset), min(last, end - 1)
+    return room, last
+
+
+def _archive_holes(partition: SharePartition, fetch_offset: int, first: int) -> None:
+    """What was asked for and is not in the log any more, compacted away perhaps, is not waited for."""
+    if fetch_offset < first:
+        for run in partition.runs.overlapping(fetch_offset, first - 1):
+            if run.is_available:
+                partition.archive(max(run.first, fetch_offset), min(run.last, first - 1))
+
+
+class _Taking:
+    def __init__(
+        self,
+        partition: SharePartition,
+        member_id: str,
+        wish: Wish,
+        room: int,
+        batches: Sequence[FetchedBatch],
+        now: int,
+    ) -> None:
+        self.partition = partition
+        self.member_id = member_id
+        self.wish = wish
+        self.left = room
+        self.batches = batches
+        self.now = now
+        self.acquired: list[Acquired] = []
+        self.is_throttled = False
+
+    @property
+    def is_full(self) -> bool:
+        return self.left <= 0 or self.is_throttled
+
+    def take_again(self, first: int, last: int) -> None:
+        """What is available between `first` and `last`, all of it below the partition's end."""
+        if first > last:
+            return
+        for found in self.partition.runs.overlapping(first, last):
+            if self.is_full:
+                return
+            if not found.is_available:
+                continue
+            low, high = max(found.first, first), min(found.last, last)
+            high = min(high, self._end_of_wish(low))
+            count = self._throttle(found)
+            if count is not None:
+                if self.acquired:
+                    self.is_throttled = True
+                    return
+                self.is_throttled = True
+                high = min(high, low + count - 1)
+            for run in self.partition.runs.between(low, high):
+                self._give(run)
+
+    def take_new(self, first: int, last: int) -> None:
+        runs = self.partition.runs
+        if first > runs.end:
+            # The log has none of these.
+            runs.append(Run(runs.end, first - 1, RecordState.ARCHIVED, 0))
+        last = min(last, self._end_of_wish(first))
+        for low, high in self._divided(first, last):
+            run = Run(low, high, RecordState.AVAILABLE, 0)
+            runs.append(run)
+            self._give(run)
+
+    def _give(self, run: Run) -> None:
+        self.partition.give(run, self.member_id, self.now)
+        self.left -= len(run)
+        self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
+
+    def _end_of_wish(self, first: int) -> int:
+        """The last offset that is still wanted of what begins with `first`: whole batches, unless the limit is strict."""
+        wanted = first + self.left - 1
+        if not self.wish.is_record_limit:
+            for batch in self.batches:
+                if batch.last_offset >= wanted:
+                    return batch.last_offset
+        return wanted
+
+    def _throttle(self, run: Run) -> int | None:
+        """How many of records that failed so often are given together; None for no limit."""
+        most = self.partition.limits.delivery_count
+        limit = max(2, -(-most // 2))
+        if run.delivery_count < limit:
+            return None
+        if most > 2 and run.delivery_count == most - 1:
+            return 1
+        return max(1, len(run) >> (run.delivery_count - limit + 1))
+
+    def _divided(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Into stretches of about `batch_size` records that end where batches end."""
+        stretches: list[tuple[int, int]] = []
+        if not self.wish.is_record_limit and last - first + 1 > self.wish.batch_size:
+            for batch in self.batches:
+                if batch.base_offset > last:
+                    break
+                if batch.base_offset - first >= self.wish.batch_size:
+                    stretches.append((first, batch.base_offset - 1))
+                    first = batch.base_offset
+        return [*stretches, (first, last)]

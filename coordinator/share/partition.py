@@ -1,0 +1,311 @@
+"""One share partition: which records of a partition a share group has been given, and what has become of them (KIP-932).
+
+    partition = SharePartition(start_offset, batches, limits)      as the persister has it
+    partition.acquire(...)            gives out records; nothing of that is written down
+    partition.acknowledge(...)        accepts, releases, rejects, or renews what a member has
+    partition.release(member, now)    it has gone: all that it has is for others
+    partition.deadline(), expire(now) locks that end: the records are for others
+    partition.take()                  -> Output: states to have written, and replies
+    partition.written(id, error)      what became of that
+
+What is acknowledged counts once the persister has it: until then it can neither be given out nor acknowledged again, and
+goes back to its member if the writing fails. A lock that ends needs nobody's leave. Delivery counts are written with
+either, so after a crash a record may be delivered as often again as was not written: never more often than that.
+
+Knows no log: who calls `acquire` says which batches were found. It lives with the leader of the partition, and is dropped
+when that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode
+from .persister.combining import StateBatch
+from .runs import NO_DEADLINE, RecordState, Run, Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a group or the broker sets; Kafka's keys, units last."""
+
+    delivery_count: int = 5
+    record_locks: int = 2_000
+    record_lock_duration_ms: int = 30_000
+    is_renew_enabled: bool = True
+
+
+class AckType(IntEnum):
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+_LEADS_TO = {
+    AckType.GAP: RecordState.ARCHIVED,
+    AckType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AckType.RELEASE: RecordState.AVAILABLE,
+    AckType.REJECT: RecordState.ARCHIVED,
+}
+
+
+class AckBatch(NamedTuple):
+    """`types`: one for all offsets, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+
+class Refusal(NamedTuple):
+    error: ErrorCode
+    message: str
+
+
+class Write(NamedTuple):
+    """To be written by the persister, one after the other in the order of their ids."""
+
+    id: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+
+
+class Reply(NamedTuple):
+    token: object
+    refusal: Refusal | None
+
+
+class Output(NamedTuple):
+    writes: list[Write]
+    replies: list[Reply]
+
+
+class Pending(NamedTuple):
+    """A write on its way. `is_tentative`: its runs go back if it fails."""
+
+    token: object
+    stretches: tuple[tuple[int, int], ...]
+    is_tentative: bool
+
+
+class SharePartition:
+    def __init__(self, start_offset: int, batches: Iterable[StateBatch] = (), limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.runs = Runs(start_offset)
+        self._writes: list[Write] = []
+        self._replies: list[Reply] = []
+        self._pending: dict[int, Pending] = {}
+        self._last_write_id = 0
+        #: Not later than the first lock that ends.
+        self.next_lock_end_ms = NO_DEADLINE
+        self._load(batches)
+
+    def _load(self, batches: Iterable[StateBatch]) -> None:
+        """What nothing was written of may have been delivered before, and is to be delivered."""
+        runs = self.runs
+        for batch in sorted(batches):
+            first = max(batch.first, runs.end)
+            if first > batch.last:
+                continue
+            if first > runs.end:
+                runs.append(Run(runs.end, first - 1, RecordState.AVAILABLE, 0))
+            runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count))
+        self._advance()
+
+    # Questions.
+
+    @property
+    def start_offset(self) -> int:
+        """All records below it are done with."""
+        return self.runs.start
+
+    @property
+    def end_offset(self) -> int:
+        """No record from it on has been given out."""
+        return self.runs.end
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """Records above the start that are done with (KIP-1226)."""
+        return sum(len(run) for run in self.runs if run.is_terminal)
+
+    @property
+    def in_flight_count(self) -> int:
+        return self.end_offset - self.start_offset - self.delivery_complete_count
+
+    def next_fetch_offset(self) -> int:
+        for run in self.runs:
+            if run.is_available:
+                return run.first
+        return self.end_offset
+
+    def can_acquire(self) -> bool:
+        """Whether there is anything to give out, or room for more."""
+        return self.next_fetch_offset() != self.end_offset or self.in_flight_count < self.limits.record_locks
+
+    # What members say.
+
+    def acknowledge(self, token: object, member_id: str, batches: Iterable[AckBatch], now: int) -> None:
+        """All of it or, where any of it is refused, nothing of it."""
+        changed: list[Run] = []
+        for batch in batches:
+            refusal = self._acknowledge_one(member_id, batch, changed, now)
+            if refusal is not None:
+                for run in changed:
+                    run.roll_back()
+                self._replies.append(Reply(token, refusal))
+                return
+        self._write(token, changed, is_tentative=True)
+
+    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Run], now: int) -> Refusal | None:
+        if any(kind not in _LEADS_TO and kind != AckType.RENEW for kind in batch.types):
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
+        if batch.last < self.start_offset:
+            return None
+        if batch.first >= self.end_offset or batch.last >= self.end_offset:
+            return self._past_the_end(batch)
+        for first, last, kind in _stretches(batch):
+            for run in self.runs.between(max(first, self.start_offset), last):
+                refusal = self._refuse(run, member_id, kind)
+                if refusal is not None:
+                    return refusal
+                if kind == AckType.RENEW:
+                    self._lock(run, member_id, now)
+                else:
+                    run.begin(self._outcome(run, _LEADS_TO[AckType(kind)]))
+                    changed.append(run)
+        return None
+
+    def _past_the_end(self, batch: AckBatch) -> Refusal:
+        if not len(self.runs):
+            words = "Batch record not found. The request batch offsets are not found in the cache."
+            return Refusal(ErrorCode.INVALID_RECORD_STATE, words)
+        which = "first" if batch.first >= self.end_offset else "last"
+        words = f"Batch record not found. The {which} offset in request is past acquired records."
+        return Refusal(ErrorCode.INVALID_REQUEST, words)
+
+    def _refuse(self, run: Run, member_id: str, kind: int) -> Refusal | None:
+        words = None
+        if run.before is not None:
+            words = "The record state is invalid. The acknowledgement of delivery could not be completed."
+        elif run.state is not RecordState.ACQUIRED:
+            words = "The batch cannot be acknowledged. The batch is not in the acquired state."
+        elif run.member_id != member_id:
+            words = "Member is not the owner of batch record"
+        elif kind == AckType.RENEW and not self.limits.is_renew_enabled:
+            words = "Renewing acquisition locks is not enabled for the group."
+        return None if words is None else Refusal(ErrorCode.INVALID_RECORD_STATE, words)
+
+    def release(self, member_id: str) -> None:
+        held = [r for r in self.runs if r.member_id == member_id and r.state is RecordState.ACQUIRED]
+        for run in held:
+            run.begin(self._outcome(run, RecordState.AVAILABLE))
+        self._write(None, held, is_tentative=True)
+
+    def archive(self, first: int, last: int) -> None:
+        """Records that nobody is to have: of aborted transactions, or that are no more in the log."""
+        for run in self.runs.between(first, last):
+            if run.before is None and not run.is_terminal:
+                run.become(RecordState.ARCHIVED)
+        self._advance()
+
+    def log_start_moved(self, offset: int) -> None:
+        """The records below are deleted; what members still say of them is of no matter."""
+        end = self.end_offset
+        self.runs.drop_below(offset)
+        assert self.end_offset == max(end, offset)
+
+    # Time.
+
+    def deadline(self) -> int | None:
+        return None if self.next_lock_end_ms == NO_DEADLINE else self.next_lock_end_ms
+
+    def expire(self, now: int) -> None:
+        if now < self.next_lock_end_ms:
+            return
+        ended = [run for run in self.runs if run.deadline_ms <= now]
+        for run in ended:
+            run.become(self._outcome(run, RecordState.AVAILABLE))
+        self.next_lock_end_ms = min((run.deadline_ms for run in self.runs), default=NO_DEADLINE)
+        if ended:
+            self._write(None, ended, is_tentative=False)
+
+    # Writing.
+
+    def take(self) -> Output:
+        output = Output(self._writes, self._replies)
+        self._writes, self._replies = [], []
+        return output
+
+    def written(self, write_id: int, refusal: Refusal | None) -> None:
+        """What the persister says to a write. Writes fail one by one."""
+        pending = self._pending.pop(write_id)
+        for first, last in pending.stretches if pending.is_tentative else ():
+            for run in self.runs.between(first, last):
+                assert run.before is not None, run
+                if refusal is None:
+                    run.before = None
+                else:
+                    run.roll_back()
+                    self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
+        if pending.token is not None:
+            self._replies.append(Reply(pending.token, refusal))
+        self._advance()
+
+    def _write(self, token: object, runs: list[Run], *, is_tentative: bool) -> None:
+        if not runs:
+            if token is not None:
+                self._replies.append(Reply(token, None))
+            return
+        self._last_write_id += 1
+        batches = tuple(StateBatch(run.first, run.last, int(run.state), run.delivery_count) for run in runs)
+        stretches = tuple((run.first, run.last) for run in runs)
+        self._pending[self._last_write_id] = Pending(token, stretches, is_tentative)
+        self._writes.append(Write(self._last_write_id, self.start_offset, self.delivery_complete_count, batches))
+
+    def _outcome(self, run: Run, state: RecordState) -> RecordState:
+        """A record is not delivered more often than it may be."""
+        if state is RecordState.AVAILABLE and run.delivery_count >= self.limits.delivery_count:
+            return RecordState.ARCHIVED
+        return state
+
+    def _lock(self, run: Run, member_id: str, now: int) -> None:
+        run.state, run.member_id = RecordState.ACQUIRED, member_id
+        run.deadline_ms = now + self.limits.record_lock_duration_ms
+        self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
+
+    def give(self, run: Run, member_id: str, now: int) -> None:
+        """To a member, for as long as a lock lasts."""
+        assert run.is_available, run
+        run.delivery_count += 1
+        assert run.delivery_count <= self.limits.delivery_count, run
+        self._lock(run, member_id, now)
+
+    def _advance(self) -> None:
+        """Forgets what is done with at the start."""
+        start = self.start_offset
+        for run in self.runs:
+            if not run.is_settled:
+                break
+            start = run.last + 1
+        self.runs.drop_below(start)
+        self.runs.join_alike()
+
+
+def _stretches(batch: AckBatch) -> list[tuple[int, int, int]]:
+    """(first, last, type), neighbours of one type together."""
+    if len(batch.types) == 1:
+        return [(batch.first, batch.last, batch.types[0])]
+    found: list[tuple[int, int, int]] = []
+    for offset, kind in enumerate(batch.types, batch.first):
+        if found and found[-1][2] == kind:
+            found[-1] = (found[-1][0], offset, kind)
+        else:
+            found.append((offset, offset, kind))
+    return found

@@ -1,0 +1,88 @@
+"""The persister of the share partitions that one partition of `__share_group_state` keeps. Knows no disk and no clock.
+
+    shard = PersisterShard(config)
+    shard.replay(record) ...          the log, from its start
+    shard.loaded(now)                 and from then on
+    shard.handle(message, now)        a GroupRequest for one share partition, or MetadataChanged
+    shard.take()                      -> Output: records to append, then replies to give when those are committed
+    shard.deadline(), expire(now)     when to wake it up, and its waking
+
+As for groups: a shard whose records cannot be appended, or whose leadership ends, is dropped whole and loaded again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ....metadata.image import MetadataImage
+from ...result import GroupRequest, Output, Record
+from ...timers import Timer
+from . import operations
+from .state import PersisterConfig, PersisterState
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """The published metadata; `deleted`: ids of topics that are no more, whose states go."""
+
+    image: MetadataImage
+    deleted: frozenset[bytes] = frozenset()
+
+
+class PersisterShard:
+    def __init__(self, config: PersisterConfig) -> None:
+        self.state = PersisterState(config)
+        self._cold = Timer(("cold",))
+
+    def handle(self, message: GroupRequest | TopicsChanged, now: int) -> None:
+        if isinstance(message, TopicsChanged):
+            self._topics_changed(message)
+        else:
+            operations.handle(self.state, message, now)
+
+    def deadline(self) -> int | None:
+        return self.state.timers.next_deadline()
+
+    def expire(self, now: int) -> None:
+        while self.state.timers.due(now) is not None:
+            self._snapshot_cold(now)
+            self._plan(now)
+
+    def take(self) -> Output:
+        """What was decided since the last call. The caller appends the records before it gives any of the replies."""
+        state = self.state
+        output = Output(state.records[:], state.replies[:])
+        state.records.clear()
+        state.replies.clear()
+        return output
+
+    def replay(self, record: Record) -> None:
+        self.state.replay(record)
+
+    def loaded(self, now: int) -> None:
+        self._plan(now)
+
+    def redundant_below(self) -> int | None:
+        """The log below this offset is of no use any more: later snapshots tell it all. None where there is none."""
+        return min(self.state.snapshot_offsets.values(), default=None)
+
+    def _topics_changed(self, message: TopicsChanged) -> None:
+        self.state.image = message.image
+        for key in [key for key in self.state.partitions if key.topic_id in message.deleted]:
+            self.state.write_tombstone(key)
+
+    def _plan(self, now: int) -> None:
+        self.state.timers.set(self._cold, now + self.state.config.cold_snapshot_interval_ms)
+
+    def _snapshot_cold(self, now: int) -> None:
+        """States that are not written for long get a snapshot further on, so that the log below can go."""
+        state = self.state
+        states = state.partitions
+        if all(known.create_timestamp_ms != known.write_timestamp_ms for known in states.values()):
+            return
+        oldest = now - state.config.cold_snapshot_interval_ms
+        for key, known in list(states.items()):
+            if known.write_timestamp_ms <= oldest:
+                state.write_snapshot(
+                    key, replace(known, snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now)
+                )

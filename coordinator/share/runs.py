@@ -1,0 +1,174 @@
+"""The records of a share partition that are in flight: stretches of offsets that are in the same state.
+
+They follow one another without holes, so most of them are long, whatever their number of records: an acquired stretch is
+one run, and only acknowledgements of single records cut it up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import IntEnum
+from operator import attrgetter
+
+
+class RecordState(IntEnum):
+    """The numbers are those of `__share_group_state`, where ACQUIRED is never written.
+
+    AVAILABLE     to be delivered, again or for the first time
+    ACQUIRED      a member has it, for as long as its lock lasts
+    ACKNOWLEDGED  done
+    ARCHIVED      given up: rejected, delivered as often as it may be, or there is no such record
+    """
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+TERMINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+NOBODY = ""
+NO_DEADLINE = 1 << 62
+
+
+class Run:
+    """`before`: what it goes back to if the change that it is in cannot be written; None when there is no such change."""
+
+    __slots__ = ("before", "deadline_ms", "delivery_count", "first", "last", "member_id", "state")
+
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        state: RecordState,
+        delivery_count: int,
+        member_id: str = NOBODY,
+        deadline_ms: int = NO_DEADLINE,
+        before: tuple[RecordState, int, str, int] | None = None,
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.delivery_count = delivery_count
+        self.member_id = member_id
+        self.deadline_ms = deadline_ms
+        self.before = before
+
+    def __repr__(self) -> str:
+        changing = "" if self.before is None else f" was {self.before[0].name}"
+        return f"[{self.first}..{self.last} {self.state.name} x{self.delivery_count} {self.member_id}{changing}]"
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_available(self) -> bool:
+        return self.state is RecordState.AVAILABLE and self.before is None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def is_settled(self) -> bool:
+        """Done with, and known to be written."""
+        return self.state in TERMINAL and self.before is None
+
+    def begin(self, state: RecordState) -> None:
+        """A change that counts once it is written."""
+        assert self.before is None, self
+        self.before = (self.state, self.delivery_count, self.member_id, self.deadline_ms)
+        self.become(state)
+
+    def become(self, state: RecordState) -> None:
+        self.state, self.member_id, self.deadline_ms = state, NOBODY, NO_DEADLINE
+
+    def roll_back(self) -> None:
+        assert self.before is not None, self
+        self.state, self.delivery_count, self.member_id, self.deadline_ms = self.before
+        self.before = None
+
+    def is_like(self, other: Run) -> bool:
+        return (
+            self.state is other.state
+            and self.delivery_count == other.delivery_count
+            and self.member_id == other.member_id
+            and self.deadline_ms == other.deadline_ms
+            and self.before is None
+            and other.before is None
+        )
+
+
+_first = attrgetter("first")
+
+
+class Runs:
+    """In the order of their offsets, from `start` on and without holes."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.start = start
+        self._runs: list[Run] = []
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def end(self) -> int:
+        """The offset after the last."""
+        return self._runs[-1].last + 1 if self._runs else self.start
+
+    def append(self, run: Run) -> None:
+        assert run.first == self.end <= run.last + 1, (run, self.end)
+        self._runs.append(run)
+
+    def between(self, first: int, last: int) -> list[Run]:
+        """Exactly the runs from `first` to `last`, both included: those at the ends are cut there."""
+        self._cut(first)
+        self._cut(last + 1)
+        return self._runs[bisect_right(self._runs, first - 1, key=_first) : bisect_right(self._runs, last, key=_first)]
+
+    def overlapping(self, first: int, last: int) -> list[Run]:
+        """The runs that have anything between `first` and `last`, whole."""
+        low = max(bisect_right(self._runs, first, key=_first) - 1, 0)
+        return [run for run in self._runs[low : bisect_right(self._runs, last, key=_first)] if run.last >= first]
+
+    def cut_after(self, run: Run, last: int) -> None:
+        """Ends `run` at `last`; what it loses is a run of its own."""
+        self._cut(last + 1)
+        assert run.last <= last
+
+    def drop_below(self, offset: int) -> list[Run]:
+        """Forgets what is below `offset`; what was forgotten."""
+        if offset <= self.start:
+            return []
+        self._cut(offset)
+        index = bisect_right(self._runs, offset - 1, key=_first)
+        dropped = self._runs[:index]
+        del self._runs[:index]
+        self.start = offset
+        return dropped
+
+    def join_alike(self) -> None:
+        """Neighbours in the same state become one."""
+        joined: list[Run] = []
+        for run in self._runs:
+            if joined and joined[-1].is_like(run):
+                joined[-1].last = run.last
+            else:
+                joined.append(run)
+        self._runs = joined
+
+    def _cut(self, offset: int) -> None:
+        """Has a run begin at `offset`, if there is one around it."""
+        index = bisect_right(self._runs, offset, key=_first) - 1
+        if index < 0:
+            return
+        run = self._runs[index]
+        if run.first < offset <= run.last:
+            rest = Run(offset, run.last, run.state, run.delivery_count, run.member_id, run.deadline_ms, run.before)
+            run.last = offset - 1
+            self._runs.insert(index + 1, rest)

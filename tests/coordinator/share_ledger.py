@@ -1,0 +1,95 @@
+"""What members of a share group and an onlooker know, kept apart from the machine that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from odradek.coordinator.share.acquiring import Acquired
+from odradek.coordinator.share.partition import AckBatch
+
+
+@dataclass
+class Held:
+    count: int
+    until_ms: int
+    #: The member has gone since.
+    is_released: bool = False
+
+
+@dataclass
+class Ledger:
+    """The invariants of share groups, checked with each event."""
+
+    limit: int
+    #: Member -> offset -> what it has.
+    held: dict[str, dict[int, Held]] = field(default_factory=dict)
+    #: Offsets that the leader said are done with.
+    confirmed: set[int] = field(default_factory=set)
+    #: Offsets that some member asked to be done with, whatever the answer was.
+    given_up: set[int] = field(default_factory=set)
+    #: Deliveries of an offset, as this leader counted them last.
+    counts: dict[int, int] = field(default_factory=dict)
+    #: Offsets that had their last delivery.
+    exhausted: set[int] = field(default_factory=set)
+
+    def acquired(self, member_id: str, acquired: Iterable[Acquired], now: int, until_ms: int) -> int:
+        total = 0
+        for first, last, count in acquired:
+            for offset in range(first, last + 1):
+                total += 1
+                self._check_delivery(offset, count, now)
+                self.counts[offset] = count
+                if count == self.limit:
+                    self.exhausted.add(offset)
+                self.held.setdefault(member_id, {})[offset] = Held(count, until_ms)
+        return total
+
+    def _check_delivery(self, offset: int, count: int, now: int) -> None:
+        assert offset not in self.confirmed, f"{offset} was acknowledged, and is delivered again"
+        assert 1 <= count <= self.limit, f"{offset} is delivered {count} times"
+        assert count > self.counts.get(offset, 0), f"{offset} is delivered again as {count}"
+        for member_id, held in self.held.items():
+            others = held.get(offset)
+            assert others is None or others.until_ms <= now, f"{offset} is also {member_id}'s"
+
+    def sent(self, member_id: str, batch: AckBatch, start_offset: int) -> bool:
+        """Notes what a member asks for; whether it may."""
+        held = self.held.get(member_id, {})
+        for offset, kind in _offsets(batch):
+            if kind in (0, 1, 3):
+                self.given_up.add(offset)
+        return all(offset in held or offset < start_offset for offset, _ in _offsets(batch))
+
+    def confirmed_by_leader(self, member_id: str, batch: AckBatch, start_offset: int, until_ms: int) -> None:
+        """`start_offset`: of the time at which it was asked; what is said of records below it is of no matter."""
+        held = self.held.get(member_id, {})
+        for offset, kind in _offsets(batch):
+            if offset < start_offset:
+                continue
+            if kind == 4:
+                if offset in held and not held[offset].is_released:
+                    held[offset].until_ms = until_ms
+                continue
+            if kind in (0, 1, 3):
+                self.confirmed.add(offset)
+            held.pop(offset, None)
+
+    def released(self, member_id: str, now: int) -> None:
+        """Others may have it all at once; it stays the member's where that cannot be written."""
+        for held in self.held.get(member_id, {}).values():
+            held.until_ms, held.is_released = now, True
+
+    def leader_changed(self) -> None:
+        """Locks and counts that were not written are forgotten."""
+        self.held.clear()
+        self.counts.clear()
+
+    def check_drained(self, end: int) -> None:
+        lost = set(range(end)) - self.given_up - self.exhausted
+        assert not lost, f"nobody ever had done with {sorted(lost)}"
+
+
+def _offsets(batch: AckBatch) -> Iterable[tuple[int, int]]:
+    for offset in range(batch.first, batch.last + 1):
+        yield offset, batch.types[0] if len(batch.types) == 1 else batch.types[offset - batch.first]

@@ -1,0 +1,229 @@
+"""One share partition, its persister and some members under seeded chance: locks that end, writes that fail or come late,
+leaders that change, members that die. The ledger looks on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+
+from immutables import Map
+from odradek.coordinator.result import GroupRequest
+from odradek.coordinator.share.acquiring import FetchedBatch, Wish, acquire
+from odradek.coordinator.share.partition import AckBatch, Limits, Refusal, SharePartition, Write
+from odradek.coordinator.share.persister.combining import StateBatch
+from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
+from odradek.coordinator.share.persister.state import PersisterConfig
+from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import initialize_share_group_state as initialize
+from odradek.protocol.messages import read_share_group_state as read
+from odradek.protocol.messages import write_share_group_state as write
+
+from tests.coordinator.share_ledger import Ledger
+
+TOPIC_ID = b"t" * 16
+LIMITS = Limits(delivery_count=4, record_locks=120, record_lock_duration_ms=1_000)
+MEMBERS = ("m1", "m2", "m3", "m4")
+
+
+def image_of(partitions: int = 1) -> MetadataImage:
+    partition = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
+    topic = TopicImage("t", TOPIC_ID, Map(dict.fromkeys(range(partitions), partition)))
+    return MetadataImage(topics=TopicsImage(Map({"t": topic}), Map({TOPIC_ID: topic})))
+
+
+@dataclass
+class Sent:
+    leader_epoch: int
+    write: Write
+
+
+@dataclass
+class Asked:
+    member_id: str
+    batch: AckBatch
+    #: It has these records.
+    is_allowed: bool
+    start_offset: int
+    until_ms: int
+
+
+class ShareSimulation:
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.now = 1_000_000
+        self.persister = PersisterShard(PersisterConfig(updates_per_snapshot=self.chance.choice((0, 3, 500))))
+        self.persister.loaded(self.now)
+        self.persister.handle(TopicsChanged(image_of()), self.now)
+        self.batches: list[FetchedBatch] = []
+        self.ledger = Ledger(LIMITS.delivery_count)
+        self.sent: list[Sent] = []
+        self.leader_epoch = 0
+        self.token = 0
+        #: Token -> an acknowledgement that is not answered yet.
+        self.asked: dict[int, Asked] = {}
+        self.deliveries = 0
+        self.is_calm = False
+        start = initialize.PartitionData(partition=0, state_epoch=1, start_offset=0)
+        topic = initialize.InitializeStateData(topic_id=TOPIC_ID, partitions=[start])
+        self._persist(initialize.InitializeShareGroupStateRequest(group_id="g", topics=[topic]))
+        self._lead()
+
+    # What happens.
+
+    def run(self, steps: int) -> None:
+        moves = (
+            (self._append, 10), (self._fetch, 30), (self._acknowledge, 30), (self._deliver_write, 25),
+            (self._wait, 10), (self._release, 3), (self._acknowledge_at_random, 3), (self._change_leader, 5),
+        )  # fmt: skip
+        names, weights = zip(*moves, strict=True)
+        for _ in range(steps):
+            self.chance.choices(names, weights)[0]()
+            self._look()
+
+    def run_calm(self) -> None:
+        """Nothing fails any more, and one good member takes all that there is."""
+        self.is_calm = True
+        for _ in range(2_000):
+            while self.sent:
+                self._deliver_write()
+            if self.leader.start_offset == self._end():
+                break
+            self._fetch("m1")
+            for offset in sorted(self.ledger.held.get("m1", {})):
+                self._send("m1", AckBatch(offset, offset, [1]))
+            self.now += LIMITS.record_lock_duration_ms // 4
+            self._expire()
+            self._look()
+        assert self.leader.start_offset == self._end(), f"stuck at {self.leader.start_offset}: {list(self.leader.runs)}"
+        self.ledger.check_drained(self._end())
+
+    def _append(self) -> None:
+        first = self._end()
+        self.batches.append(FetchedBatch(first, first + self.chance.randrange(12)))
+
+    def _fetch(self, member_id: str | None = None) -> None:
+        member_id = member_id or self.chance.choice(MEMBERS)
+        offset = self.leader.next_fetch_offset()
+        found = [b for b in self.batches if b.last_offset >= offset][: self.chance.randrange(1, 6)]
+        wish = Wish(self.chance.choice((1, 5, 20, 500)), self.chance.choice((1, 10, 500)), self.chance.random() < 0.3)
+        if self.leader.can_acquire():
+            acquired = acquire(self.leader, member_id, wish, offset, found, self.now)
+            until = self.now + LIMITS.record_lock_duration_ms
+            count = self.ledger.acquired(member_id, acquired, self.now, until)
+            assert not wish.is_record_limit or count <= wish.max_records
+            self.deliveries += count
+
+    def _acknowledge(self) -> None:
+        member_id = self.chance.choice(MEMBERS)
+        held = sorted(self.ledger.held.get(member_id, {}))
+        if held:
+            first = last = self.chance.choice(held)
+            while last + 1 in held and self.chance.random() < 0.8:
+                last += 1
+            kinds = [self.chance.choice((0, 1, 1, 1, 2, 2, 3, 4)) for _ in range(last - first + 1)]
+            self._send(member_id, AckBatch(first, last, kinds if self.chance.random() < 0.5 else kinds[:1]))
+
+    def _acknowledge_at_random(self) -> None:
+        if self._end():
+            first = self.chance.randrange(self._end())
+            last = min(first + self.chance.randrange(5), self._end() - 1)
+            self._send(self.chance.choice(MEMBERS), AckBatch(first, last, [self.chance.randrange(5)]))
+
+    def _release(self) -> None:
+        member_id = self.chance.choice(MEMBERS)
+        self.leader.release(member_id)
+        self.ledger.released(member_id, self.now)
+
+    def _wait(self) -> None:
+        self.now += self.chance.randrange(LIMITS.record_lock_duration_ms)
+        self._expire()
+        self.persister.expire(self.now)
+
+    def _expire(self) -> None:
+        deadline = self.leader.deadline()
+        if deadline is not None and deadline <= self.now:
+            self.leader.expire(self.now)
+
+    def _change_leader(self) -> None:
+        """What the one before sent may still arrive, before or after the new one has read."""
+        if self.chance.random() < 0.5:
+            while self.sent and self.chance.random() < 0.5:
+                self._deliver_write()
+        self._lead()
+
+    # The leader and its persister.
+
+    def _lead(self) -> None:
+        self.leader_epoch += 1
+        partition = read.PartitionData(partition=0, leader_epoch=self.leader_epoch)
+        topic = read.ReadStateData(topic_id=TOPIC_ID, partitions=[partition])
+        found = self._persist(read.ReadShareGroupStateRequest(group_id="g", topics=[topic]))
+        assert found.error_code == 0, found
+        batches = [
+            StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in found.state_batches
+        ]
+        self.leader = SharePartition(found.start_offset, batches, LIMITS)
+        self.asked.clear()
+        self.ledger.leader_changed()
+
+    def _send(self, member_id: str, batch: AckBatch) -> None:
+        self.token += 1
+        is_allowed = self.ledger.sent(member_id, batch, self.leader.start_offset)
+        until_ms = self.now + LIMITS.record_lock_duration_ms
+        self.asked[self.token] = Asked(member_id, batch, is_allowed, self.leader.start_offset, until_ms)
+        self.leader.acknowledge(self.token, member_id, [batch], self.now)
+
+    def _deliver_write(self) -> None:
+        if not self.sent:
+            return
+        # In the order of one leader; what an earlier one sent may come late.
+        epoch = self.sent[-1 if self.chance.random() < 0.9 else 0].leader_epoch
+        sent = next(sent for sent in self.sent if sent.leader_epoch == epoch)
+        self.sent.remove(sent)
+        fate = 1.0 if self.is_calm else self.chance.random()
+        refusal = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
+        if fate > 0.1:
+            answer = self._persist(_request(sent))
+            refused = Refusal(ErrorCode(answer.error_code), answer.error_message or "")
+            if fate > 0.2:
+                refusal = refused if answer.error_code else None  # type: ignore[assignment]
+        if sent.leader_epoch == self.leader_epoch:
+            self.leader.written(sent.write.id, refusal)
+            self._look()
+
+    def _persist(self, request: object):  # type: ignore[no-untyped-def]
+        self.persister.handle(GroupRequest("t", request), self.now)  # type: ignore[arg-type]
+        (reply,) = self.persister.take().replies
+        return reply.response.results[0].partitions[0]  # type: ignore[attr-defined]
+
+    def _look(self) -> None:
+        output = self.leader.take()
+        self.sent += [Sent(self.leader_epoch, w) for w in output.writes]
+        for token, refusal in output.replies:
+            asked = self.asked.pop(token)  # type: ignore[arg-type]
+            if refusal is None:
+                assert asked.is_allowed, f"{asked.member_id} may say nothing of {asked.batch}"
+                self.ledger.confirmed_by_leader(asked.member_id, asked.batch, asked.start_offset, asked.until_ms)
+        runs = list(self.leader.runs)
+        assert all(a.last + 1 == b.first for a, b in itertools.pairwise(runs)), runs
+        assert not runs or runs[0].first == self.leader.start_offset
+        assert self.leader.in_flight_count <= LIMITS.record_locks + 12
+
+    def _end(self) -> int:
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+
+def _request(sent: Sent) -> write.WriteShareGroupStateRequest:
+    partition = write.PartitionData(
+        partition=0,
+        state_epoch=1,
+        leader_epoch=sent.leader_epoch,
+        start_offset=sent.write.start_offset,
+        delivery_complete_count=sent.write.delivery_complete_count,
+        state_batches=[write.StateBatch(*batch) for batch in sent.write.batches],
+    )
+    topic = write.WriteStateData(topic_id=TOPIC_ID, partitions=[partition])
+    return write.WriteShareGroupStateRequest(group_id="g", topics=[topic])

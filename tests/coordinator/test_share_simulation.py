@@ -1,0 +1,87 @@
+"""A share partition under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from odradek.coordinator.share.partition import SharePartition
+from odradek.coordinator.share.persister import checks
+from odradek.coordinator.share.runs import RecordState, Run
+
+from tests.coordinator.share_simulation import ShareSimulation
+
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+STEPS = 400
+
+
+def _run(seed: int) -> ShareSimulation:
+    simulation = ShareSimulation(seed)
+    simulation.run(STEPS)
+    simulation.run_calm()
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_record_is_acknowledged_twice_or_lost_and_delivery_counts_are_honoured(seed: int) -> None:
+    assert _run(seed).deliveries, "nothing was ever delivered"
+
+
+def _what_is_being_written_is_given_out(patch: pytest.MonkeyPatch) -> None:
+    def is_available(run: Run) -> bool:
+        return run.state is RecordState.AVAILABLE or run.before is not None
+
+    def give(partition: SharePartition, run: Run, member_id: str, now: int) -> None:
+        run.before = None
+        run.delivery_count += 1
+        partition._lock(run, member_id, now)
+
+    patch.setattr(Run, "is_available", property(is_available))
+    patch.setattr(SharePartition, "give", give)
+
+
+def _records_are_delivered_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "_outcome", lambda partition, run, state: state)
+
+
+def _anybody_may_acknowledge(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "_refuse", lambda partition, run, member_id, kind: None)
+
+
+def _answers_do_not_wait_for_the_persister(patch: pytest.MonkeyPatch) -> None:
+    writes = SharePartition._write
+
+    def write(partition: SharePartition, token: object, runs: list[Run], *, is_tentative: bool) -> None:
+        writes(partition, token, [], is_tentative=is_tentative)
+        writes(partition, None, runs, is_tentative=is_tentative)
+
+    patch.setattr(SharePartition, "_write", write)
+
+
+def _leaders_of_the_past_may_write(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checks, "WRITE", ())
+
+
+def _locks_never_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SharePartition, "expire", lambda partition, now: None)
+
+
+BUGS = (
+    _what_is_being_written_is_given_out,
+    _records_are_delivered_for_ever,
+    _anybody_may_acknowledge,
+    _answers_do_not_wait_for_the_persister,
+    _leaders_of_the_past_may_write,
+    _locks_never_end,
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
+def test_a_planted_bug_of_share_partitions_is_found(
+    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            _run(seed)
