@@ -7,8 +7,9 @@ from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 from .group import Group
 from .kind import Kind, Operation, Replay
+from .share.kind import SHARE
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIC, CONSUMER)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIC, CONSUMER, SHARE)}
 
 OPERATIONS: dict[type[Message], Operation] = {
     request: operation for kind in KINDS.values() for request, operation in kind.operations.items()

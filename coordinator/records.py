@@ -21,6 +21,7 @@ from ..protocol.schema import Message
 from ..protocol.varint import Buffer
 from .consumer import record_types as consumer_records
 from .result import Record
+from .share import record_types as share_records
 
 GROUP_METADATA_VERSION = 3
 OFFSET_COMMIT_VERSION = 4
@@ -28,7 +29,10 @@ OFFSET_COMMIT_VERSION = 4
 OFFSET_COMMIT_EXPIRING_VERSION = 1
 
 #: The number that a key begins with -> key and value, of all kinds of groups but the classic one.
-RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {**consumer_records.RECORD_TYPES}
+RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {
+    **consumer_records.RECORD_TYPES,
+    **share_records.RECORD_TYPES,
+}
 _PREFIX = struct.Struct(">h")
 _OFFSET_COMMIT = _PREFIX.pack(1)
 _GROUP_METADATA = _PREFIX.pack(2)

@@ -33,6 +33,7 @@ from ..protocol.messages.txn_offset_commit import (
 from ..protocol.schema import Message
 from .classic.refusals import join_refused, sync_refused
 from .consumer import refused as consumer_refused
+from .share import refused as share_refused
 
 
 def refused(request: Message, error: ErrorCode) -> Message:
@@ -127,4 +128,5 @@ _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     ListGroupsRequest: _list,
     DeleteGroupsRequest: _delete,
     **consumer_refused.REFUSED,
+    **share_refused.REFUSED,
 }

@@ -87,5 +87,11 @@ class GroupsConfig:
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     #: Which way groups may change their protocol while they have members: bidirectional, upgrade, downgrade, disabled.
     consumer_migration_policy: str = "bidirectional"
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_assignment_interval_ms: int = 1_000
+    share_max_size: int = 200
+    #: How long the persister may take to begin a state before it is asked again.
+    share_initialize_retry_interval_ms: int = 30_000
     #: A group's record that is larger could not be appended (max.message.bytes of the topic).
     max_record_bytes: int = 1_048_588

@@ -28,6 +28,11 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
         consumer_max_size=config.get("group.consumer.max.size"),
         consumer_assignors=_known_assignors(config.get("group.consumer.assignors")),
         consumer_migration_policy=config.get("group.consumer.migration.policy").lower(),
+        share_session_timeout_ms=config.get("group.share.session.timeout.ms"),
+        share_heartbeat_interval_ms=config.get("group.share.heartbeat.interval.ms"),
+        share_assignment_interval_ms=config.get("group.share.assignment.interval.ms"),
+        share_max_size=config.get("group.share.max.size"),
+        share_initialize_retry_interval_ms=config.get("group.share.initialize.retry.interval.ms"),
         max_record_bytes=max_record_bytes,
     )
 

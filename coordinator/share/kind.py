@@ -1,0 +1,40 @@
+"""Share groups (KIP-932): any member may have any record, and says of each what became of it."""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from ...protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ..kind import Kind
+from . import commits, describe, heartbeat, initializing, offset_requests, replaying, targets, writing
+from .group import ShareGroup
+from .requests import DeletionOfGroups, InitializedPartitions, StatesDeleted, StatesInitialized
+
+
+def _refuse_deletion(group: ShareGroup) -> ErrorCode:
+    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+
+
+SHARE = Kind(
+    name=ShareGroup.kind,
+    operations={
+        ShareGroupHeartbeatRequest: heartbeat.heartbeat,
+        ShareGroupDescribeRequest: describe.describe,
+        AlterShareGroupOffsetsRequest: offset_requests.alter_offsets,
+        DeleteShareGroupOffsetsRequest: offset_requests.delete_offsets,
+        StatesInitialized: initializing.initialized,
+        StatesDeleted: offset_requests.deleted,
+        DeletionOfGroups: offset_requests.delete_groups,
+        InitializedPartitions: offset_requests.initialized_partitions,
+    },
+    replays=dict.fromkeys(replaying.KEYS, replaying.replay),
+    offsets=commits.RULES,
+    restore=targets.restore,
+    expired=targets.expired,
+    delete=writing.delete_group,
+    refuse_deletion=_refuse_deletion,
+    metadata_changed=initializing.metadata_changed,
+    expires=False,
+)

@@ -1,0 +1,19 @@
+"""One member of a share group, as the log has it. Nothing is ever taken from another, so there is no state to wait in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...protocol.internal.share_group_records import ShareGroupMemberMetadataValue
+from ..consumer.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions
+
+__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "Member", "Partitions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    member_id: str
+    metadata: ShareGroupMemberMetadataValue
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = -1
+    assigned: Partitions = field(default_factory=dict)

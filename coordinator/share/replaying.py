@@ -1,0 +1,28 @@
+"""Records of share groups out of the log, into the group that they are of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.internal.share_group_records import ShareGroupMetadataKey
+from ...protocol.schema import Message
+from .group import ShareGroup
+from .record_types import RECORD_TYPES
+
+if TYPE_CHECKING:
+    from ..state import ShardState
+
+KEYS: tuple[type[Message], ...] = tuple(key for key, _ in RECORD_TYPES.values())
+
+
+def replay(state: ShardState, key: Any, value: Message | None) -> None:
+    group = state.find(ShareGroup, key.group_id)
+    if group is None:
+        if value is None:
+            return
+        group = ShareGroup(key.group_id)
+        state.put(group)
+    if value is None and isinstance(key, ShareGroupMetadataKey):
+        state.remove(key.group_id)
+    else:
+        group.replay(key, value)

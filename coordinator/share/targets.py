@@ -1,0 +1,73 @@
+"""The epochs of a share group: when they are counted, and the target assignment that follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..consumer.topics import metadata_hash
+from ..timers import Event
+from . import settings, writing
+from .assignor import Subscriber, simple
+from .group import ShareGroup
+
+if TYPE_CHECKING:
+    from ..state import ShardState
+
+
+def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: bool) -> bool:
+    """One more when subscriptions, topics, or what can be assigned of them changed; whether it is."""
+    has_changed = subscription_changed
+    if group.target_epoch >= group.epoch and group.has_unassigned_states():
+        has_changed = True
+    if not has_changed and not group.is_outdated:
+        return False
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    group.is_outdated = False
+    if not has_changed and digest == group.metadata_hash:
+        return False
+    writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+    return True
+
+
+def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
+    """The target for the group's epoch; with a later heartbeat, when one was made less than the interval ago."""
+    if group.epoch <= group.target_epoch:
+        return
+    due = group.target_timestamp_ms + settings.assignment_interval_ms(state, group.group_id)
+    if group.target_epoch > 0 and now < due:
+        return
+    topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
+    members = {
+        member_id: Subscriber(
+            frozenset(topics[name].id for name in member.metadata.subscribed_topic_names if name in topics),
+            group.targets.get(member_id, {}),
+        )
+        for member_id, member in group.members.items()
+    }
+    initialized = group.states.initialized if group.states is not None else {}
+    assignable = {
+        topic.id: frozenset(i for i in initialized[topic.id].partitions if i in topic.partitions)
+        for topic in topics.values()
+        if topic.id in initialized
+    }
+    writing.write_targets(state, group, simple(members, assignable), group.epoch, now)
+
+
+def remove_member(state: ShardState, group: ShareGroup, member_id: str) -> None:
+    """Left or fenced: the others get what it had with their next heartbeats."""
+    writing.remove_member(state, group.group_id, member_id)
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+
+
+def expired(state: ShardState, event: Event, now: int) -> None:
+    group = state.find(ShareGroup, event[1])
+    assert group is not None, "a deleted group takes its timers along"
+    remove_member(state, group, event[2])
+
+
+def restore(state: ShardState, group: ShareGroup, now: int) -> None:
+    """After a load everybody has a whole session."""
+    group.is_outdated = True
+    for member_id in group.members:
+        state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
