@@ -13,6 +13,7 @@ from .image import METADATA_VERSION, FeaturesImage
 
 KRAFT_VERSION = "kraft.version"
 GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
 TRANSACTION_VERSION = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 
@@ -32,7 +33,7 @@ FEATURES: dict[str, Feature] = {
     GROUP_VERSION: Feature(0, 1, 1, 1),
     KRAFT_VERSION: Feature(0, 1, 1, 1),
     METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
-    "share.version": Feature(0, 0, 2, 0),
+    SHARE_VERSION: Feature(0, 1, 2, 1),
     "streams.version": Feature(0, 0, 1, 0),
     TRANSACTION_VERSION: Feature(0, 2, 2, 2),
 }

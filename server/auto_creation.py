@@ -28,7 +28,7 @@ class AutoCreation:
     def create(self, names: Iterable[str]) -> None:
         """`names` are legal ones of topics that do not exist."""
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight]
-        for driver in (self._broker.groups, self._broker.transactions):
+        for driver in (self._broker.groups, self._broker.transactions, self._broker.share_states):
             if driver.topic in new:
                 new.remove(driver.topic)
                 driver.ensure_topic(lambda: None)

@@ -29,10 +29,14 @@ from .log_cleaner import LogCleaner
 from .log_upkeep import LogUpkeep
 from .metrics import Metrics
 from .partitions import Partitions
+from .persister import Persister
 from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
 from .replica_moves import ReplicaMoves
+from .share_partitions import SharePartitions
+from .share_sessions import ShareSession, ShareSessions
+from .share_state_driver import ShareStateDriver
 from .transaction_driver import TransactionDriver
 from .waiters import Deadlines, Wakeups
 
@@ -80,6 +84,11 @@ class BrokerServer:
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
         self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
+        #: Share groups: the partitions of theirs that are led here, who fetches from them, and where their state is kept.
+        self.share_partitions = SharePartitions(self)
+        self.share_sessions = ShareSessions(config.get("group.share.max.share.sessions"), self._share_session_ended)
+        self.on_connection_lost.append(self.share_sessions.connection_lost)
+        self.persister = Persister(self)
         self.producer_ids = ProducerIds(self)
         self.upkeep = LogUpkeep(self)
         self.cleaner = LogCleaner(self)
@@ -102,6 +111,7 @@ class BrokerServer:
     moves: ReplicaMoves
     groups: GroupDriver
     transactions: TransactionDriver
+    share_states: ShareStateDriver
     controller: QuorumDriver
 
     async def start(self) -> None:
@@ -119,6 +129,7 @@ class BrokerServer:
                 self.moves = ReplicaMoves(self)
                 self.groups = GroupDriver(self)
                 self.transactions = TransactionDriver(self)
+                self.share_states = ShareStateDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
             self._watch_brokers()
@@ -150,6 +161,9 @@ class BrokerServer:
             await listener.stop()
         await self.cleaner.stop()
         await self.upkeep.stop()
+        self.share_partitions.stop()
+        if hasattr(self, "share_states"):
+            self.share_states.stop()
         if hasattr(self, "transactions"):
             self.transactions.stop()
         if hasattr(self, "groups"):
@@ -294,6 +308,13 @@ class BrokerServer:
         if not any(directory.is_online for directory in self.directories) and not self.failed.done():
             log.critical("no log directory is left")
             self.failed.set_result(failure)
+
+    def _share_session_ended(self, session: ShareSession, is_last_of_group: bool) -> None:
+        """What the member had is for others; of a group that has nobody here, nothing is kept."""
+        group_id, member_id = session.key
+        self.share_partitions.release(group_id, member_id)
+        if is_last_of_group:
+            self.share_partitions.forget_group(group_id)
 
     def connection_lost(self, connection: Connection) -> None:
         for function in self.on_connection_lost:

@@ -32,6 +32,9 @@ class Publisher:
             broker.partitions.apply(delta, image)
             broker.groups.apply(delta, image)
             broker.transactions.apply(delta, image)
+        if broker.share_states is not None:
+            broker.share_states.apply(delta, image)
+            broker.share_partitions.apply(bool(delta.topics))
         broker.image = image
         for function in broker.on_published:
             function(image)

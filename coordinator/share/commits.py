@@ -1,4 +1,4 @@
-"""A share group commits no offsets: where it is, the persister knows. Whoever asks for them asks for another kind of group."""
+"""A share group commits no offsets: the persister knows where it is. Whoever asks means another kind of group."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class ShareGroup:
             for topic_id, indexes in partitions.items():
                 assigned.setdefault(topic_id, set()).update(indexes)
         return any(
-            state.name in names and assigned.get(topic_id) != state.partitions
+            state.name in names and frozenset(assigned.get(topic_id, ())) != state.partitions
             for topic_id, state in self.states.initialized.items()
         )
 

@@ -215,6 +215,13 @@ class SharePartition:
                 run.become(RecordState.ARCHIVED)
         self._advance()
 
+    def archive_acquired(self, member_id: str, first: int, last: int) -> None:
+        """Of what a member was just given: records of aborted transactions, which nobody is to have."""
+        for run in self.runs.between(first, last):
+            if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.before is None:
+                run.become(RecordState.ARCHIVED)
+        self._advance()
+
     def log_start_moved(self, offset: int) -> None:
         """The records below are deleted; what members still say of them is of no matter."""
         end = self.end_offset
@@ -257,6 +264,12 @@ class SharePartition:
         if pending.token is not None:
             self._replies.append(Reply(pending.token, refusal))
         self._advance()
+
+    def abandon(self) -> list[object]:
+        """Tokens of whoever still waits for a write: the partition is led by another, or its state is."""
+        waiting = [pending.token for pending in self._pending.values() if pending.token is not None]
+        self._pending.clear()
+        return waiting
 
     def _write(self, token: object, runs: list[Run], *, is_tentative: bool) -> None:
         if not runs:

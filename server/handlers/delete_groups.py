@@ -1,26 +1,37 @@
-"""DeleteGroups (KIP-229), versions 0-3. See coordinator/admin.py. The groups may be of different shards."""
+"""DeleteGroups (KIP-229), versions 0-3. See coordinator/admin.py. The groups may be of different shards.
+
+A share group's states are deleted first (KIP-932): while that cannot be done the group stays.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..dispatch import Call
 from ..gathering import by_partition, gather
+from ..share_groups import delete_states_of_groups
 
 
 def handle(call: Call) -> None:
     request: DeleteGroupsRequest = call.request
-    groups = call.broker.groups
     asked_once = list(dict.fromkeys(request.groups_names))
+    delete_states_of_groups(call.broker, asked_once, partial(_delete, call, asked_once))
+
+
+def _delete(call: Call, group_ids: list[str], refused: dict[str, int]) -> None:
+    groups = call.broker.groups
 
     def reply(answers: list[DeleteGroupsResponse]) -> None:
-        call.reply(DeleteGroupsResponse(results=[result for answer in answers for result in answer.results]))
+        results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in refused.items()]
+        results += [result for answer in answers for result in answer.results]
+        call.reply(DeleteGroupsResponse(results=results))
 
+    left = [group_id for group_id in group_ids if group_id not in refused]
     gather(
         [
             partial(groups.submit, ids[0], DeleteGroupsRequest(groups_names=ids), call.version, call)
-            for ids in by_partition(groups, asked_once)
+            for ids in by_partition(groups, left)
         ],
         reply,
     )

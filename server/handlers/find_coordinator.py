@@ -1,8 +1,8 @@
-"""FindCoordinator, versions 0-6: which broker coordinates a group or a transactional id (several from version 4, KIP-699).
+"""FindCoordinator, versions 0-6: which broker coordinates a group, a transactional id, or (from version 6) the state of
+a share partition, whose key is "group:topic id:partition" (several keys from version 4, KIP-699).
 
-The first to ask has `__consumer_offsets` or `__transaction_state` made, and is answered when it is there (Kafka answers
-COORDINATOR_NOT_AVAILABLE, and the client asks again after a while). Coordinators of share groups' state are not built yet:
-INVALID_REQUEST, which no client tries again.
+The first to ask has the topic of that coordinator made, and is answered when it is there (Kafka answers
+COORDINATOR_NOT_AVAILABLE, and the client asks again after a while).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ...protocol.uuids import uuid_from_text
 from ..coordinator_driver import CoordinatorDriver
 from ..dispatch import Call
 from ..leaders import current_leader
@@ -20,6 +21,7 @@ GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
 SHARE_KEY_TYPE = 2
 SEVERAL_KEYS_VERSION = 4
+SHARE_KEY_VERSION = 6
 #: Kafka's words for these errors, which versions 1 to 3 carry.
 MESSAGES = {
     ErrorCode.NONE: "NONE",
@@ -49,9 +51,24 @@ def handle(call: Call) -> FindCoordinatorResponse | None:
 
 
 def _driver(call: Call) -> CoordinatorDriver | None:
-    if call.request.key_type == GROUP_KEY_TYPE:
-        return call.broker.groups
-    return call.broker.transactions if call.request.key_type == TRANSACTION_KEY_TYPE else None
+    key_type, broker = call.request.key_type, call.broker
+    if key_type == GROUP_KEY_TYPE:
+        return broker.groups
+    if key_type == TRANSACTION_KEY_TYPE:
+        return broker.transactions
+    is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
+    return broker.share_states if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
+
+
+def _is_share_key(key: str) -> bool:
+    """ "group:topic id:partition"; a group's name may have colons of its own."""
+    group_id, _, rest = key.partition(":")
+    topic_id, _, partition = rest.partition(":")
+    try:
+        uuid_from_text(topic_id)
+    except ValueError:
+        return False
+    return bool(group_id.strip()) and partition.isdigit()
 
 
 def _reply(call: Call) -> None:

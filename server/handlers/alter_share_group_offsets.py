@@ -1,0 +1,43 @@
+"""AlterShareGroupOffsets (key 91), version 0: where a share group without members goes on (KIP-932)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...coordinator.share.requests import Followed
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from ...protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
+from ..dispatch import Call
+from ..share_groups import initialize
+from ..share_refusals import is_enabled, words_of
+
+
+def handle(call: Call) -> AlterShareGroupOffsetsResponse | None:
+    if not is_enabled(call):
+        error = ErrorCode.UNSUPPORTED_VERSION
+        return AlterShareGroupOffsetsResponse(error_code=error, error_message=words_of(error))
+    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, call))
+    return None
+
+
+def _noted(call: Call, answer: Followed[AlterShareGroupOffsetsResponse]) -> None:
+    if isinstance(answer.request, InitializeShareGroupStateRequest):
+        initialize(call.broker, answer.request, partial(_reply, call, answer.response))
+    else:
+        call.reply(answer.response)
+
+
+def _reply(call: Call, response: AlterShareGroupOffsetsResponse, persisted: InitializeShareGroupStateResponse) -> None:
+    refused = {
+        (result.topic_id, p.partition): p for result in persisted.results for p in result.partitions if p.error_code
+    }
+    for topic in response.responses:
+        for partition in topic.partitions:
+            found = refused.get((topic.topic_id, partition.partition_index))
+            if found is not None:
+                partition.error_code, partition.error_message = found.error_code, found.error_message
+    call.reply(response)

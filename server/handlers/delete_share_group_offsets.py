@@ -1,0 +1,45 @@
+"""DeleteShareGroupOffsets (key 92), version 0: topics that a share group without members is to know no more (KIP-932)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...coordinator.share.requests import Followed
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from ..dispatch import Call
+from ..share_groups import delete_states
+from ..share_refusals import is_enabled, words_of
+
+
+def handle(call: Call) -> DeleteShareGroupOffsetsResponse | None:
+    if not is_enabled(call):
+        error = ErrorCode.UNSUPPORTED_VERSION
+        return DeleteShareGroupOffsetsResponse(error_code=error, error_message=words_of(error))
+    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, call))
+    return None
+
+
+def _noted(call: Call, answer: Followed[DeleteShareGroupOffsetsResponse]) -> None:
+    if isinstance(answer.request, DeleteShareGroupStateRequest):
+        delete_states(call.broker, answer.request, partial(_reply, call, answer.response))
+    else:
+        call.reply(answer.response)
+
+
+def _reply(call: Call, response: DeleteShareGroupOffsetsResponse, errors: dict[bytes, int]) -> None:
+    for topic_id, error in errors.items():
+        topic = call.broker.image.topic_by_id(topic_id)
+        response.responses.append(
+            DeleteShareGroupOffsetsResponseTopic(
+                topic_id=topic_id,
+                topic_name="" if topic is None else topic.name,
+                error_code=error,
+                error_message=words_of(ErrorCode(error)) if error else None,
+            )
+        )
+    call.reply(response)

@@ -1,0 +1,140 @@
+"""DescribeShareGroupOffsets (key 90), versions 0-1: where share groups are, and from version 1 how far behind (KIP-1226).
+
+Of a group that names no topics: all that the persister knows of it. The lag is what is not done with, up to the end of
+the partition, where that is led here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...coordinator.share.requests import InitializedPartitions, KnownPartitions
+from ...protocol.errors import ErrorCode
+from ...protocol.messages import read_share_group_state_summary as summary
+from ...protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from ..dispatch import Call
+from ..gathering import gather
+from ..share_acknowledging import UNKNOWN_PARTITION
+from ..share_refusals import is_enabled, words_of
+
+UNINITIALIZED = -1
+Done = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
+
+
+def handle(call: Call) -> None:
+    request: DescribeShareGroupOffsetsRequest = call.request
+
+    def reply(groups: list[DescribeShareGroupOffsetsResponseGroup]) -> None:
+        call.reply(DescribeShareGroupOffsetsResponse(groups=groups))
+
+    gather([partial(_describe, call, group) for group in request.groups], reply)
+
+
+def _describe(call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Done) -> None:
+    answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+    if not is_enabled(call):
+        answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+        done(answer)
+    elif group.topics is None:
+        asked = InitializedPartitions(group.group_id)
+        call.broker.groups.submit(group.group_id, asked, 0, call, partial(_known, call, answer, done))
+    else:
+        _named(call, group, answer, done)
+
+
+def _known(call: Call, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions) -> None:
+    if known.error:
+        answer.error_code, answer.error_message = known.error, words_of(known.error)
+        done(answer)
+        return
+    there = {t: sorted(p) for t, p in known.partitions.items() if call.broker.image.topic_by_id(t) is not None}
+    _ask(call, answer, there, done)
+
+
+def _named(
+    call: Call,
+    group: DescribeShareGroupOffsetsRequestGroup,
+    answer: DescribeShareGroupOffsetsResponseGroup,
+    done: Done,
+) -> None:
+    wanted: dict[bytes, list[int]] = {}
+    absent: list[DescribeShareGroupOffsetsResponseTopic] = []
+    for topic in group.topics or ():
+        found = call.broker.image.topic(topic.topic_name)
+        if found is not None:
+            wanted[found.id] = topic.partitions
+        else:
+            absent.append(_absent(topic.topic_name, topic.partitions))
+
+    def described(one: DescribeShareGroupOffsetsResponseGroup) -> None:
+        one.topics += absent
+        done(one)
+
+    _ask(call, answer, wanted, described)
+
+
+def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    error, words = UNKNOWN_PARTITION
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(partition_index=index, error_code=error, error_message=words)
+            for index in partitions
+        ],
+    )
+
+
+def _ask(
+    call: Call, answer: DescribeShareGroupOffsetsResponseGroup, partitions: dict[bytes, list[int]], done: Done
+) -> None:
+    if not partitions:
+        done(answer)
+        return
+    topics = [
+        summary.ReadStateSummaryData(
+            topic_id=topic_id, partitions=[summary.PartitionData(partition=index) for index in indexes]
+        )
+        for topic_id, indexes in partitions.items()
+    ]
+    request = summary.ReadShareGroupStateSummaryRequest(group_id=answer.group_id, topics=topics)
+    call.broker.persister.ask(request, partial(_summed_up, call, answer, done))
+
+
+def _summed_up(
+    call: Call,
+    answer: DescribeShareGroupOffsetsResponseGroup,
+    done: Done,
+    response: summary.ReadShareGroupStateSummaryResponse,
+) -> None:
+    for result in response.results:
+        topic = call.broker.image.topic_by_id(result.topic_id)
+        answer.topics.append(
+            DescribeShareGroupOffsetsResponseTopic(
+                topic_id=result.topic_id,
+                topic_name="" if topic is None else topic.name,
+                partitions=[_partition(call, result.topic_id, found) for found in result.partitions],
+            )
+        )
+    done(answer)
+
+
+def _partition(call: Call, topic_id: bytes, found: Any) -> DescribeShareGroupOffsetsResponsePartition:
+    one = DescribeShareGroupOffsetsResponsePartition(partition_index=found.partition)
+    if found.error_code:
+        one.start_offset = UNINITIALIZED
+        return one
+    one.start_offset, one.leader_epoch = found.start_offset, found.leader_epoch
+    hosted = call.broker.partitions.get_by_id((topic_id, found.partition))
+    is_begun = UNINITIALIZED not in (found.start_offset, found.delivery_complete_count)
+    if is_begun and hosted is not None and hosted.is_leader:
+        one.lag = hosted.high_watermark - found.start_offset - found.delivery_complete_count
+    return one

@@ -1,0 +1,68 @@
+"""ShareAcknowledge (key 79), versions 1-2: what became of records that a member has (KIP-932).
+
+Version 2 brought renewals (KIP-1222). The answer waits until the persister has it. With the last epoch of its session
+all else that the member has is for others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from .. import share_configs
+from ..dispatch import Call
+from ..leaders import current_leader
+from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge
+from ..share_refusals import refuse, words_of
+from ..share_sessions import FINAL_EPOCH, SessionKey, ShareSession
+
+_LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(call: Call) -> ShareAcknowledgeResponse | None:
+    request: ShareAcknowledgeRequest = call.request
+    refusal = refuse(call, request.group_id, request.member_id)
+    if refusal is not None:
+        return ShareAcknowledgeResponse(error_code=refusal.error, error_message=refusal.message)
+    key = SessionKey(request.group_id or "", request.member_id or "")
+    session = call.broker.share_sessions.acknowledge(key, request.share_session_epoch)
+    if isinstance(session, ErrorCode):
+        return ShareAcknowledgeResponse(error_code=session, error_message=words_of(session))
+    renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
+    is_final = request.share_session_epoch == FINAL_EPOCH
+    acknowledge(call.broker, key, request.topics, renewing, partial(_acknowledged, call, session, is_final))
+    return None
+
+
+def _acknowledged(call: Call, session: ShareSession, is_final: bool, outcome: Outcome) -> None:
+    if is_final:
+        call.broker.share_sessions.end(session)
+    response = ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=share_configs.lock_duration_ms(call.broker, session.key.group_id)
+    )
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    nodes: dict[int, NodeEndpoint] = {}
+    for (topic_id, index), refusal in outcome.items():
+        data = PartitionData(partition_index=index)
+        if refusal is not None:
+            data.error_code, data.error_message = refusal.error, refusal.message
+            topic = call.broker.image.topic_by_id(topic_id)
+            if refusal.error in _LED_ELSEWHERE and topic is not None:
+                leader = current_leader(call, topic.name, index)
+                data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+                if leader.node is not None:
+                    nodes[leader.id] = NodeEndpoint(*leader.node)
+        if topic_id not in topics:
+            topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
+        topics[topic_id].partitions.append(data)
+    response.responses = list(topics.values())
+    response.node_endpoints = list(nodes.values())
+    call.reply(response)

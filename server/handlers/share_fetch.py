@@ -1,0 +1,125 @@
+"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and what became of those it has (KIP-932).
+
+Version 2 brought how strictly the number of records is meant (KIP-1206), and renewals, with which nothing is fetched
+(KIP-1222). See share_fetching.py and share_acknowledging.py.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.share_fetch import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from .. import share_configs
+from ..dispatch import Call
+from ..leaders import current_leader
+from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge
+from ..share_fetching import Answer, ShareFetch
+from ..share_refusals import refuse, words_of
+from ..share_sessions import FINAL_EPOCH, ShareSession
+
+_LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(call: Call) -> ShareFetchResponse | None:
+    request: ShareFetchRequest = call.request
+    refusal = refuse(call, request.group_id, request.member_id)
+    if refusal is not None:
+        return ShareFetchResponse(error_code=refusal.error, error_message=refusal.message)
+    is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
+    words = _refuse_renewal(request) if is_renewing else None
+    if words is not None:
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=words)
+    has_acks = any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
+    session = call.broker.share_sessions.open(request, call.connection, has_acks)
+    if isinstance(session, ErrorCode):
+        return _without_session(call, request, session)
+    _Answering(call, session, is_renewing, has_acks).start()
+    return None
+
+
+def _without_session(call: Call, request: ShareFetchRequest, error: ErrorCode) -> ShareFetchResponse | None:
+    response = ShareFetchResponse(error_code=error, error_message=words_of(error))
+    if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
+        return response
+    # Who is told at once comes again at once.
+    call.broker.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
+    return None
+
+
+def _refuse_renewal(request: ShareFetchRequest) -> str | None:
+    given = {
+        "maxBytes": request.max_bytes,
+        "minBytes": request.min_bytes,
+        "maxRecords": request.max_records,
+        "maxWaitMs": request.max_wait_ms,
+    }
+    wrong = [f"{name} must be set to 0, " for name, value in given.items() if value]
+    return "".join(wrong) + "if isRenewAck is true." if wrong else None
+
+
+class _Answering:
+    """First what became of the member's records, then, when that is written, records for it."""
+
+    def __init__(self, call: Call, session: ShareSession, is_renewing: bool, has_acks: bool) -> None:
+        self._call = call
+        self._request: ShareFetchRequest = call.request
+        self._session = session
+        self._is_renewing = is_renewing
+        self._has_acks = has_acks
+        self._outcome: Outcome = {}
+        self._is_final = self._request.share_session_epoch == FINAL_EPOCH
+
+    def start(self) -> None:
+        if not self._has_acks:
+            self._fetch({})
+            return
+        renewing = Renewing(self._call.version >= RENEW_VERSION, self._is_renewing)
+        acknowledge(self._call.broker, self._session.key, self._request.topics, renewing, self._fetch)
+
+    def _fetch(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        if self._is_final or self._is_renewing:
+            self._answer({})
+        else:
+            ShareFetch(self._call, self._session.in_turn(), self._answer).start()
+
+    def _answer(self, answer: Answer) -> None:
+        call = self._call
+        if self._is_final:
+            call.broker.share_sessions.end(self._session)
+        for place, refusal in self._outcome.items():
+            if place not in answer:
+                answer[place] = PartitionData(partition_index=place[1], records=b"")
+            if refusal is not None:
+                answer[place].acknowledge_error_code = refusal.error
+                answer[place].acknowledge_error_message = refusal.message
+        response = ShareFetchResponse(
+            acquisition_lock_timeout_ms=share_configs.lock_duration_ms(call.broker, self._session.key.group_id)
+        )
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        nodes: dict[int, NodeEndpoint] = {}
+        for (topic_id, _), data in answer.items():
+            if data.error_code in _LED_ELSEWHERE:
+                self._add_leader(topic_id, data, nodes)
+            if topic_id not in topics:
+                topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+            topics[topic_id].partitions.append(data)
+        response.responses = list(topics.values())
+        response.node_endpoints = list(nodes.values())
+        call.reply(response)
+
+    def _add_leader(self, topic_id: bytes, data: PartitionData, nodes: dict[int, NodeEndpoint]) -> None:
+        topic = self._call.broker.image.topic_by_id(topic_id)
+        if topic is not None:
+            leader = current_leader(self._call, topic.name, data.partition_index)
+            data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            if leader.node is not None:
+                nodes[leader.id] = NodeEndpoint(*leader.node)

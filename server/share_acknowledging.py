@@ -1,0 +1,104 @@
+"""What members say of their records, on its way to the share partitions: the checks, and one answer for all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..coordinator.share.partition import AckBatch, AckType, Refusal
+from ..coordinator.share.persister.state import ShareKey
+from ..protocol.errors import ErrorCode
+from .gathering import gather
+from .share_sessions import Place, SessionKey
+
+if TYPE_CHECKING:
+    from .broker import BrokerServer
+
+RENEW_VERSION = 2
+#: Kafka's words for errors that come without.
+UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+MALFORMED = Refusal(
+    ErrorCode.INVALID_REQUEST,
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details.",
+)
+
+Outcome = dict[Place, "Refusal | None"]
+
+
+class Renewing(NamedTuple):
+    """Whether the version knows renewals, and whether the request says that it brings some (KIP-1222)."""
+
+    is_known: bool
+    is_announced: bool
+
+
+def acknowledge(
+    broker: BrokerServer,
+    session: SessionKey,
+    topics: Sequence[Any],
+    renewing: Renewing,
+    done: Callable[[Outcome], None],
+) -> None:
+    """`topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition of which all was taken."""
+    outcome: Outcome = {}
+    places: list[Place] = []
+    questions: list[Callable[[Callable[[Any], None]], None]] = []
+    for topic in topics:
+        for partition in topic.partitions:
+            place = (topic.topic_id, partition.partition_index)
+            batches = [
+                AckBatch(b.first_offset, b.last_offset, b.acknowledge_types) for b in partition.acknowledgement_batches
+            ]
+            refusal = _refuse(broker, place, batches, renewing)
+            outcome[place] = refusal
+            if refusal is None and batches:
+                places.append(place)
+                questions.append(partial(_ask, broker, session, place, batches))
+
+    def answered(refusals: list[Refusal | None]) -> None:
+        outcome.update(zip(places, refusals, strict=True))
+        done(outcome)
+
+    gather(questions, answered)
+
+
+def _ask(
+    broker: BrokerServer,
+    session: SessionKey,
+    place: Place,
+    batches: list[AckBatch],
+    done: Callable[[Refusal | None], None],
+) -> None:
+    led = broker.share_partitions.get(ShareKey(session.group_id, *place))
+    if led is None:
+        done(UNKNOWN_PARTITION)
+    else:
+        led.acknowledge(session.member_id, batches, done)
+
+
+def _refuse(broker: BrokerServer, place: Place, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:
+    topic = broker.image.topic_by_id(place[0])
+    if topic is None:
+        return UNKNOWN_TOPIC_ID
+    if not _are_well_formed(batches, renewing):
+        return MALFORMED
+    return None if place[1] in topic.partitions else UNKNOWN_PARTITION
+
+
+def _are_well_formed(batches: list[AckBatch], renewing: Renewing) -> bool:
+    highest = AckType.RENEW if renewing.is_known else AckType.REJECT
+    before = -1
+    for first, last, types in batches:
+        if first > last or first < before or not types:
+            return False
+        if len(types) > 1 and last - first + 1 != len(types):
+            return False
+        if not all(AckType.GAP <= kind <= highest for kind in types):
+            return False
+        if AckType.RENEW in types and not renewing.is_announced:
+            return False
+        before = last
+    return True
