@@ -1,0 +1,132 @@
+"""A member of a share group, request by request."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.protocol.messages import share_acknowledge as share_ack
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ShareFetchRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.record import decode_batch
+
+from compat_tests.recipes import eventually
+from compat_tests.wire import WireClient
+
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+STRICT = 1
+
+
+class Member:
+    """It joins and is assigned when it is made. `places`: topic id and partition of all that it fetches."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, places: Sequence[tuple[bytes, int]]) -> None:
+        self.client = WireClient(bootstrap)
+        self.group = group
+        self.topic = topic
+        self.places = places
+        self.id = str(uuid.uuid4())
+        self.epoch = self.session_epoch = 0
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+        eventually(lambda: not self.client.call(find, 6).coordinators[0].error_code, what="the group is coordinated")
+        eventually(self._is_assigned, what="the member is assigned")
+
+    def beat(self, epoch: int | None = None) -> Any:
+        names = [self.topic] if self.epoch == 0 else None
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.id,
+            member_epoch=self.epoch if epoch is None else epoch,
+            subscribed_topic_names=names,
+        )
+        answer = self.client.call(request, 1)
+        if not answer.error_code and answer.member_epoch > 0:
+            self.epoch = answer.member_epoch
+        return answer
+
+    def _is_assigned(self) -> bool:
+        assignment = self.beat().assignment
+        return assignment is not None and bool(assignment.topic_partitions)
+
+    def fetch(
+        self,
+        acks: Sequence[tuple[int, int, int]] = (),
+        *,
+        max_records: int = 500,
+        epoch: int | None = None,
+        mode: int = 0,
+        wait_ms: int = 500,
+        version: int = 2,
+    ) -> Any:
+        """`acks`: first and last offset and type, of the first partition."""
+        request = ShareFetchRequest(
+            group_id=self.group,
+            member_id=self.id,
+            share_session_epoch=self.session_epoch if epoch is None else epoch,
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_records=max_records,
+            batch_size=max_records,
+            share_acquire_mode=mode,
+            topics=[
+                FetchTopic(
+                    topic_id=topic_id,
+                    partitions=[
+                        FetchPartition(
+                            partition_index=index,
+                            acknowledgement_batches=[
+                                AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks
+                            ]
+                            if (topic_id, index) == self.places[0]
+                            else [],
+                        )
+                    ],
+                )
+                for topic_id, index in self.places
+            ],
+        )
+        answer = self.client.call(request, version)
+        if not answer.error_code:
+            self.session_epoch += 1
+        return answer
+
+    def take(self, **settings: Any) -> list[tuple[int, int, int]]:
+        """What is acquired with the next fetch: first and last offset, and how often it was delivered."""
+        answer = self.fetch(**settings)
+        assert answer.error_code == 0, answer
+        parts = [part for topic in answer.responses for part in topic.partitions]
+        assert not any(part.error_code or part.acknowledge_error_code for part in parts), parts
+        for part in parts:
+            self._check_records(part)
+        return [(a.first_offset, a.last_offset, a.delivery_count) for part in parts for a in part.acquired_records]
+
+    def _check_records(self, part: Any) -> None:
+        """Every acquired record is among those that were sent."""
+        buffer = bytes(part.records or b"")
+        sent = {r.offset for at, header in iter_headers(buffer) for r in decode_batch(buffer, at, header)}
+        for acquired in part.acquired_records:
+            assert set(range(acquired.first_offset, acquired.last_offset + 1)) & sent, (acquired, sent)
+
+    def acknowledge(self, *acks: tuple[int, int, int], epoch: int | None = None, renews: bool = False) -> Any:
+        """The answer for the first partition, or the whole one where it is an error."""
+        topic_id, index = self.places[0]
+        batches = [share_ack.AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks]
+        partition = share_ack.AcknowledgePartition(partition_index=index, acknowledgement_batches=batches)
+        request = share_ack.ShareAcknowledgeRequest(
+            group_id=self.group,
+            member_id=self.id,
+            share_session_epoch=self.session_epoch if epoch is None else epoch,
+            is_renew_ack=renews,
+            topics=[share_ack.AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
+        )
+        answer = self.client.call(request, 2)
+        if answer.error_code:
+            return answer
+        self.session_epoch += 1
+        return answer.responses[0].partitions[0]
+
+    def close(self) -> None:
+        self.client.close()
