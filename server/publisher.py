@@ -32,7 +32,6 @@ class Publisher:
             broker.partitions.apply(delta, image)
             broker.groups.apply(delta, image)
             broker.transactions.apply(delta, image)
-        if broker.share_states is not None:
             broker.share_states.apply(delta, image)
             broker.share_partitions.apply(bool(delta.topics))
         broker.image = image
