@@ -189,6 +189,15 @@ class Partition:
         caught_up = follower.is_caught_up(self.log_end_offset, now_ms, self.lag_time_max_ms)
         return caught_up and self.may_join(replica, follower.broker_epoch)
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """Where the logs of all replicas start that are alive, as far as the leader knows; ours at `log_start_offset`."""
+        starts = [
+            follower.log_start_offset
+            for replica, follower in self.followers.items()
+            if self.may_join(replica, UNKNOWN_BROKER_EPOCH)
+        ]
+        return min([log_start_offset, *starts])
+
     # ---- who is in sync
 
     @property

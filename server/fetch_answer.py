@@ -96,6 +96,11 @@ def is_urgent(data: PartitionData) -> bool:
     return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA
 
 
+def starts_elsewhere(one: Found) -> bool:
+    """Whether a follower is to be told of another log start: whoever deletes records waits for it."""
+    return one.data.log_start_offset != one.wanted.told_log_start_offset
+
+
 def elsewhere(hosted: HostedPartition, replica: int, *, isolated: bool) -> PartitionData:
     """No records: they are to be read from another replica (KIP-392)."""
     high_watermark, log = hosted.high_watermark, hosted.log

@@ -37,6 +37,7 @@ from .fetch_answer import (
     is_urgent,
     nearer_replica,
     refused,
+    starts_elsewhere,
     topics_of,
 )
 from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
@@ -229,7 +230,7 @@ class Fetch(Parked):
                 whole_first = False
                 found_bytes += size
                 left = max(0, left - size)
-            elif is_urgent(one.data):
+            elif is_urgent(one.data) or (self._replica_id >= 0 and has_session and starts_elsewhere(one)):
                 has_error = True
         return found, found_bytes, has_error
 

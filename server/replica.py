@@ -46,6 +46,7 @@ class Replica:
 
     __slots__ = (
         "_committing",
+        "_deleting",
         "_most_plain_bytes",
         "_takes_plain",
         "counters",
@@ -102,6 +103,8 @@ class Replica:
         self.flush: ReplicaFlush | None = None
         # Waiting for the high watermark: (offset, callback), offsets ascending.
         self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
+        # Waiting for all replicas to start at an offset.
+        self._deleting: list[tuple[int, Callable[[int], None]]] = []
         self._takes_plain = False
         self._most_plain_bytes = 0
         self.settle()
@@ -175,7 +178,7 @@ class Replica:
         self.settle()
         if self.offline or not self.role.is_leader:
             error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
-            waiting, self._committing = self._committing, deque()
+            waiting, self._committing, self._deleting = [*self._committing, *self._deleting], deque(), []
             for _, callback in waiting:
                 callback(error)
         for watcher in [*self.watchers, *self.end_watchers]:
@@ -201,6 +204,8 @@ class Replica:
             self._committed(role.high_watermark - before)
         if replica not in role.isr:
             self._propose(role.propose_joining(replica))
+        if self._deleting:
+            self._call_deleted()
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:
         """What the leader says of its log is so of this one, as far as it reaches."""
@@ -239,6 +244,23 @@ class Replica:
         """Forgets the records below `offset`, which is not above the high watermark (DeleteRecords)."""
         if self.log.advance_log_start_offset(offset):
             self.log_start_moved()
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the logs of all replicas start that are alive."""
+        return self.role.low_watermark(self.log.log_start_offset)
+
+    def when_deleted(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Calls `callback(0)` once no replica has anything below `offset`; `callback(error code)` as `when_committed`."""
+        self._deleting.append((offset, callback))
+        self._call_deleted()
+
+    def _call_deleted(self) -> None:
+        low_watermark, waiting = self.low_watermark, self._deleting
+        self._deleting = [one for one in waiting if one[0] > low_watermark]
+        for offset, callback in waiting:
+            if offset <= low_watermark:
+                callback(_NONE)
 
     def log_start_moved(self) -> None:
         """Whoever waits here may wait below the log's start now."""

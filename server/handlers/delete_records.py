@@ -1,7 +1,8 @@
 """DeleteRecords (key 21), versions 0-2.
 
 Moves the start of a log up to an offset, -1 for the high watermark; whole segments below it go with the next retention
-pass. The answer is the smallest log start among the replicas, which with one replica is the new start.
+pass. The answer is the smallest log start among the replicas that are alive, and waits for them to come after;
+REQUEST_TIMED_OUT after the request's timeout, when they are still asked to.
 
 OFFSET_OUT_OF_RANGE above the high watermark, POLICY_VIOLATION where `cleanup.policy` is `compact` alone,
 INVALID_TOPIC_EXCEPTION for internal topics.
@@ -9,7 +10,8 @@ INVALID_TOPIC_EXCEPTION for internal topics.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_records import (
@@ -20,6 +22,7 @@ from ...protocol.messages.delete_records import (
 )
 from ..hosted_partition import HostedPartition
 from ..leaders import absent_error
+from ..waiters import Parked
 
 if TYPE_CHECKING:
     from ..dispatch import Call
@@ -28,16 +31,30 @@ HIGH_WATERMARK = -1
 _NO_WATERMARK = -1
 
 
-def handle(call: Call) -> DeleteRecordsResponse:
+def handle(call: Call) -> DeleteRecordsResponse | None:
     request: DeleteRecordsRequest = call.request
     response = DeleteRecordsResponse()
+    waiting: list[_Deletion] = []
     for topic in request.topics:
-        results = [_delete(call, topic.name, asked.partition_index, asked.offset) for asked in topic.partitions]
+        results = [
+            _delete(call, topic.name, asked.partition_index, asked.offset, waiting) for asked in topic.partitions
+        ]
         response.topics.append(DeleteRecordsTopicResult(topic.name, results))
-    return response
+    if not waiting:
+        return response
+    ParkedDeletion(call, response, waiting)
+    return None
 
 
-def _delete(call: Call, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+class _Deletion(NamedTuple):
+    """Of a partition with replicas that have not come after yet."""
+
+    hosted: HostedPartition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+
+def _delete(call: Call, topic: str, index: int, offset: int, waiting: list[_Deletion]) -> DeleteRecordsPartitionResult:
     hosted = call.broker.partitions.get((topic, index))
     if hosted is None:
         return DeleteRecordsPartitionResult(index, _NO_WATERMARK, absent_error(call.broker.image, topic, index))
@@ -46,7 +63,40 @@ def _delete(call: Call, topic: str, index: int, offset: int) -> DeleteRecordsPar
     if error:
         return DeleteRecordsPartitionResult(index, _NO_WATERMARK, error)
     hosted.advance_log_start_offset(up_to_offset)
-    return DeleteRecordsPartitionResult(index, hosted.log_start_offset, ErrorCode.NONE)
+    result = DeleteRecordsPartitionResult(index, hosted.low_watermark, ErrorCode.NONE)
+    if result.low_watermark < up_to_offset:
+        waiting.append(_Deletion(hosted, up_to_offset, result))
+    return result
+
+
+class ParkedDeletion(Parked):
+    """An answer that waits for followers to delete too."""
+
+    __slots__ = ("_call", "_pending", "_response")
+
+    def __init__(self, call: Call, response: DeleteRecordsResponse, waiting: list[_Deletion]) -> None:
+        super().__init__()
+        self._call = call
+        self._response = response
+        self._pending = {id(one.result): one for one in waiting}
+        call.broker.deadlines.add(self, max(0, call.request.timeout_ms))
+        for one in waiting:
+            one.hosted.when_deleted(one.offset, partial(self._settled, one))
+
+    def _settled(self, one: _Deletion, error: int) -> None:
+        if self._pending.pop(id(one.result), None) is None:
+            return
+        one.result.error_code = error
+        one.result.low_watermark = _NO_WATERMARK if error else one.hosted.low_watermark
+        if not self._pending:
+            self._call.broker.deadlines.remove(self)
+            self._call.reply(self._response)
+
+    def expired(self) -> None:
+        for one in self._pending.values():
+            one.result.error_code, one.result.low_watermark = ErrorCode.REQUEST_TIMED_OUT, one.hosted.low_watermark
+        self._pending.clear()
+        self._call.reply(self._response)
 
 
 def _error(hosted: HostedPartition, up_to_offset: int) -> int:

@@ -165,16 +165,21 @@ class Replicas:
         request = FetchRequest(
             max_wait_ms=0, min_bytes=1, rack_id=rack_id, topics=[FetchTopic(**name, partitions=[asked])]
         )
-        (endpoint,) = self.server(number).advertised_endpoints()
-        answer: asyncio.Future[PartitionData] = asyncio.get_running_loop().create_future()
+        response: FetchResponse = await self.ask(number, request, version)
+        return response.responses[0].partitions[0]
 
-        def reply(response: FetchResponse) -> None:
-            data = response.responses[0].partitions[0]
-            data.records = bytes(data.records or b"")
-            answer.set_result(data)
+    async def ask(self, number: int, request: Message, version: int) -> Any:
+        (endpoint,) = self.server(number).advertised_endpoints()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def reply(response: Any) -> None:
+            if isinstance(response, FetchResponse):
+                data = response.responses[0].partitions[0]
+                data.records = bytes(data.records or b"")  # views hold until this returns
+            answer.set_result(response)
 
         asker = self.server(next(iter(self._brokers)))
-        asker.peers.send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="consumer")
+        asker.peers.send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="client")
         return await answer
 
     def bytes_of(self, number: int) -> bytes:

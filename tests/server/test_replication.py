@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
-from tests.server.replicas_stand import Replicas, eventually
+from tests.server.replicas_stand import TOPIC, Replicas, eventually
 
 QUICK = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "100"}
 
@@ -161,3 +166,21 @@ async def test_who_asks_the_wrong_broker_is_told_who_leads(tmp_path: Path) -> No
         # From version 16 on the answer says who leads (KIP-951), whether the broker has a replica or not.
         told = await replicas.fetch(3, version=17)
         assert (told.error_code, told.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
+
+
+async def test_who_deletes_records_hears_when_all_replicas_have(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        for value in (b"a", b"b", b"c"):
+            replicas.produce(1, value)
+        await replicas.equal(1, 2)
+        asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])
+        answer = await replicas.ask(1, DeleteRecordsRequest([asked], 30_000), 2)
+        (result,) = answer.topics[0].partitions
+        assert (result.error_code, result.low_watermark) == (0, 2)
+        assert replicas.hosted(2).log_start_offset == 2
+        replicas.server(2).replication.close()
+        asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 3)])
+        answer = await replicas.ask(1, DeleteRecordsRequest([asked], 200), 2)
+        (result,) = answer.topics[0].partitions
+        assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 2)
