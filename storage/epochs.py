@@ -2,7 +2,9 @@
 
 Followers and consumers find with it where a log diverges from another. The entries are kept in memory; the file is
 written by `write` when a flush or the end of a segment makes that many records safe. What a crash loses of it stands in
-the headers of the batches behind the recovery point, and is learnt from them again.
+the headers of the batches behind the recovery point, and is learnt from them again. An epoch that has written nothing yet
+is no reason to write: loading drops entries that start at the log's end, and so ten thousand partitions that were led and
+not written to are closed without touching the disk.
 
 ```
 0                  version
@@ -21,20 +23,21 @@ from .files import Place, read_if_exists, write_atomically
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
+#: No entry is missing in the file.
+_NOTHING = 1 << 63
 
 
 class LeaderEpochs:
     """(epoch, start offset) pairs, both ascending."""
 
-    __slots__ = ("_epochs", "_is_written", "_place", "_starts", "is_synced", "latest")
+    __slots__ = ("_epochs", "_place", "_starts", "_unsynced_from", "_unwritten_from", "latest")
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._epochs: list[int] = []
         self._starts: list[int] = []
-        self._is_written = True
-        #: Whether the disk has the file as it should be.
-        self.is_synced = True
+        # The file is as it should be for a log that ends here or before: the file, and the disk.
+        self._unwritten_from = self._unsynced_from = _NOTHING
         #: The last epoch, or UNDEFINED_EPOCH.
         self.latest = UNDEFINED_EPOCH
 
@@ -53,7 +56,7 @@ class LeaderEpochs:
             except (ValueError, IndexError):
                 epochs.clear()
                 is_good = False
-        epochs._is_written = epochs.is_synced = is_good
+        epochs._unwritten_from = epochs._unsynced_from = _NOTHING if is_good else -1
         return epochs
 
     def __len__(self) -> int:
@@ -71,7 +74,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self._changed()
+        self._changed_from(start_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch known that is not above `epoch`: the answer of OffsetForLeaderEpoch.
@@ -97,7 +100,7 @@ class LeaderEpochs:
         while self._starts and self._starts[-1] >= end_offset:
             self._epochs.pop()
             self._starts.pop()
-            self._changed()
+            self._changed_from(end_offset)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now starts at `start_offset`; the epoch that wrote there keeps its entry, from there on."""
@@ -106,31 +109,42 @@ class LeaderEpochs:
             return
         del self._epochs[:keep_from], self._starts[:keep_from]
         self._starts[0] = start_offset
-        self._changed()
+        self._changed_from(-1)
 
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()
-        self._changed()
+        self._changed_from(-1)
 
-    def _changed(self) -> None:
+    def _changed_from(self, offset: int) -> None:
+        """Below `offset` the file says what it should."""
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
-        self._is_written = self.is_synced = False
+        self._unwritten_from = min(self._unwritten_from, offset)
+        self._unsynced_from = min(self._unsynced_from, offset)
 
     def _content(self) -> bytes:
         lines = ["0", str(len(self._epochs)), *(f"{e} {s}" for e, s in zip(self._epochs, self._starts, strict=True))]
         return "\n".join((*lines, "")).encode()
 
-    def take_unsynced(self) -> bytes | None:
+    def is_synced(self, log_end_offset: int) -> bool:
+        """Whether the disk has what a log must know that ends there."""
+        return self._unsynced_from >= log_end_offset
+
+    def take_unsynced(self, log_end_offset: int) -> bytes | None:
         """What the file should say, for the caller to write and sync; None when the disk has that already."""
-        if self.is_synced:
+        if self.is_synced(log_end_offset):
             return None
-        self._is_written = self.is_synced = True
+        self._unwritten_from = self._unsynced_from = _NOTHING
         return self._content()
 
-    def write(self, *, sync: bool = True) -> None:
-        """Brings the file up to date, if it is not. Without `sync` a power cut may still lose it."""
-        if self.is_synced or (self._is_written and not sync):
+    def write(self, log_end_offset: int = _NOTHING, *, sync: bool = True) -> None:
+        """Brings the file up to date, if it is not so for a log that ends there, or anywhere.
+
+        Without `sync` a power cut may still lose it.
+        """
+        if self.is_synced(log_end_offset) or (self._unwritten_from >= log_end_offset and not sync):
             return
         write_atomically(f"{self._place.path}/{FILE_NAME}", self._content(), sync=sync)
-        self._is_written, self.is_synced = True, sync
+        self._unwritten_from = _NOTHING
+        if sync:
+            self._unsynced_from = _NOTHING

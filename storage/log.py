@@ -229,7 +229,7 @@ class Log(LogSegments):
     @property
     def is_unflushed(self) -> bool:
         """Whether closing it has to wait for the disk."""
-        return self.recovery_point < self.log_end_offset or not self.epochs.is_synced
+        return self.recovery_point < self.log_end_offset or not self.epochs.is_synced(self.log_end_offset)
 
     def flush_due(self, now_ms: int) -> int | None:
         """Up to which offset a flush is due: of rolled segments, or by `flush.messages` and `flush.ms`; None if not."""
@@ -256,7 +256,8 @@ class Log(LogSegments):
             segments = [segment for segment in self.segments[first:] if segment.base_offset < target]
             active = self.active
             files = [(segment.file(), None if segment is active else segment.index_paths()) for segment in segments]
-            return PendingFlush(self._place, target, files, self.epochs.take_unsynced(), self.generation)
+            epochs = self.epochs.take_unsynced(self.log_end_offset)
+            return PendingFlush(self._place, target, files, epochs, self.generation)
         except OSError as error:
             raise self._failed("flushing", error) from error
 
@@ -284,7 +285,7 @@ class Log(LogSegments):
                 self._take_snapshot()
                 if sync:
                     self.flush(now_ms)
-                self.epochs.write(sync=sync)
+                self.epochs.write(self.log_end_offset, sync=sync)
                 self.recovery_point = self.log_end_offset
             for segment in self.segments:
                 segment.close()

@@ -268,5 +268,36 @@ def test_a_flush_waits_for_data_indexes_epochs_and_the_directory(logbook, monkey
     assert log.flush_due(logbook.now_ms + 1000) == 6
     log.epochs.assign(9, 6)
     log.flush(logbook.now_ms)
-    assert [path.name for path in synced].count(epochs) == 2
+    assert [path.name for path in synced].count(epochs) == 1, "nothing was written in the new epoch"
     assert log.recovery_point == 6
+    logbook.append(log, b"x", leader_epoch=9)
+    log.flush(logbook.now_ms)
+    assert [path.name for path in synced].count(epochs) == 2
+
+
+def test_a_log_that_was_led_and_not_written_to_is_closed_without_touching_the_disk(logbook, monkeypatch):
+    log = logbook.open()
+    logbook.append(log, b"x")
+    log.close(logbook.now_ms)
+    again = logbook.open(clean=True)
+    again.epochs.assign(7, again.log_end_offset)
+    assert not again.is_unflushed
+    monkeypatch.setattr(os, "open", None)
+    again.close(logbook.now_ms)
+    monkeypatch.undo()
+    last = logbook.open(clean=True)
+    assert last.epochs.entries() == [(0, 0)]
+    last.epochs.assign(8, 1)
+    logbook.append(last, b"y", leader_epoch=8)
+    last.close(logbook.now_ms)
+    assert logbook.open(clean=True).epochs.entries() == [(0, 0), (8, 1)]
+
+
+def test_what_a_truncation_takes_from_the_epochs_is_written_at_once(logbook):
+    log = logbook.open()
+    logbook.append(log, b"a", leader_epoch=1)
+    logbook.append(log, b"b", leader_epoch=2)
+    log.flush(logbook.now_ms)
+    log.truncate_to(1, logbook.now_ms)
+    logbook.append(log, b"c", leader_epoch=1)
+    assert logbook.open(recovery_point=1).epochs.entries() == [(1, 0)]
