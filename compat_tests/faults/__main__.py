@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=4, help="how many in a round")
     parser.add_argument("--only", action="append", choices=tuple(FAULTS), help="draw from these faults")
     parser.add_argument("--kind", choices=("odradek", "apache"), default="odradek")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the logs and histories of bad rounds there")
     options = parser.parse_args()
     if refused := why_not():
         sys.exit(refused)
@@ -28,6 +30,8 @@ def main() -> None:
     for seed in range(options.seed, options.seed + options.rounds):
         with tempfile.TemporaryDirectory(prefix="faults-") as folder:
             outcome = play(seed, plan, Path(folder), lambda text: print(f"  {text}", flush=True))
+            if outcome.anomalies and options.keep:
+                shutil.copytree(folder, options.keep / f"seed-{seed}", dirs_exist_ok=True)
         print(outcome, flush=True)
         for told in outcome.anomalies[:20]:
             print(f"  {told}")

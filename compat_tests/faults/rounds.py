@@ -27,7 +27,7 @@ TOPIC = "order-events"
 PARTITIONS = 3
 #: How long a fault lasts, and how long the cluster has to itself between two.
 LASTS_S = (1.0, 6.0)
-REST_S = (0.5, 3.0)
+REST_S = (2.0, 5.0)
 #: For clients to end and for the last reading, after everything is healed.
 SETTLE_S = 120
 
