@@ -8,9 +8,10 @@ import contextlib
 import errno
 import gc
 import logging
+import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .options import UsageError, add_configuration, complain, properties_of
 
@@ -110,10 +111,23 @@ async def _serve(config: Any) -> int:
     gc.enable()
     try:
         print(serving_line(broker), flush=True)
-        await stopping.wait()
+        stopped = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait([stopped, broker.failed], return_when=asyncio.FIRST_COMPLETED)
+        if broker.failed.done():
+            _halt(broker.failed.result())
     finally:
         await broker.stop()
     return 0
+
+
+def _halt(failure: Exception) -> NoReturn:
+    """As Apache Kafka does without a disk: at once. Whoever leads next, and clients, see the connections end; nothing is
+    marked as closed cleanly.
+    """
+    complain(f"halting, the broker cannot go on: {failure}")
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 async def _is_started(broker: BrokerServer, stopping: asyncio.Event) -> bool:

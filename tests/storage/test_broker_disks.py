@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -10,7 +12,7 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.record import Record, encode_batch
 
 from compat_tests.odradek_process import OdradekProcess
-from compat_tests.wire import WireClient
+from compat_tests.wire import ConnectionClosed, WireClient
 
 PARTITIONS = 6
 BATCH = encode_batch([Record(0, 1000, None, b"x" * 100)])
@@ -75,5 +77,32 @@ def test_a_full_log_directory_goes_offline_and_the_other_goes_on(tmp_path):
                 assert size == (0 if index in in_two else 3 * len(BATCH))
             assert ends(client) == expected
         assert f"log directory {two} is offline" in broker.log_file.read_text()
+    finally:
+        broker.kill()
+
+
+def test_a_broker_without_any_log_directory_left_halts_and_starts_again_when_there_is_room(tmp_path):
+    broker = OdradekProcess(tmp_path)
+    try:
+        broker.start()
+        with WireClient(broker.bootstrap) as client:
+            wanted = CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1)
+            assert not client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7).topics[0].error_code
+            assert set(produce(client).values()) == {ErrorCode.NONE}
+        broker.stop()
+        segment = broker.data_dir / "t-0" / "00000000000000000000.log"
+        kept = segment.read_bytes()
+        segment.unlink()
+        segment.symlink_to("/dev/full")
+        broker.start()
+        with WireClient(broker.bootstrap) as client, contextlib.suppress(ConnectionClosed, OSError):
+            produce(client)
+        assert broker.process.wait(30) == 1
+        assert "halting, the broker cannot go on" in broker.log_file.read_text()
+        segment.unlink()
+        segment.write_bytes(kept)
+        broker.start()
+        with WireClient(broker.bootstrap) as client:
+            assert set(ends(client).values()) == {ErrorCode.NONE}
     finally:
         broker.kill()
