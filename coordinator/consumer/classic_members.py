@@ -24,7 +24,7 @@ from ..result import GroupRequest
 from . import migration, writing
 from .embedded import MalformedEmbedded, by_id, read_subscription, version_of, write_assignment
 from .group import ConsumerGroup
-from .member import NOTHING_SAID, Member, MemberState
+from .member import NOTHING_SAID, Member, MemberState, drawn_id
 from .regexes import RegexChange, update_regex
 from .stepping import take_step
 from .targets import update_epoch, update_target
@@ -42,7 +42,7 @@ MEMBER_ID_REQUIRED_VERSION = 4
 def join(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
-    member_id = request.member_id or message.member_uuid
+    member_id = request.member_id or drawn_id(message.member_uuid)
     error = _refuse_join(state, group, request, member_id)
     if error is not ErrorCode.NONE:
         state.reply(message, join_refused(error))

@@ -20,7 +20,7 @@ from ..result import GroupRequest
 from ..state import ShardState
 from . import migration, refusals, settings, writing
 from .group import ConsumerGroup
-from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOTHING_SAID, Member, Owned, Partitions, as_partitions
+from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOTHING_SAID, Member, Owned, Partitions, as_partitions, drawn_id
 from .refusals import Refusal
 from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
 from .stepping import take_step
@@ -74,7 +74,7 @@ def _beat(
         if isinstance(found, Refusal):
             return found
         group = found
-    member_id = request.member_id or message.member_uuid
+    member_id = request.member_id or drawn_id(message.member_uuid)
     limit = state.config.consumer_max_size
     is_new = member_id not in group.members and request.instance_id not in group.static_members
     if is_new and request.member_epoch == JOIN_EPOCH and len(group.members) >= limit:
@@ -89,7 +89,7 @@ def _beat(
             member = member if refusal is None else refusal
     if isinstance(member, Refusal):
         return member
-    return _go_on(state, group, member, message, request, owned, now)
+    return _go_on(state, group, member, member_id, message, request, owned, now)
 
 
 def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
@@ -137,6 +137,7 @@ def _go_on(
     state: ShardState,
     group: ConsumerGroup,
     member: Member,
+    member_id: str,
     message: GroupRequest,
     request: ConsumerGroupHeartbeatRequest,
     owned: Partitions | None,
@@ -152,7 +153,7 @@ def _go_on(
         state.replace(group_id)
         state.put(group)
     if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
-        member = writing.replace_member(state, group, member, request.member_id or message.member_uuid)
+        member = writing.replace_member(state, group, member, member_id)
     assignor = group.assignor(state.config.consumer_assignors)
     if member.member_id not in group.members or metadata != member.metadata:
         writing.write_member(state, group_id, member.member_id, metadata)

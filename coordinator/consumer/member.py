@@ -12,6 +12,7 @@ from ...protocol.internal.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     TopicPartitions,
 )
+from ...protocol.uuids import uuid_to_text
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -35,6 +36,11 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
+
+
+def drawn_id(member_uuid: str) -> str:
+    """The id of a member that brings none, as Kafka writes UUIDs."""
+    return uuid_to_text(bytes.fromhex(member_uuid.replace("-", "")))
 
 
 @dataclass(frozen=True, slots=True)

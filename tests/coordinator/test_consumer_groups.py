@@ -37,7 +37,7 @@ class Stand:
 
     def ask(self, request: Any, version: int = 1) -> tuple[Any, list[str]]:
         """The reply, and the records as the names of their keys, with a minus for a tombstone."""
-        self.shard.handle(GroupRequest(1, request, version, "c", "/h", "drawn"), self.now)
+        self.shard.handle(GroupRequest(1, request, version, "c", "/h", "0" * 32), self.now)
         output = self.shard.take()
         ((_, response),) = output.replies
         names = [type(r.key).__name__.removeprefix("ConsumerGroup").removesuffix("Key") for r in output.records]
