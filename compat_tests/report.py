@@ -22,6 +22,7 @@ DOCUMENT = ROOT / "docs" / "compatibility.md"
 #: Folder -> the client's name and the packages whose versions tell what was tested.
 CLIENTS = {
     "java": ("Apache Kafka's Java clients and tools", ()),
+    "streams": ("Kafka Streams", ()),
     "librdkafka": ("librdkafka (confluent-kafka)", ("confluent-kafka",)),
     "kafka_python": ("kafka-python", ("kafka-python",)),
     "aiokafka": ("aiokafka", ("aiokafka",)),
@@ -75,7 +76,7 @@ def clients(ran: list[results.Result]) -> list[str]:
 
 
 def versions_of(folder: str, packages: Iterable[str]) -> str:
-    if folder == "java":
+    if folder in ("java", "streams"):
         return ORACLE
     if folder == "franz_go":
         mod = (ROOT / "compat_tests" / folder / "go.mod").read_text()

@@ -1,13 +1,24 @@
-"""All kinds of groups, and what follows from the list."""
+"""All kinds of groups, and what follows from the list.
+
+Many brokers never meet a group of the kinds in `LATER`: these are imported with the first request or record that is of
+none of the others. Their kind.py then calls `add`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
+
 from ..protocol.schema import Message
+from . import records, refusals
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 from .group import Group
 from .kind import Kind, Operation, Replay
 from .share.kind import SHARE
+
+#: Folders whose kind.py adds a kind.
+LATER = ("streams",)
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIC, CONSUMER, SHARE)}
 
@@ -21,3 +32,28 @@ JOINS: frozenset[type[Message]] = frozenset(request for kind in KINDS.values() f
 
 def kind_of(group: Group) -> Kind:
     return KINDS[group.kind]
+
+
+def add(
+    kind: Kind,
+    record_types: Mapping[int, records.RecordType],
+    refused: Mapping[type[Message], refusals.Refused],
+) -> None:
+    """A kind of `LATER`, whose members bring their own ids."""
+    assert not kind.joins
+    KINDS[kind.name] = kind
+    OPERATIONS.update(kind.operations)
+    REPLAYS.update(kind.replays)
+    records.add_types(record_types)
+    refusals.add(refused)
+
+
+def load_later() -> None:
+    for name in LATER:
+        import_module(f".{name}.kind", __package__)
+
+
+def operation(request: type[Message]) -> Operation:
+    if request not in OPERATIONS:
+        load_later()
+    return OPERATIONS[request]

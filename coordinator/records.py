@@ -8,6 +8,7 @@ OffsetCommitValue 4, or 1 when the client asked for a retention time of its own.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from ..protocol.codec import decode, encode
 from ..protocol.internal.classic_group_records import (
@@ -29,7 +30,8 @@ OFFSET_COMMIT_VERSION = 4
 OFFSET_COMMIT_EXPIRING_VERSION = 1
 
 #: The number that a key begins with -> key and value, of all kinds of groups but the classic one.
-RECORD_TYPES: dict[int, tuple[type[Message], type[Message]]] = {
+RecordType = tuple[type[Message], type[Message]]
+RECORD_TYPES: dict[int, RecordType] = {
     **consumer_records.RECORD_TYPES,
     **share_records.RECORD_TYPES,
 }
@@ -41,6 +43,12 @@ _PREFIXES: dict[type[Message], bytes] = {
     GroupMetadataKey: _GROUP_METADATA,
     **{key: _PREFIX.pack(kind) for kind, (key, _) in RECORD_TYPES.items()},
 }
+
+
+def add_types(types: Mapping[int, RecordType]) -> None:
+    """Of a kind of groups that is loaded when it is met (kinds.py)."""
+    RECORD_TYPES.update(types)
+    _PREFIXES.update({key: _PREFIX.pack(kind) for kind, (key, _) in types.items()})
 
 
 class UnknownRecord(Exception):
@@ -89,6 +97,10 @@ def decode_record(key: Buffer, value: Buffer | None) -> Record:
         return _with_value(decode(OffsetCommitKey, 0, key, _PREFIX.size)[0], OffsetCommitValue, value)
     if kind == 2:
         return _with_value(decode(GroupMetadataKey, 0, key, _PREFIX.size)[0], GroupMetadataValue, value)
+    if kind not in RECORD_TYPES:
+        from . import kinds  # which know this module
+
+        kinds.load_later()
     if kind in RECORD_TYPES:
         key_class, value_class = RECORD_TYPES[kind]
         return _with_value(decode(key_class, 0, key, _PREFIX.size)[0], value_class, value)

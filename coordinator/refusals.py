@@ -5,7 +5,7 @@ For requests that no shard can take: this broker does not lead their partition, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..protocol.errors import ErrorCode
@@ -35,9 +35,15 @@ from .classic.refusals import join_refused, sync_refused
 from .consumer import refused as consumer_refused
 from .share import refused as share_refused
 
+Refused = Callable[[Any, ErrorCode], Message]
+
 
 def refused(request: Message, error: ErrorCode) -> Message:
     """The response to `request` that says `error` wherever it can say one."""
+    if type(request) not in _REFUSALS:
+        from . import kinds  # which know this module
+
+        kinds.load_later()
     made: Message = _REFUSALS[type(request)](request, error)
     return made
 
@@ -115,7 +121,7 @@ def _delete(request: DeleteGroupsRequest, error: ErrorCode) -> Message:
     )
 
 
-_REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
+_REFUSALS: dict[type[Message], Refused] = {
     JoinGroupRequest: _join,
     SyncGroupRequest: _sync,
     HeartbeatRequest: _heartbeat,
@@ -130,3 +136,8 @@ _REFUSALS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     **consumer_refused.REFUSED,
     **share_refused.REFUSED,
 }
+
+
+def add(refused_by_kind: Mapping[type[Message], Refused]) -> None:
+    """Of a kind of groups that is loaded when it is met (kinds.py)."""
+    _REFUSALS.update(refused_by_kind)

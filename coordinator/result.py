@@ -67,6 +67,21 @@ class MetadataChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsGroupsConfig:
+    """What streams groups go by that have no configuration of their own (KIP-1071)."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    initial_rebalance_delay_ms: int = 3_000
+    task_offset_interval_ms: int = 60_000
+    acceptable_recovery_lag: int = 10_000
+    num_standby_replicas: int = 0
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    max_size: int = 2_147_483_647
+
+
+@dataclass(frozen=True, slots=True)
 class GroupsConfig:
     """What the shard takes from the broker's configuration; Kafka's keys, units last."""
 
@@ -93,5 +108,6 @@ class GroupsConfig:
     share_max_size: int = 200
     #: How long the persister may take to begin a state before it is asked again.
     share_initialize_retry_interval_ms: int = 30_000
+    streams: StreamsGroupsConfig = StreamsGroupsConfig()
     #: A group's record that is larger could not be appended (max.message.bytes of the topic).
     max_record_bytes: int = 1_048_588

@@ -31,7 +31,7 @@ from .retention import delete_offsets_of_topics, expire_offsets
 from .state import ShardState
 from .timers import Timer
 
-#: What groups of all kinds are asked, and what each kind is.
+#: What groups of all kinds are asked; what each kind is asked besides is in kinds.py.
 OPERATIONS: dict[type[Message], Operation] = {
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,
@@ -40,7 +40,6 @@ OPERATIONS: dict[type[Message], Operation] = {
     DescribeGroupsRequest: admin.describe,
     ListGroupsRequest: admin.list_groups,
     DeleteGroupsRequest: admin.delete_groups,
-    **kinds.OPERATIONS,
 }
 
 
@@ -55,7 +54,8 @@ class GroupShard:
             request = message.request
             error = refuse(self.state.config, request, message.version)
             if error is ErrorCode.NONE:
-                OPERATIONS[type(request)](self.state, message, now)
+                operation = OPERATIONS.get(type(request)) or kinds.operation(type(request))
+                operation(self.state, message, now)
             else:
                 self.state.reply(message, refused(request, error))
         elif type(message) is MetadataChanged:

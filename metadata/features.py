@@ -15,6 +15,7 @@ KRAFT_VERSION = "kraft.version"
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
 TRANSACTION_VERSION = "transaction.version"
+STREAMS_VERSION = "streams.version"
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 
 
@@ -34,7 +35,7 @@ FEATURES: dict[str, Feature] = {
     KRAFT_VERSION: Feature(0, 1, 1, 1),
     METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
     SHARE_VERSION: Feature(0, 1, 2, 1),
-    "streams.version": Feature(0, 0, 1, 0),
+    STREAMS_VERSION: Feature(0, 1, 1, 1),
     TRANSACTION_VERSION: Feature(0, 2, 2, 2),
 }
 

@@ -37,6 +37,7 @@ from .replica_moves import ReplicaMoves
 from .share_partitions import SharePartitions
 from .share_sessions import ShareSession, ShareSessions
 from .share_state_driver import ShareStateDriver
+from .streams_groups import StreamsTopics
 from .transaction_driver import TransactionDriver
 from .waiters import Deadlines, Wakeups
 
@@ -99,6 +100,7 @@ class BrokerServer:
         self._clock = clock
         #: Topics that come to be because somebody asks for their metadata.
         self.auto_creation = AutoCreation(self)
+        self.streams_topics = StreamsTopics(self)
         self._is_stopping = False
         #: Set when the broker cannot go on: what it was that failed.
         self.failed: asyncio.Future[Exception]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..coordinator.consumer.assignors import ASSIGNORS
-from ..coordinator.result import GroupsConfig
+from ..coordinator.result import GroupsConfig, StreamsGroupsConfig
 
 if TYPE_CHECKING:
     from .config import BrokerConfig
@@ -33,6 +33,7 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
         share_assignment_interval_ms=config.get("group.share.assignment.interval.ms"),
         share_max_size=config.get("group.share.max.size"),
         share_initialize_retry_interval_ms=config.get("group.share.initialize.retry.interval.ms"),
+        streams=_streams_config(config),
         max_record_bytes=max_record_bytes,
     )
 
@@ -40,3 +41,17 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
 def _known_assignors(names: Iterable[str]) -> tuple[str, ...]:
     """Classes in Java cannot be loaded; without any name that is known, Kafka's own."""
     return tuple(name for name in names if name in ASSIGNORS) or tuple(ASSIGNORS)
+
+
+def _streams_config(config: BrokerConfig) -> StreamsGroupsConfig:
+    return StreamsGroupsConfig(
+        session_timeout_ms=config.get("group.streams.session.timeout.ms"),
+        heartbeat_interval_ms=config.get("group.streams.heartbeat.interval.ms"),
+        assignment_interval_ms=config.get("group.streams.assignment.interval.ms"),
+        initial_rebalance_delay_ms=config.get("group.streams.initial.rebalance.delay.ms"),
+        task_offset_interval_ms=config.get("group.streams.task.offset.interval.ms"),
+        acceptable_recovery_lag=config.get("group.streams.acceptable.recovery.lag"),
+        num_standby_replicas=config.get("group.streams.num.standby.replicas"),
+        rack_aware_assignment_tags=tuple(config.get("group.streams.rack.aware.assignment.tags")),
+        max_size=config.get("group.streams.max.size"),
+    )

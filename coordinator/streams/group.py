@@ -1,0 +1,201 @@
+"""One streams group: what its records say, and what follows from that.
+
+Empty          no members
+NotReady       the topics do not fit the topology (yet): nobody is given tasks
+Assigning      the target is behind the group
+Reconciling    some member does not have its part of the target yet
+Stable         all do
+
+The epochs are as in a consumer group (KIP-848): the group's, the target's, each member's. What survives is set by
+replaying records only; the rest is about members that are alive, and is told again after a failover.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import ClassVar
+
+from ...protocol.internal.streams_group_records import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
+from ...protocol.schema import Message
+from ..timers import Timer
+from .configured import ConfiguredTopology
+from .holders import TaskHolders
+from .member import LEAVE_EPOCH, Member, member_from_record
+from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks, tasks_in
+from .topology import input_topics, required_topics
+
+NO_TOPOLOGY_EPOCH = -1
+#: Kafka counts both from one, so that no member that has joined is at epoch 0.
+FIRST_EPOCH = 1
+
+
+class GroupState(Enum):
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class StreamsGroup:
+    kind: ClassVar[str] = "streams"
+    protocol_type = "streams"
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        #: Epoch, hash of the topics, the topology that was found valid, and what assignments were made by.
+        self.metadata = StreamsGroupMetadataValue(epoch=FIRST_EPOCH)
+        self.topology: StreamsGroupTopologyValue | None = None
+        self.target_epoch = FIRST_EPOCH
+        #: When the target was made; 0 when it never was.
+        self.target_timestamp_ms = 0
+        self.members: dict[str, Member] = {}
+        self.targets: dict[str, Tasks] = {}
+        #: group.instance.id -> member id.
+        self.static_members: dict[str, str] = {}
+        self.holders = TaskHolders()
+        # Of members that are alive.
+        #: The topology over the topics as they were last looked at; None: not yet.
+        self.configured: ConfiguredTopology | None = None
+        #: Topics may have changed since then.
+        self.is_outdated = True
+        #: Who asked that the whole application ends.
+        self.shutdown_asked_by: str | None = None
+        #: Counted when it changes which user endpoint serves what (interactive queries).
+        self.endpoint_epoch = 0
+        #: Member id -> task -> how far its state is, and where its changelog ends, as last told.
+        self.task_offsets: dict[str, dict[TaskId, int]] = {}
+        self.task_end_offsets: dict[str, dict[TaskId, int]] = {}
+        self.sessions: dict[str, Timer] = {}
+        self.revocations: dict[str, Timer] = {}
+        #: While it runs, the first members gather before the first assignment.
+        self.delay_timer = Timer(("streams delay", group_id))
+
+    # Questions.
+
+    @property
+    def epoch(self) -> int:
+        return self.metadata.epoch
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.topology is None or self.topology.epoch != self.metadata.validated_topology_epoch:
+            return GroupState.NOT_READY
+        if self.epoch > self.target_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    @property
+    def assignment_configs(self) -> dict[str, str]:
+        return {config.key: config.value for config in self.metadata.last_assignment_configs or ()}
+
+    def target_of(self, member_id: str) -> Tasks:
+        return self.targets.get(member_id, NO_TASKS)
+
+    def required_topics(self) -> set[str]:
+        return required_topics(self.topology) if self.topology is not None else set()
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        if not self.members or self.topology is None:
+            return False
+        return any(topic in input_topics(one) for one in self.topology.subtopologies)
+
+    # Replay.
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        if isinstance(key, StreamsGroupMetadataKey):
+            assert isinstance(value, StreamsGroupMetadataValue)
+            self.metadata = value
+        elif isinstance(key, StreamsGroupTopologyKey):
+            assert value is None or isinstance(value, StreamsGroupTopologyValue)
+            self.topology, self.configured = value, None
+        elif isinstance(key, StreamsGroupMemberMetadataKey):
+            assert value is None or isinstance(value, StreamsGroupMemberMetadataValue)
+            self._replay_member(key.member_id, value)
+        elif isinstance(key, StreamsGroupCurrentMemberAssignmentKey):
+            assert value is None or isinstance(value, StreamsGroupCurrentMemberAssignmentValue)
+            self._replay_current(key.member_id, value)
+        elif isinstance(key, StreamsGroupTargetAssignmentMemberKey):
+            assert value is None or isinstance(value, StreamsGroupTargetAssignmentMemberValue)
+            self.targets.pop(key.member_id, None)
+            if value is not None:
+                roles = (value.active_tasks, value.standby_tasks, value.warmup_tasks)
+                self.targets[key.member_id] = Tasks(*(tasks_in(role) for role in roles))
+        else:
+            assert isinstance(key, StreamsGroupTargetAssignmentMetadataKey)
+            assert value is None or isinstance(value, StreamsGroupTargetAssignmentMetadataValue)
+            self.target_epoch = -1 if value is None else value.assignment_epoch
+            self.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
+
+    def _replay_member(self, member_id: str, value: StreamsGroupMemberMetadataValue | None) -> None:
+        before = self.members.get(member_id)
+        if value is not None:
+            self._put(before, replace(before or Member(member_id), metadata=value))
+        elif before is not None:
+            self._forget(before)
+            del self.members[member_id]
+            self.task_offsets.pop(member_id, None)
+            self.task_end_offsets.pop(member_id, None)
+            self._cancel_timers_of(member_id)
+            if not self.members:
+                self.shutdown_asked_by = None
+
+    def _replay_current(self, member_id: str, value: StreamsGroupCurrentMemberAssignmentValue | None) -> None:
+        before = self.members.get(member_id)
+        if value is not None:
+            # A compacted log may have a member's newer metadata behind its assignment.
+            known = before or Member(member_id)
+            self._put(before, member_from_record(member_id, known.metadata, value))
+        elif before is not None:
+            left = replace(before, epoch=LEAVE_EPOCH, previous_epoch=LEAVE_EPOCH)
+            self._put(before, replace(left, assigned=NOTHING_HELD, revoking=NOTHING_HELD))
+
+    def _put(self, before: Member | None, member: Member) -> None:
+        if before is not None:
+            self._forget(before)
+        self.members[member.member_id] = member
+        self.holders.take(member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def _forget(self, member: Member) -> None:
+        self.holders.release(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+
+    # Timers.
+
+    def session(self, member_id: str) -> Timer:
+        return self.sessions.setdefault(member_id, Timer(("streams session", self.group_id, member_id)))
+
+    def revocation(self, member_id: str) -> Timer:
+        return self.revocations.setdefault(member_id, Timer(("streams revocation", self.group_id, member_id)))
+
+    def _cancel_timers_of(self, member_id: str) -> None:
+        for timers in (self.sessions, self.revocations):
+            timer = timers.pop(member_id, None)
+            if timer is not None:
+                timer.cancel()
+
+    def cancel_timers(self) -> None:
+        self.delay_timer.cancel()
+        for member_id in list(self.members):
+            self._cancel_timers_of(member_id)

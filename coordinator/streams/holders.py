@@ -1,0 +1,46 @@
+"""Who has which task of a group, by role: what reconciliation.py waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .member import Member
+from .tasks import HeldTasks, TaskId
+
+#: Task -> member id -> process id.
+_Role = dict[TaskId, dict[str, str]]
+_NOBODY: Mapping[str, str] = {}
+
+
+class TaskHolders:
+    def __init__(self) -> None:
+        self._active: _Role = {}
+        self._standby: _Role = {}
+        self._warmup: _Role = {}
+
+    def of_active(self, task: TaskId) -> Mapping[str, str]:
+        return self._active.get(task, _NOBODY)
+
+    def of_standby(self, task: TaskId) -> Mapping[str, str]:
+        return self._standby.get(task, _NOBODY)
+
+    def of_warmup(self, task: TaskId) -> Mapping[str, str]:
+        return self._warmup.get(task, _NOBODY)
+
+    def take(self, member: Member) -> None:
+        for held in (member.assigned, member.revoking):
+            for role, tasks in self._roles(held):
+                for task in tasks:
+                    role.setdefault(task, {})[member.member_id] = member.process_id
+
+    def release(self, member: Member) -> None:
+        for held in (member.assigned, member.revoking):
+            for role, tasks in self._roles(held):
+                for task in tasks:
+                    holders = role.get(task, {})
+                    holders.pop(member.member_id, None)
+                    if not holders:
+                        role.pop(task, None)
+
+    def _roles(self, held: HeldTasks) -> Iterable[tuple[_Role, Iterable[TaskId]]]:
+        return ((self._active, held.active), (self._standby, held.standby), (self._warmup, held.warmup))

@@ -1,0 +1,42 @@
+"""StreamsGroupHeartbeat (KIP-1071), versions 0-1. See coordinator/streams/heartbeat.py. Missing topics are made here."""
+
+from __future__ import annotations
+
+from ...coordinator.streams.answer import NeedsTopics
+from ...coordinator.streams.refusals import names_in_topology
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from ...protocol.schema import Message
+from ...replication.controller.topic_names import topic_name_fault
+from ..dispatch import Call
+from ..internal_topics import INTERNAL_TOPICS
+from ..streams_groups import is_offered
+
+
+def handle(call: Call) -> StreamsGroupHeartbeatResponse | None:
+    request, broker = call.request, call.broker
+    if not is_offered(broker):
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    names = names_in_topology(request)
+    prohibited = [name for name in names if name in INTERNAL_TOPICS]
+    if prohibited:
+        words = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+        return _refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+    invalid = [name for name in names if topic_name_fault(name) is not None]
+    if invalid:
+        words = f"Topic names {','.join(invalid)} are not valid topic names."
+        return _refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
+
+    def reply(answer: Message) -> None:
+        if isinstance(answer, NeedsTopics):
+            broker.streams_topics.create(answer.topics)
+            broker.streams_topics.tell_errors(answer.response, answer.topics)
+            answer = answer.response
+        call.reply(answer)
+
+    broker.groups.submit(request.group_id, request, call.version, call, reply)
+    return None
+
+
+def _refused(error: ErrorCode, words: str | None = None) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=error, error_message=words, status=[])

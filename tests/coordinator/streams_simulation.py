@@ -1,0 +1,286 @@
+"""Streams groups under seeded chance: a lossy network, members that crash, stall and come back, topics that come and go.
+
+A client runs a task from when it is told until it has said that it gave it back, left, or was fenced. By the protocol's
+promise a client that is not heard of for its session, or does not give back in time, stops by itself. At no time may two
+run the same task as active, nor two of one process the same task in any role.
+"""
+
+from __future__ import annotations
+
+import random
+
+from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
+from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.coordinator.streams.group import GroupState, StreamsGroup
+from odradek.coordinator.streams.tasks import TaskId, by_subtopology, tasks_in
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    Subtopology,
+    TaskIdsRequest,
+    TopicInfo,
+    Topology,
+)
+from odradek.protocol.schema import Message
+
+from tests.coordinator.consumer_simulation import image_of
+
+SESSION_MS, REVOCATION_MS = 10_000, 6_000
+CONFIG = GroupsConfig(
+    streams=StreamsGroupsConfig(
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=1_000,
+        assignment_interval_ms=500,
+        initial_rebalance_delay_ms=700,
+        num_standby_replicas=1,
+    ),
+    offsets_retention_check_interval_ms=1_000_000_000,
+)
+START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+#: Two tasks more than it has partitions' worth of inputs: one subtopology reads, one counts what was shuffled.
+TOPOLOGY = Topology(
+    epoch=0,
+    subtopologies=[
+        Subtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"]),
+        Subtopology(
+            subtopology_id="1",
+            repartition_source_topics=[TopicInfo(name="shuffled")],
+            state_changelog_topics=[TopicInfo(name="counts")],
+        ),
+    ],
+)
+ACTIVE, STANDBY, WARMUP = range(3)
+ROLES = (ACTIVE, STANDBY, WARMUP)
+#: A role and a task.
+Run = tuple[int, TaskId]
+
+
+class Client:
+    """A thread of an application. Two neighbours are of one process."""
+
+    def __init__(self, number: int, instance_id: str | None) -> None:
+        self.number, self.instance_id = number, instance_id
+        self.process_id = f"p{number // 2}"
+        self.lives = 0
+        self.is_alive = False
+        self.heard_at = 0
+        self.epoch = 0
+        self.runs: set[Run] = set()
+        self.wanted: set[Run] = set()
+        self.must_say_all = False
+        #: What the network may bring once more, much later.
+        self.said_before: StreamsGroupHeartbeatRequest | None = None
+
+    @property
+    def member_id(self) -> str:
+        return f"m{self.number}-{self.lives}"
+
+    def start_anew(self) -> None:
+        self.epoch = 0
+        self.runs.clear()
+        self.wanted.clear()
+
+
+class StreamsSimulation:
+    def __init__(self, seed: int, clients: int = 5) -> None:
+        self.chance = random.Random(seed)
+        self.now = 1_000_000
+        self.counts = {"in": 4}
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
+        self.shard = self._loaded()
+        self.handed_out = 0
+
+    @property
+    def group(self) -> StreamsGroup | None:
+        return self.shard.state.find(StreamsGroup, "g")
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self._pass(self.chance.randrange(50, 600))
+            kind = self.chance.random()
+            client = self.chance.choice(self.clients)
+            if not client.is_alive:
+                client.lives += client.instance_id is None or self.chance.random() < 0.5
+                client.is_alive, client.heard_at = True, self.now
+                client.start_anew()
+            elif kind < 0.03:
+                client.is_alive = False
+                client.runs.clear()
+            elif kind < 0.05:
+                self._leave(client)
+            elif kind < 0.06:
+                self._change_topics({name: count for name, count in self.counts.items() if name != "counts"})
+            elif kind < 0.12:
+                self._bring_again(client)
+            elif kind < 0.14:
+                self.check_reload()
+                self.shard = self._loaded()
+            else:
+                self.heartbeat(client, is_lossy=True)
+            self.check()
+
+    def run_calm(self) -> None:
+        """Everybody alive talks; nothing is lost."""
+        for _ in range(60):
+            self._pass(1_000)
+            for client in self.clients:
+                if client.is_alive:
+                    self.heartbeat(client, is_lossy=False)
+                    self.check()
+
+    def check_converged(self) -> None:
+        alive = [client for client in self.clients if client.is_alive]
+        if self.group is None or not alive:
+            return
+        assert self.group.state is GroupState.STABLE, f"the group is {self.group.state.value}"
+        active = [task for client in alive for role, task in client.runs if role == ACTIVE]
+        assert len(active) == len(set(active)) == 8, "some tasks are nobody's"
+        loads = [sum(role == ACTIVE for role, _ in client.runs) for client in alive]
+        assert max(loads) - min(loads) <= 1 or len({client.process_id for client in alive}) < len(alive), loads
+        copies = [task for client in alive for role, task in client.runs if role == STANDBY]
+        enough = 4 if len({client.process_id for client in alive}) > 1 else 0
+        assert len(copies) == enough, f"{len(copies)} copies of 4 tasks with state"
+
+    def heartbeat(self, client: Client, is_lossy: bool) -> None:
+        # What is not wanted any more is given back before it is said.
+        if self.chance.random() < 0.8 or not is_lossy:
+            client.runs &= client.wanted
+        is_joining = client.epoch == 0
+        said = {role: [] if is_joining else _said(client.runs, role) for role in ROLES}
+        request = StreamsGroupHeartbeatRequest(
+            group_id="g",
+            member_id=client.member_id,
+            member_epoch=client.epoch,
+            instance_id=client.instance_id,
+            rebalance_timeout_ms=REVOCATION_MS if is_joining or client.must_say_all else -1,
+            topology=TOPOLOGY if is_joining else None,
+            process_id=client.process_id,
+            active_tasks=said[ACTIVE],
+            standby_tasks=said[STANDBY],
+            warmup_tasks=said[WARMUP],
+        )
+        if is_lossy and self.chance.random() < 0.05:
+            return
+        if client.said_before is None and client.epoch:
+            client.said_before = request
+        response = self._ask(request)
+        client.must_say_all = is_lossy and self.chance.random() < 0.1
+        if client.must_say_all:
+            return
+        self._told(client, response)
+
+    def _bring_again(self, client: Client) -> None:
+        """A request of some epochs ago; one of the epoch before might be the member's next, and is believed (KIP-848)."""
+        member = self.group.members.get(client.member_id) if self.group is not None else None
+        request, client.said_before = client.said_before, None
+        if member is None or request is None or request.member_id != client.member_id:
+            return
+        if request.member_epoch < min(client.epoch, member.previous_epoch):
+            self._ask(request)
+
+    def _told(self, client: Client, response: StreamsGroupHeartbeatResponse) -> None:
+        client.heard_at = self.now
+        if response.error_code in START_ANEW:
+            client.start_anew()
+            return
+        if response.error_code == ErrorCode.INVALID_REQUEST and client.epoch:
+            # Tasks that are no more, while the topics change.
+            client.start_anew()
+            return
+        assert response.error_code == 0, (response.error_code, response.error_message)
+        assert response.member_epoch >= client.epoch, "an epoch went back"
+        client.epoch = response.member_epoch
+        if response.active_tasks is not None:
+            told = (response.active_tasks, response.standby_tasks or [], response.warmup_tasks or [])
+            client.wanted = {(role, task) for role in ROLES for task in tasks_in(told[role])}
+            # A thread changes the role of a task by itself: it never has it twice.
+            changed = {task for _, task in client.wanted}
+            client.runs = {(role, task) for role, task in client.runs if task not in changed} | client.wanted
+            self.handed_out += len(client.wanted)
+
+    def _leave(self, client: Client) -> None:
+        epoch = -2 if client.instance_id is not None else -1
+        client.is_alive = False
+        client.runs.clear()
+        self._ask(
+            StreamsGroupHeartbeatRequest(
+                group_id="g", member_id=client.member_id, member_epoch=epoch, instance_id=client.instance_id
+            )
+        )
+
+    def _change_topics(self, counts: dict[str, int]) -> None:
+        changed = frozenset(counts.items() ^ self.counts.items())
+        self.counts = counts
+        names = frozenset(name for name, _ in changed)
+        self.shard.handle(MetadataChanged(image_of(counts), names), self.now)
+
+    def _ask(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
+        self.shard.handle(GroupRequest(1, request, 1, "c", "/h"), self.now)
+        (reply,) = self._take()
+        if isinstance(reply, NeedsTopics):
+            made = {topic.name: topic.num_partitions for topic in reply.topics}
+            reply = reply.response
+            self._change_topics(self.counts | made)
+        assert isinstance(reply, StreamsGroupHeartbeatResponse)
+        return reply
+
+    def _take(self) -> list[Message]:
+        output = self.shard.take()
+        self.log += [encode_record(record) for record in output.records]
+        return [reply.response for reply in output.replies]
+
+    def _pass(self, ms: int) -> None:
+        end = self.now + ms
+        while (deadline := self.shard.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self._give_up()
+            self.shard.expire(self.now)
+            self._take()
+            self.check()
+        self.now = end
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
+        for client in self.clients:
+            revocation = self.group.revocations.get(client.member_id) if self.group is not None else None
+            is_too_slow = revocation is not None and revocation.deadline_ms <= self.now
+            if is_too_slow or self.now - client.heard_at >= SESSION_MS - 1:
+                client.start_anew()
+
+    def check(self) -> None:
+        runners: dict[TaskId, int] = {}
+        here: dict[tuple[str, TaskId], int] = {}
+        for client in self.clients:
+            for role, task in client.runs if client.is_alive else ():
+                if role == ACTIVE:
+                    other = runners.setdefault(task, client.number)
+                    assert other == client.number, f"{other} and {client.number} run {task}"
+                other = here.setdefault((client.process_id, task), client.number)
+                assert other == client.number, f"{other} and {client.number} of one process have {task}"
+
+    def check_reload(self) -> None:
+        """A shard that loads the log comes to the same."""
+        before, after = self.group, self._loaded().state.find(StreamsGroup, "g")
+        assert (before is None) == (after is None)
+        if before is not None and after is not None:
+            for name in ("metadata", "topology", "target_epoch", "members", "targets", "static_members"):
+                assert getattr(before, name) == getattr(after, name), name
+            assert vars(before.holders) == vars(after.holders)
+
+    def _loaded(self) -> GroupShard:
+        shard = GroupShard(CONFIG)
+        shard.handle(MetadataChanged(image_of(self.counts)), self.now)
+        for key, value in self.log:
+            shard.replay(decode_record(key, value))
+        shard.loaded(self.now)
+        return shard
+
+
+def _said(runs: set[Run], role: int) -> list[TaskIdsRequest]:
+    tasks = by_subtopology(task for kind, task in runs if kind == role)
+    return [TaskIdsRequest(subtopology_id=name, partitions=partitions) for name, partitions in tasks.items()]

@@ -1,0 +1,381 @@
+"""Streams groups request by request: the replies, and the exact records in Kafka's order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
+from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.coordinator.streams.group import StreamsGroup
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import (
+    CopartitionGroup,
+    EndpointRequest,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskIdsRequest,
+    TopicInfo,
+    Topology,
+)
+
+from tests.coordinator.consumer_simulation import image_of
+
+TOPICS = {"in": 2, "shuffled": 2, "counts": 2}
+JOINED = ["MemberMetadata", "Topology", "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata"]
+CURRENT = "CurrentMemberAssignment"
+
+
+def topology(epoch: int = 0) -> Topology:
+    """Reads `in`, shuffles it, counts it."""
+    reader = Subtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"])
+    counter = Subtopology(
+        subtopology_id="1",
+        repartition_source_topics=[TopicInfo(name="shuffled")],
+        state_changelog_topics=[TopicInfo(name="counts")],
+    )
+    return Topology(epoch=epoch, subtopologies=[reader, counter])
+
+
+class Stand:
+    def __init__(self, **config: Any) -> None:
+        at_once = {"initial_rebalance_delay_ms": 0, "assignment_interval_ms": 0}
+        self.shard = GroupShard(GroupsConfig(streams=StreamsGroupsConfig(**(at_once | config))))
+        self.now = 1_000
+        self.topics(TOPICS)
+
+    @property
+    def group(self) -> StreamsGroup:
+        group = self.shard.state.find(StreamsGroup, "g")
+        assert group is not None
+        return group
+
+    def topics(self, counts: dict[str, int]) -> None:
+        self.shard.handle(MetadataChanged(image_of(counts), frozenset({"in", "shuffled", "counts", "other"})), self.now)
+
+    def ask(self, request: Any, version: int = 1) -> tuple[Any, list[str]]:
+        """The reply, and the records as the names of their keys, with a minus for a tombstone."""
+        self.shard.handle(GroupRequest(1, request, version, "c", "/h"), self.now)
+        output = self.shard.take()
+        for record in output.records:
+            assert decode_record(*encode_record(record)).value == record.value
+        ((_, response),) = output.replies
+        names = [type(r.key).__name__.removeprefix("StreamsGroup").removesuffix("Key") for r in output.records]
+        return response, ["-" * (r.value is None) + name for name, r in zip(names, output.records, strict=True)]
+
+    def beat(self, member: str, epoch: int, owned: dict[str, list[int]] | None = None, **fields: Any) -> Any:
+        version = fields.pop("version", 1)
+        if epoch == 0:
+            fields = {"rebalance_timeout_ms": 30_000, "topology": topology(), "process_id": f"p-{member}"} | fields
+            owned = owned or {}
+        said = None if owned is None else [TaskIdsRequest(name, tasks) for name, tasks in owned.items()]
+        copies: list[TaskIdsRequest] | None = None if owned is None else []
+        roles = {"active_tasks": said, "standby_tasks": copies, "warmup_tasks": copies} | fields
+        request = StreamsGroupHeartbeatRequest(group_id="g", member_id=member, member_epoch=epoch, **roles)
+        return self.ask(request, version)
+
+    def commit(self, member: str, epoch: int, topic: str, index: int, version: int = 9) -> int:
+        partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=5)
+        topics = [OffsetCommitRequestTopic(name=topic, topic_id=topic.encode().ljust(16, b"."), partitions=[partition])]
+        request = OffsetCommitRequest(
+            group_id="g", member_id=member, generation_id_or_member_epoch=epoch, topics=topics
+        )
+        response, _ = self.ask(request, version)
+        code: int = response.topics[0].partitions[0].error_code
+        return code
+
+
+def tasks(structures: Any) -> dict[str, list[int]] | None:
+    return None if structures is None else {one.subtopology_id: one.partitions for one in structures}
+
+
+def statuses(response: Any) -> list[int]:
+    return [int(status.status_code) for status in response.status]
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+def test_the_first_member_brings_the_topology_and_is_given_all_tasks(stand: Stand) -> None:
+    response, records = stand.beat("a", 0)
+    assert (response.error_code, response.member_id, response.member_epoch) == (0, "a", 2)
+    assert tasks(response.active_tasks) == {"0": [0, 1], "1": [0, 1]}
+    assert (response.standby_tasks, response.warmup_tasks, response.status) == ([], [], [])
+    assert records == [*JOINED, CURRENT]
+    response, records = stand.beat("a", 2)
+    assert (response.active_tasks, records) == (None, [])
+
+
+def test_a_task_goes_to_another_when_it_was_given_back(stand: Stand) -> None:
+    stand.beat("a", 0)
+    response, records = stand.beat("b", 0)
+    assert (response.member_epoch, tasks(response.active_tasks)) == (3, {})
+    assert records == [JOINED[0], "Metadata", *JOINED[3:4] * 2, JOINED[4], CURRENT]
+    response, records = stand.beat("a", 2)
+    assert (response.member_epoch, tasks(response.active_tasks)) == (2, {"0": [0], "1": [0]})
+    assert records == [CURRENT]
+    assert stand.beat("a", 2, {"0": [0, 1], "1": [0]})[1] == [], "it has not given back all"
+    assert tasks(stand.beat("b", 3)[0].active_tasks) is None
+    response, _ = stand.beat("a", 2, {"0": [0], "1": [0]})
+    assert (response.member_epoch, response.active_tasks) == (3, None)
+    assert tasks(stand.beat("b", 3)[0].active_tasks) == {"0": [1], "1": [1]}
+    assert stand.group.state.value == "Stable"
+
+
+def test_internal_topics_are_asked_for_and_then_there_are_tasks(stand: Stand) -> None:
+    stand.topics({"in": 3})
+    answer, _ = stand.beat("a", 0)
+    assert isinstance(answer, NeedsTopics)
+    assert [(topic.name, topic.num_partitions, topic.replication_factor) for topic in answer.topics] == [
+        ("shuffled", 3, -1),
+        ("counts", 3, -1),
+    ]
+    (status,) = answer.response.status
+    assert (status.status_code, status.status_detail) == (3, "Internal topics are missing: shuffled, counts")
+    assert stand.group.state.value == "NotReady"
+    stand.topics({"in": 3, "shuffled": 3, "counts": 3})
+    response, records = stand.beat("a", 2)
+    assert (response.member_epoch, tasks(response.active_tasks)) == (3, {"0": [0, 1, 2], "1": [0, 1, 2]})
+    assert records == ["Metadata", *JOINED[3:], CURRENT]
+
+
+@pytest.mark.parametrize(
+    ("counts", "status", "words"),
+    [
+        ({}, 1, "Source topics in are missing."),
+        (
+            TOPICS | {"counts": 5},
+            2,
+            "Existing topic counts has different number of partitions: expected 2, found 5",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_topics_is_told_as_a_status(
+    stand: Stand, counts: dict[str, int], status: int, words: str
+) -> None:
+    stand.topics(counts)
+    response, _ = stand.beat("a", 0)
+    assert (response.error_code, tasks(response.active_tasks)) == (0, {})
+    assert [(one.status_code, one.status_detail) for one in response.status] == [(status, words)]
+
+
+def test_topics_that_are_joined_must_have_as_many_partitions(stand: Stand) -> None:
+    stand.topics({"in": 2, "other": 3})
+    joined = Subtopology(
+        subtopology_id="0",
+        source_topics=["in", "other"],
+        copartition_groups=[CopartitionGroup(source_topics=[0, 1])],
+    )
+    response, _ = stand.beat("a", 0, topology=Topology(subtopologies=[joined]))
+    words = "Following topics do not have the same number of partitions: [{in=2, other=3}]"
+    assert [(one.status_code, one.status_detail) for one in response.status] == [(2, words)]
+
+
+def test_a_repartition_topic_that_nobody_writes_is_an_invalid_topology(stand: Stand) -> None:
+    reader = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="never")])
+    response, records = stand.beat("a", 0, topology=Topology(subtopologies=[reader]))
+    assert (response.error_code, records) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, [])
+    assert response.error_message.endswith("because a repartition source topic is never used as a sink topic.")
+
+
+def test_the_first_assignment_waits_for_the_delay() -> None:
+    stand = Stand(initial_rebalance_delay_ms=3_000)
+    response, records = stand.beat("a", 0)
+    assert (statuses(response), tasks(response.active_tasks)) == ([5], {})
+    assert (response.member_epoch, records) == (1, [*JOINED[:3], CURRENT])
+    assert (stand.beat("b", 0)[0].member_epoch, stand.group.state.value) == (1, "Assigning")
+    stand.now += 3_000
+    stand.shard.expire(stand.now)
+    assert [type(record.key).__name__ for record in stand.shard.take().records] == [
+        "StreamsGroupTargetAssignmentMemberKey",
+        "StreamsGroupTargetAssignmentMemberKey",
+        "StreamsGroupTargetAssignmentMetadataKey",
+    ]
+    response, _ = stand.beat("a", 1)
+    assert (statuses(response), tasks(response.active_tasks)) == ([], {"0": [0], "1": [0]})
+
+
+def test_assignments_are_an_interval_apart() -> None:
+    stand = Stand(assignment_interval_ms=1_000)
+    stand.beat("a", 0)
+    stand.now += 500
+    response, _ = stand.beat("b", 0)
+    assert (statuses(response), response.member_epoch) == ([5], 2)
+    stand.now += 500
+    response, _ = stand.beat("b", 2)
+    assert (statuses(response), response.member_epoch) == ([], 3)
+
+
+def test_copies_are_in_other_processes_only() -> None:
+    stand = Stand(num_standby_replicas=1)
+    alone, _ = stand.beat("a", 0)
+    assert tasks(alone.standby_tasks) == {}
+    stand.beat("a2", 0, process_id="p-a")
+    assert stand.group.target_of("a").standby == stand.group.target_of("a2").standby == frozenset()
+    stand.beat("b", 0)
+    for process in (("a", "a2"), ("b",)):
+        targets = [stand.group.target_of(member_id) for member_id in process]
+        active = {task for target in targets for task in target.active if task.subtopology_id == "1"}
+        copies = {task for target in targets for task in target.standby}
+        assert not active & copies
+        assert len(active) + len(copies) == 2
+
+
+def test_another_number_of_copies_means_another_epoch(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.shard.state.config = GroupsConfig(
+        streams=StreamsGroupsConfig(num_standby_replicas=1, assignment_interval_ms=0)
+    )
+    response, records = stand.beat("a", 2)
+    assert (response.member_epoch, records) == (3, ["Metadata", "TargetAssignmentMetadata", CURRENT])
+
+
+def test_a_member_that_is_silent_for_its_session_is_dropped(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.now += 45_000
+    stand.shard.expire(stand.now)
+    names = [type(record.key).__name__.removeprefix("StreamsGroup") for record in stand.shard.take().records]
+    assert names[-1] == "TargetAssignmentMetadataKey"
+    assert not stand.group.members
+    assert stand.beat("a", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_does_not_give_back_in_time_is_dropped(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.beat("b", 0)
+    stand.beat("a", 2)
+    stand.now += 30_000
+    stand.beat("b", 3)
+    stand.shard.expire(stand.now)
+    assert set(stand.group.members) == {"b"}
+
+
+def test_a_static_member_comes_back_to_its_tasks(stand: Stand) -> None:
+    stand.beat("a", 0, instance_id="i")
+    assert stand.beat("z", 0, instance_id="i")[0].error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    response, records = stand.beat("a", -2, instance_id="i")
+    assert (response.member_epoch, records) == (-2, [CURRENT])
+    response, records = stand.beat("z", 0, instance_id="i", process_id="p-a")
+    assert records == [
+        f"-{CURRENT}",
+        "-TargetAssignmentMember",
+        "-MemberMetadata",
+        "MemberMetadata",
+        "TargetAssignmentMember",
+        CURRENT,
+        CURRENT,
+    ]
+    assert tasks(response.active_tasks) == {"0": [0, 1], "1": [0, 1]}
+    assert stand.beat("a", 2, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"member": ""}, ErrorCode.INVALID_REQUEST, "MemberId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided"),
+        ({"owned": {"0": [0]}}, ErrorCode.INVALID_REQUEST, "ActiveTasks must be empty when (re-)joining."),
+        ({"topology": None}, ErrorCode.INVALID_REQUEST, "Topology must be non-null when (re-)joining."),
+        ({"epoch": -3}, ErrorCode.INVALID_REQUEST, "MemberEpoch is -3, but must be greater than or equal to -2."),
+        ({"epoch": -2}, ErrorCode.INVALID_REQUEST, "InstanceId can't be null."),
+        ({"epoch": 5}, ErrorCode.GROUP_ID_NOT_FOUND, "Streams group g not found."),
+        ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found."),
+        (
+            {"epoch": 5, "active_tasks": []},
+            ErrorCode.INVALID_REQUEST,
+            "If one task-type is non-null, all must be non-null.",
+        ),
+    ],
+)
+def test_requests_that_are_wrong_are_refused(stand: Stand, fields: dict[str, Any], error: int, words: str) -> None:
+    response, records = stand.beat(fields.pop("member", "a"), fields.pop("epoch", 0), **fields)
+    assert (response.error_code, records) == (error, [])
+    assert words in response.error_message
+
+
+def test_members_are_fenced_by_their_epoch(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.beat("b", 0)
+    assert "greater member epoch (7)" in stand.beat("a", 7)[0].error_message
+    assert "smaller member epoch (1)" in stand.beat("b", 1)[0].error_message
+    assert stand.beat("a", 2, {"0": [9], "1": []})[0].error_code == ErrorCode.INVALID_REQUEST
+    assert stand.beat("c", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_with_an_older_topology_is_told_and_another_topology_is_refused() -> None:
+    stand = Stand()
+    stand.beat("a", 0, topology=topology(1))
+    assert statuses(stand.beat("b", 0, topology=topology(0))[0]) == [0]
+    response, _ = stand.beat("c", 0, topology=Topology(epoch=1, subtopologies=topology().subtopologies[:1]))
+    assert response.error_message == "Topology updates are not supported yet."
+
+
+def test_a_shutdown_that_one_member_asks_for_is_told_to_all(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.beat("b", 0)
+    assert statuses(stand.beat("a", 2, shutdown_application=True)[0]) == [4]
+    assert statuses(stand.beat("b", 3)[0]) == [4]
+
+
+def test_members_are_told_who_serves_what(stand: Stand) -> None:
+    stand.beat("a", 0)
+    response, _ = stand.beat("b", 0, user_endpoint=EndpointRequest(host="h", port=7))
+    assert response.endpoint_information_epoch == 1
+    assert [one.user_endpoint.port for one in response.partitions_by_user_endpoint] == [7]
+    stand.beat("a", 2)
+    stand.beat("a", 2, {"0": [0], "1": [0]})
+    response, _ = stand.beat("b", 3, endpoint_information_epoch=1)
+    (told,) = response.partitions_by_user_endpoint
+    assert [(topic.topic, topic.partitions) for topic in told.active_partitions] == [("in", [1]), ("shuffled", [1])]
+    assert stand.beat("b", 3, endpoint_information_epoch=2)[0].partitions_by_user_endpoint is None
+
+
+def test_commits_are_fenced_by_epochs_of_members_and_tasks(stand: Stand) -> None:
+    stand.beat("a", 0)
+    assert stand.commit("a", 2, "in", 0) == 0
+    assert stand.commit("a", 3, "in", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert stand.commit("b", 2, "in", 0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stand.commit("a", 2, "in", 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    stand.beat("b", 0)
+    stand.beat("a", 2)
+    stand.beat("a", 2, {"0": [0], "1": [0]})
+    assert stand.commit("a", 2, "in", 0) == 0, "it has had this task since then"
+    assert stand.commit("a", 2, "in", 1) == ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_a_group_is_described_listed_and_deleted(stand: Stand) -> None:
+    stand.beat("a", 0)
+    stand.beat("a", 2)
+    response, _ = stand.ask(StreamsGroupDescribeRequest(group_ids=["g", "none"]))
+    group, absent = response.groups
+    assert (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name) == (
+        "Stable",
+        2,
+        2,
+        "sticky",
+    )
+    (changelog,) = group.topology.subtopologies[1].state_changelog_topics
+    assert (changelog.name, changelog.partitions) == ("counts", 2)
+    assert tasks(group.members[0].assignment.active_tasks) == {"0": [0, 1], "1": [0, 1]}
+    assert (absent.error_code, absent.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group none not found.")
+    (listed,) = stand.ask(ListGroupsRequest(types_filter=["streams"]))[0].groups
+    assert (listed.group_id, listed.protocol_type, listed.group_type) == ("g", "streams", "streams")
+    assert stand.ask(DeleteGroupsRequest(groups_names=["g"]))[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    stand.beat("a", -1)
+    assert stand.ask(DeleteGroupsRequest(groups_names=["g"]))[1] == [
+        "-TargetAssignmentMetadata",
+        "-Metadata",
+        "-Topology",
+    ]

@@ -1,0 +1,87 @@
+"""Streams groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from odradek.coordinator.streams import heartbeat, reconciliation, refusals, writing
+from odradek.coordinator.streams.holders import TaskHolders
+from odradek.coordinator.streams.member import Member
+from odradek.coordinator.streams.tasks import NOTHING_HELD, TaskId
+
+from tests.coordinator.streams_simulation import StreamsSimulation
+
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+STEPS = 500
+
+
+def _run(seed: int) -> StreamsSimulation:
+    simulation = StreamsSimulation(seed)
+    simulation.run(STEPS)
+    simulation.run_calm()
+    simulation.check_converged()
+    simulation.check_reload()
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_two_members_run_a_task_and_groups_come_to_rest(seed: int) -> None:
+    assert _run(seed).handed_out, "nobody was ever given anything"
+
+
+def _active_tasks_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) -> None:
+    def nobody(holders: TaskHolders, task: TaskId) -> Mapping[str, str]:
+        return {}
+
+    patch.setattr(TaskHolders, "of_active", nobody)
+
+
+def _copies_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reconciliation, "_is_here", lambda member, holders: False)
+
+
+def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reconciliation, "_is_not_released", lambda revoking, owned: False)
+
+
+def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
+    writes = writing.write_current
+    patch.setattr(
+        heartbeat.writing,
+        "write_current",
+        lambda state, group_id, member: writes(state, group_id, replace(member, revoking=NOTHING_HELD)),
+    )
+
+
+def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
+    def keeps(holders: TaskHolders, member: Member) -> None:
+        pass
+
+    patch.setattr(TaskHolders, "release", keeps)
+
+
+def _epochs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(refusals, "refuse_epoch", lambda member, epoch, owned: None)
+
+
+BUGS = (
+    _active_tasks_are_given_out_while_others_hold_them,
+    _copies_of_the_same_process_are_not_looked_at,
+    _members_advance_before_they_gave_back,
+    _what_is_to_be_given_back_is_not_recorded,
+    _fenced_members_keep_what_they_held,
+    _epochs_are_not_looked_at,
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
+def test_a_planted_bug_of_streams_groups_is_found(
+    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            _run(seed)
