@@ -34,12 +34,17 @@ _LATER = frozenset(
 )
 
 
+def is_trusted(call: Call) -> bool:
+    """Whether the client is believed that it has added its partitions, as brokers did before KIP-890."""
+    return call.version < FIRST_ADDING_VERSION and not call.broker.config.get(
+        "transaction.partition.verification.enable"
+    )
+
+
 def unasked(call: Call) -> Membership | None:
     """The partitions written to of which it is not known here that they are in the transaction; None for none."""
     request: ProduceRequest = call.request
     adds = call.version >= FIRST_ADDING_VERSION
-    if not adds and not call.broker.config.get("transaction.partition.verification.enable"):
-        return None
     by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
     partitions = call.broker.partitions
     find: Any = partitions.get_by_id if by_id else partitions.get

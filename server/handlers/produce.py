@@ -35,7 +35,7 @@ from ..internal_topics import ADMIN_CLIENT_ID
 from ..leaders import absent_error
 from ..produce_answer import NO_LEADER, NO_NODES, NO_RECORD_ERRORS, ParkedProduce, add_leaders, end_unanswered
 from ..transaction_membership import Place
-from ..transactional_produce import ask_first, unasked
+from ..transactional_produce import ask_first, is_trusted, unasked
 
 if TYPE_CHECKING:
     from ..dispatch import Call
@@ -56,6 +56,8 @@ _ATTRIBUTES_AT = 22
 
 def handle(call: Call) -> ProduceResponse | None:
     if call.request.transactional_id is not None:
+        if is_trusted(call):
+            return _produce(call, _NOT_ASKED, trusted=True)
         asked = unasked(call)
         if asked is not None:
             ask_first(call, asked, partial(_go_on, call))
@@ -69,8 +71,8 @@ def _go_on(call: Call, errors: dict[Place, int]) -> None:
         call.reply(response)
 
 
-def _produce(call: Call, membership: dict[Place, int]) -> ProduceResponse | None:
-    """`membership`: an error code for each partition that was asked for, 0 when it is in the transaction."""
+def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False) -> ProduceResponse | None:
+    """`membership`: an error code for each partition asked for, 0 when it is in the transaction; `trusted`: all are."""
     request: ProduceRequest = call.request
     acks = request.acks
     if acks == ALL_IN_SYNC or acks == 1 or acks == 0:
@@ -99,7 +101,9 @@ def _produce(call: Call, membership: dict[Place, int]) -> ProduceResponse | None
             elif membership:
                 result = _append(hosted, data.records, now_ms, acks, version, membership)
             else:
-                result = hosted.append(data.records, now_ms, required_acks=acks, version=version)
+                result = hosted.append(
+                    data.records, now_ms, required_acks=acks, version=version, is_in_transaction=trusted
+                )
             (
                 error,
                 base_offset,
