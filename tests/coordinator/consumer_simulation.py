@@ -2,7 +2,11 @@
 
 A client owns a partition from when it is told until it has said that it gave it back, left, or was fenced. By the
 protocol's promise a client that is not heard of for its session, or does not give back in time, stops by itself. At no
-time may two own the same one.
+time may two own the same one, and no commit may be taken from a client whose member does not hold the partition: some
+clients commit what they owned before they were stopped.
+
+A request may also come late, when its client has long gone on. One that is of the member's own epoch or the one before
+would be believed, by Kafka too (its connections keep requests in their order); one of an older epoch must not be.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import random
 
 from immutables import Map
-from odradek.coordinator.consumer.group import GroupState
+from odradek.coordinator.consumer.group import ConsumerGroup, GroupState
+from odradek.coordinator.consumer.member import MemberState
 from odradek.coordinator.records import decode_record, encode_record
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.shard import GroupShard
@@ -20,6 +25,12 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitionsRequest,
+)
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 
 SESSION_MS, REVOCATION_MS = 10_000, 6_000
@@ -52,12 +63,16 @@ class Client:
         self.owned: set[Place] = set()
         self.wanted: set[Place] = set()
         self.must_say_all = True
+        #: What it owned, and its epoch then, when it was last stopped.
+        self.before: tuple[str, int, set[Place]] = ("", 0, set())
 
     @property
     def member_id(self) -> str:
         return f"m{self.number}-{self.lives}"
 
     def start_anew(self) -> None:
+        if self.owned:
+            self.before = (self.member_id, self.epoch, set(self.owned))
         self.epoch, self.must_say_all = 0, True
         self.owned.clear()
         self.wanted.clear()
@@ -72,6 +87,8 @@ class ConsumerSimulation:
         self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
         self.shard = self._loaded()
         self.handed_out = 0
+        self.late: list[tuple[Client, ConsumerGroupHeartbeatRequest]] = []
+        self.commits = 0
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -95,6 +112,8 @@ class ConsumerSimulation:
                 self.shard = self._loaded()
             else:
                 self.heartbeat(client, is_lossy=True)
+            self._deliver_late()
+            self._commit(self.chance.choice(self.clients))
             self.check()
 
     def run_calm(self) -> None:
@@ -132,12 +151,49 @@ class ConsumerSimulation:
             topic_partitions=_as_topics(client.owned),
         )
         if is_lossy and self.chance.random() < 0.05:
+            self.late.append((client, request))
             return
         response = self._ask(request)
         if is_lossy and self.chance.random() < 0.1:
             client.must_say_all = True
             return
         self._told(client, response)
+
+    def _deliver_late(self) -> None:
+        """Requests that stood somewhere while their client went on with others come at the worst moment."""
+        group = self.shard.state.find(ConsumerGroup, "g")
+        for client, request in self.late[:]:
+            is_of_a_former_life = request.member_id != client.member_id
+            if is_of_a_former_life or request.member_epoch == 0:
+                self.late.remove((client, request))
+            elif client.epoch >= request.member_epoch + 2 and group is not None:
+                member = group.members.get(client.member_id)
+                is_worst = member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
+                if is_worst or self.chance.random() < 0.02:
+                    self.late.remove((client, request))
+                    self._ask(request)
+
+    def _commit(self, client: Client) -> None:
+        is_stopped = self.chance.random() < 0.5
+        now = (client.member_id, client.epoch, client.owned)
+        member_id, epoch, owned = client.before if is_stopped else now
+        for topic_id, index in sorted(owned):
+            partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+            topic = OffsetCommitRequestTopic(
+                name=topic_id.decode().strip("."), topic_id=topic_id, partitions=[partition]
+            )
+            request = OffsetCommitRequest(
+                group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch, topics=[topic]
+            )
+            self.shard.handle(GroupRequest(1, request, 9, "c", "/h"), self.now)
+            (response,) = self._take()
+            assert isinstance(response, OffsetCommitResponse)
+            error = response.topics[0].partitions[0].error_code
+            group = self.shard.state.find(ConsumerGroup, "g")
+            is_held = group is not None and group.holders.get((topic_id, index)) == member_id
+            assert error != 0 or is_held, f"{member_id} committed {topic_id!r} {index}, which is not its own"
+            assert is_stopped or error == 0 or not is_held, f"{member_id} owns {topic_id!r} {index}: {error}"
+            self.commits += error == 0
 
     def _told(self, client: Client, response: ConsumerGroupHeartbeatResponse) -> None:
         client.heard_at = self.now

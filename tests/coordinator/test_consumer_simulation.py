@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.consumer import heartbeat, reconciliation, writing
+from odradek.coordinator.consumer import commits, reconciliation, refusals, writing
 from odradek.coordinator.consumer.group import ConsumerGroup
 from odradek.coordinator.consumer.member import Member
+from odradek.protocol.errors import ErrorCode
 
 from tests.coordinator.consumer_simulation import ConsumerSimulation
 
@@ -28,7 +29,8 @@ def _run(seed: int) -> ConsumerSimulation:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_two_members_own_a_partition_and_groups_come_to_rest(seed: int) -> None:
-    assert _run(seed).handed_out, "nobody was ever given anything"
+    simulation = _run(seed)
+    assert simulation.handed_out and simulation.commits, "nobody was ever given anything"
 
 
 def _partitions_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) -> None:
@@ -42,7 +44,7 @@ def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
 def _what_is_to_be_given_back_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
     writes = writing.write_current
     patch.setattr(
-        heartbeat.writing,
+        writing,
         "write_current",
         lambda state, group_id, member: writes(state, group_id, replace(member, revoking={})),
     )
@@ -55,7 +57,17 @@ def _fenced_members_keep_what_they_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "_release", keeps)
 
 
+def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(refusals, "refuse_epoch", lambda member, epoch, owned: None)
+
+
+def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commits, "stale", lambda member: ErrorCode.NONE)
+
+
 BUGS = (
+    _epochs_of_heartbeats_are_not_looked_at,
+    _epochs_of_commits_are_not_looked_at,
     _partitions_are_given_out_while_others_hold_them,
     _members_advance_before_they_gave_back,
     _what_is_to_be_given_back_is_not_recorded,
