@@ -133,3 +133,20 @@ def test_a_group_is_listed_described_and_deleted(
         what="the group is empty",
     )
     assert admin.delete_consumer_groups([group])[group].result() is None
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_while_it_works_and_back(
+    assignor: str, bootstrap: str, topic: str, group: str, consumer_of: ConsumerOf, admin: AdminClient
+) -> None:
+    make_topic(bootstrap, topic, partitions=PARTITIONS)
+    classic = consumer_of(group, **{"partition.assignment.strategy": assignor, "session.timeout.ms": 6000})
+    classic.subscribe([topic])
+    settle(classic)
+    new = consumer_of(group, **NEW)
+    new.subscribe([topic])
+    settle(classic, new)
+    assert admin.describe_consumer_groups([group])[group].result().type is ConsumerGroupType.CONSUMER
+    new.close()
+    settle(classic)
+    assert admin.describe_consumer_groups([group])[group].result().type is ConsumerGroupType.CLASSIC
