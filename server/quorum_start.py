@@ -69,8 +69,9 @@ def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Opene
         return Opened(quorum_log, None)
     loaded = quorum_log.load(broker.now_ms())
     voters = {voter.voter_id for voter in quorum_log.quorum.voters} | _configured(broker)
-    if voters - {broker.node_id} or (not voters and broker.config.get("controller.quorum.bootstrap.servers")):
-        if broker.config.is_alone and broker.node_id not in voters:
+    servers = broker.config.get("controller.quorum.bootstrap.servers")
+    if voters - {broker.node_id} or (not voters and servers):
+        if broker.node_id not in voters and not servers:
             raise InvalidQuorum(
                 f"the voters of the metadata quorum are {sorted(voters)}, and this node is {broker.node_id}: say in "
                 "controller.quorum.bootstrap.servers where they are reached"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ...metadata.features import finalized_features
+from ...metadata.features import finalized_features, supported_features
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import (
@@ -77,12 +77,13 @@ def _add_features(response: ApiVersionsResponse, broker: BrokerServer, version: 
     image = broker.image
     registration = image.broker(broker.node_id)
     response.finalized_features_epoch = image.offset
-    if registration is not None:
-        response.supported_features = [
-            SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in sorted(registration.features.items())
-            if low > 0 or version >= 4
-        ]
+    # A node that is only a controller has no registration; nor has a broker that has not met its cluster yet.
+    supported = registration.features if registration is not None else supported_features(image.features)
+    response.supported_features = [
+        SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, (low, high) in sorted(supported.items())
+        if low > 0 or version >= 4
+    ]
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
         for name, level in finalized_features(image.features, broker.controller.kraft_version).items()
