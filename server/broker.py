@@ -28,6 +28,7 @@ from .listener_changes import ListenerChanges
 from .log_cleaner import LogCleaner
 from .log_upkeep import LogUpkeep
 from .metrics import Metrics
+from .own_endpoints import own_endpoints
 from .partitions import Partitions
 from .persister import Persister
 from .producer_ids import ProducerIds
@@ -278,8 +279,9 @@ class BrokerServer:
 
     @property
     def addresses(self) -> list[str]:
-        """host:port of each listener that clients may use, as it is advertised."""
-        return [endpoint.address for endpoint in self.advertised_endpoints()]
+        """host:port of each listener that clients may use, as it is advertised; of a mere controller, of its own."""
+        endpoints = self.advertised_endpoints() if self.config.is_broker else own_endpoints(self)
+        return [endpoint.address for endpoint in endpoints]
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """What clients are told; a listener that `advertised.listeners` does not name is told as it is bound."""

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from odradek.metadata.configs import InvalidConfig
 from odradek.server.config import BrokerConfig
-from odradek.server.formatting import AlreadyFormatted, ensure_formatted, format_directories
+from odradek.server.formatting import AlreadyFormatted, ensure_formatted, format_directories, read_initial_voters
 from odradek.server.quorum_log import DIRECTORY_NAME
+from odradek.server.quorum_snapshots import read_snapshot
 from odradek.server.quorum_state import (
     CorruptQuorumState,
     QuorumState,
@@ -53,6 +54,52 @@ def test_the_directory_of_another_node_is_refused(config: BrokerConfig, tmp_path
     other = BrokerConfig({"log.dirs": f"{tmp_path / 'x'},{tmp_path / 'y'}", "node.id": "2"})
     with pytest.raises(InvalidConfig, match=r"belongs to node 1, and node\.id is 2"):
         ensure_formatted(other)
+
+
+NODE = {"node.id": "2", "process.roles": "broker,controller", "controller.listener.names": "C"}
+LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:1,C://127.0.0.1:2",
+    "listener.security.protocol.map": "C:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+}
+FIRST = "1@a:9093:JEXY6aqzQY-32P5TStzaFg,2@[::1]:9094:MvDxzVmcRsaTz33bUuRU6A"
+
+
+def first_snapshot(directory: Path) -> list[tuple[int, str, int, bytes]]:
+    path = directory / DIRECTORY_NAME / f"{0:020d}-{0:010d}.checkpoint"
+    voters = read_snapshot(path).quorum.voters
+    return [(v.voter_id, v.endpoints[0].host, v.endpoints[0].port, v.voter_directory_id) for v in voters]
+
+
+def test_the_first_voters_may_be_named_and_have_the_directories_that_are_said(tmp_path: Path) -> None:
+    config = BrokerConfig({**NODE, **LISTENERS, "log.dirs": str(tmp_path)})
+    voters = read_initial_voters(FIRST)
+    format_directories(config, "c", initial_voters=voters)
+    assert first_snapshot(tmp_path) == [tuple(voter) for voter in voters]
+    assert "directory.id=MvDxzVmcRsaTz33bUuRU6A" in (tmp_path / "meta.properties").read_text()
+
+
+@pytest.mark.parametrize("wrong", ["", "1@a:9093", "x@a:9093:JEXY6aqzQY-32P5TStzaFg", "1@a:JEXY6aqzQY-32P5TStzaFg"])
+def test_voters_that_cannot_be_are_refused(wrong: str) -> None:
+    with pytest.raises(InvalidConfig, match="is not id@host:port:directory"):
+        read_initial_voters(wrong)
+
+
+def test_a_node_that_joins_and_one_of_a_configured_quorum_know_no_voters(tmp_path: Path) -> None:
+    joins = BrokerConfig({**NODE, **LISTENERS, "log.dirs": str(tmp_path / "j")})
+    format_directories(joins, "c", initial_voters=())
+    static = {"controller.quorum.voters": "2@a:1,3@b:1"}
+    format_directories(BrokerConfig({**NODE, **LISTENERS, **static, "log.dirs": str(tmp_path / "s")}), "c")
+    for name in "js":
+        assert not (tmp_path / name / DIRECTORY_NAME).exists() and (tmp_path / name / "bootstrap.checkpoint").exists()
+
+
+def test_a_node_of_a_cluster_is_not_formatted_by_itself(tmp_path: Path) -> None:
+    """It would make up a cluster id of its own."""
+    config = BrokerConfig({**NODE, **LISTENERS, "log.dirs": str(tmp_path), "controller.quorum.voters": "2@a:1,3@b:1"})
+    with pytest.raises(InvalidConfig, match="odradek format -t ID"):
+        ensure_formatted(config)
+    format_directories(config, "c")
+    assert ensure_formatted(config) == "c"
 
 
 STATE = QuorumState(3, 7)

@@ -77,3 +77,12 @@ def test_truncating_the_log_takes_back_the_voters_that_it_named() -> None:
     assert history.current == voters(1, 2) and history.current_offset == 4
     history.truncate(0)
     assert history.current == voters(1)
+
+
+def test_the_voters_of_any_offset_are_known() -> None:
+    history = VoterHistory(voters(1))
+    history.set_kraft_version(3, 1)
+    history.add(4, voters(1, 2))
+    assert history.at(0) == history.at(3) == (voters(1), 0)
+    assert history.at(4) == (voters(1), 1)
+    assert history.at(5) == history.at(99) == (voters(1, 2), 1)

@@ -1,0 +1,42 @@
+"""From one image to another that was made elsewhere."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.metadata.replacing import replacing_records
+from odradek.protocol.schema import Message
+
+from tests.metadata.image_records_strategy import histories
+
+EXAMPLES = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def replayed(image: MetadataImage, made: list[Message]) -> MetadataImage:
+    delta = MetadataDelta(image)
+    for record in made:
+        delta.replay(record)
+    return delta.apply(0, 1, 1)
+
+
+@EXAMPLES
+@given(histories(20), histories(20))
+def test_any_image_is_led_to_any_other(one: list[Message], other: list[Message]) -> None:
+    before, after = replayed(EMPTY_IMAGE, one), replayed(EMPTY_IMAGE, other)
+    assert replayed(before, list(replacing_records(before, after))) == after
+
+
+@EXAMPLES
+@given(histories(20), st.data())
+def test_what_is_the_same_is_not_told_again(history: list[Message], data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, len(history)))
+    before, after = replayed(EMPTY_IMAGE, history[:count]), replayed(EMPTY_IMAGE, history)
+    delta = MetadataDelta(before)
+    for record in replacing_records(before, after):
+        delta.replay(record)
+    assert set(delta.topics.created) == {id for id in after.topics.by_id if id not in before.topics.by_id}
+    for topic_id, changed in delta.topics.changed.items():
+        known = before.topics.by_id.get(topic_id)
+        assert known is None or all(known.partitions.get(i) != p for i, p in changed.changed.items())

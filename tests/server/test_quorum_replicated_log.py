@@ -1,0 +1,111 @@
+"""The metadata log on a disk, as a replica of the quorum sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from odradek.metadata.image import EMPTY_IMAGE
+from odradek.protocol.internal.cluster_metadata import NoOpRecord
+from odradek.protocol.internal.control_records import LeaderChangeMessage
+from odradek.protocol.records.control import ControlRecord, ControlType
+from odradek.replication.quorum.log import EpochEnd, SnapshotId
+from odradek.server.config import BrokerConfig
+from odradek.server.metadata_batches import QuorumVoters
+from odradek.server.quorum_log import QuorumLog
+from odradek.server.quorum_replicated_log import ReplicatedQuorumLog
+from odradek.server.quorum_snapshots import encode_snapshot, write_image_snapshot
+
+LEADER = ControlRecord(ControlType.LEADER_CHANGE, LeaderChangeMessage(version=0, leader_id=1))
+
+
+def opened(directory: Path) -> ReplicatedQuorumLog:
+    directory.mkdir(exist_ok=True)
+    return ReplicatedQuorumLog(QuorumLog(directory, BrokerConfig({}), 1), lambda: 1)
+
+
+def grow(log: ReplicatedQuorumLog, epoch: int, records: int) -> None:
+    """An epoch begins, and has so many records more."""
+    log.append_control([LEADER], epoch, 1)
+    for _ in range(records):
+        log._quorum_log.append([NoOpRecord()], epoch, 1, 30, True)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ReplicatedQuorumLog:
+    made = opened(tmp_path / "log")
+    grow(made, 2, 3)
+    grow(made, 5, 1)
+    return made
+
+
+def test_epochs_end_where_the_next_began(log: ReplicatedQuorumLog) -> None:
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 6, 5)
+    ends = {epoch: log.end_offset_for(epoch) for epoch in (1, 2, 4, 5, 9)}
+    assert ends == {
+        1: EpochEnd(1, 0),
+        2: EpochEnd(2, 4),
+        4: EpochEnd(2, 4),
+        5: EpochEnd(5, 6),
+        9: EpochEnd(5, 6),
+    }
+
+
+def test_a_log_that_is_cut_ends_in_the_epoch_before_and_is_no_longer_synced_there(log: ReplicatedQuorumLog) -> None:
+    log.synced_offset = log.lowest_end = 6
+    log.truncate(3)
+    assert (log.end_offset, log.last_epoch, log.synced_offset, log.lowest_end) == (3, 2, 3, 3)
+    assert log.end_offset_for(5) == EpochEnd(2, 3)
+
+
+def test_what_one_log_reads_another_appends_with_its_control_records(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
+    other = opened(tmp_path / "other")
+    controls = other.append_fetched(memoryview(log.read(0, 1 << 20)))
+    assert [(offset, control.type) for offset, control in controls] == [
+        (0, ControlType.LEADER_CHANGE),
+        (4, ControlType.LEADER_CHANGE),
+    ]
+    assert (other.end_offset, other.last_epoch) == (6, 5)
+    assert other.read(0, 1 << 20) == log.read(0, 1 << 20)
+
+
+def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
+    other = opened(tmp_path / "other")
+    whole = log.read(0, 1 << 20)
+    other.append_fetched(whole[:-1])
+    assert other.end_offset == 5
+    assert other.append_fetched(b"") == ()
+
+
+def test_a_snapshot_comes_in_pieces_and_replaces_the_log(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
+    image = EMPTY_IMAGE._replace(offset=99, epoch=7, last_append_timestamp_ms=5)
+    (tmp_path / "leader").mkdir()
+    leader = opened(tmp_path / "leader")
+    leader._quorum_log.add_snapshot(write_image_snapshot(tmp_path / "leader", image, QuorumVoters(), 1), 1)
+    snapshot, position, size = SnapshotId(100, 7), 0, 1
+    assert leader.read_snapshot(SnapshotId(1, 1), 0, 10) is None
+    while position < size:
+        size, data = leader.read_snapshot(snapshot, position, 50) or (0, b"")
+        position = log.write_snapshot(snapshot, position, data)
+    adopted = []
+    log.on_adopted = adopted.append
+    log.adopt_snapshot(snapshot)
+    assert (log.start_offset, log.end_offset, log.last_epoch, log.synced_offset) == (100, 100, 7, 100)
+    assert log.earliest_snapshot == log.latest_snapshot == snapshot and adopted == [snapshot]
+    assert log.end_offset_for(7) == EpochEnd(7, 100) and log.end_offset_for(3) == EpochEnd(3, 100)
+    again = opened(tmp_path / "log")
+    assert (again.end_offset, again.latest_snapshot) == (100, snapshot)
+
+
+def test_the_first_snapshot_of_a_directory_has_nothing_before_it(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    path = tmp_path / "log" / f"{0:020d}-{0:010d}.checkpoint"
+    path.write_bytes(b"".join(encode_snapshot((), 30, 0, QuorumVoters(1, []), 1)))
+    log = opened(tmp_path / "log")
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (0, 0, 0)
+    assert [control.record.type for control in log.snapshot_controls()] == [
+        ControlType.SNAPSHOT_HEADER,
+        ControlType.KRAFT_VERSION,
+        ControlType.KRAFT_VOTERS,
+        ControlType.SNAPSHOT_FOOTER,
+    ]
