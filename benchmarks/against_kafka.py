@@ -18,9 +18,9 @@ from rich.progress import Progress
 
 from compat_tests.broker_process import BrokerProcess
 
-from . import brokers, idle_connections, report, rows
+from . import brokers, idle_connections, kinds, report, rows
+from .kinds import Kind, Row
 from .loads import Load
-from .rows import Kind, Row
 
 STARTS = 5
 IDLE_S = 5
@@ -69,12 +69,12 @@ def measure_starts(folder: Path, figures: Figures) -> None:
             began = time.perf_counter()
             broker.start()
             assert broker._serves()
-            figures["start", "exec", rows.START][name].append(time.perf_counter() - began)
-            if len(figures["start", "exec", rows.START][name]) == STARTS:
+            figures["start", "exec", kinds.START][name].append(time.perf_counter() - began)
+            if len(figures["start", "exec", kinds.START][name]) == STARTS:
                 time.sleep(IDLE_S)
-                figures["idle", "-", rows.MEMORY][name].append(brokers.memory_mb(broker.pid))
+                figures["idle", "-", kinds.MEMORY][name].append(brokers.memory_mb(broker.pid))
                 held = idle_connections.memory_with(broker, idle_connections.CONNECTIONS)
-                figures[f"{idle_connections.CONNECTIONS:,} idle connections", "-", rows.MEMORY][name].append(held)
+                figures[f"{idle_connections.CONNECTIONS:,} idle connections", "-", kinds.MEMORY][name].append(held)
             broker.stop()
 
 
@@ -96,7 +96,7 @@ def measure_loads(folder: Path, options: argparse.Namespace, figures: Figures) -
                             figures[row.name, row.client, kind][name].append(value)
                     progress.advance(task)
         for name, broker in pair.items():
-            figures["under load, peak", "-", rows.MEMORY][name].append(brokers.peak_memory_mb(broker.pid))
+            figures["under load, peak", "-", kinds.MEMORY][name].append(brokers.peak_memory_mb(broker.pid))
 
 
 def measure(row: Row, broker: BrokerProcess, topic: str) -> dict[Kind, float]:
@@ -109,13 +109,15 @@ def measure(row: Row, broker: BrokerProcess, topic: str) -> dict[Kind, float]:
 
 
 def figure(kind: Kind, load: Load, cpu_s: float) -> float:
-    if kind is rows.THROUGHPUT:
+    if kind is kinds.THROUGHPUT:
         return load.megabytes_per_s
-    if kind is rows.CPU_PER_GB:
+    if kind is kinds.RATE:
+        return load.records_per_s
+    if kind is kinds.CPU_PER_GB:
         return cpu_s / (load.megabytes / 1000)
-    if kind is rows.CPU_PER_REQUEST:
+    if kind is kinds.CPU_PER_REQUEST:
         return cpu_s / load.records * 1e6
-    return load.latency_ms["p50" if kind is rows.LATENCY_P50 else "p99"]
+    return load.latency_ms["p50" if kind is kinds.LATENCY_P50 else "p99"]
 
 
 if __name__ == "__main__":

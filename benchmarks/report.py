@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .brokers import APACHE_NAME, ODRADEK_NAME
-from .rows import Kind
+from .kinds import Kind
 
 
 @dataclass(frozen=True)

@@ -6,47 +6,15 @@ which side of it good lies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from . import loads
+from .kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Row
 from .loads import Load
+from .transaction_rows import transaction_rows
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 KIB = 1024
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One sort of figure: its unit and the bound on Odradek / Apache Kafka."""
-
-    name: str
-    unit: str
-    target: float
-    higher: bool
-
-    def holds(self, ratio: float) -> bool:
-        return ratio >= self.target if self.higher else ratio <= self.target
-
-
-THROUGHPUT = Kind("throughput", "MB/s", 1.0, higher=True)
-CPU_PER_GB = Kind("broker CPU", "s/GB", 0.6, higher=False)
-CPU_PER_REQUEST = Kind("broker CPU", "us/request", 0.5, higher=False)
-LATENCY_P50 = Kind("latency p50", "ms", 0.8, higher=False)
-LATENCY_P99 = Kind("latency p99", "ms", 0.8, higher=False)
-START = Kind("exec to first answer", "s", 0.1, higher=False)
-MEMORY = Kind("resident memory", "MB", 0.2, higher=False)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One load: `run(bootstrap, topic)`. `feeds` is a load that fills the topic first and is not measured."""
-
-    name: str
-    client: str
-    run: Callable[[str, str], Load]
-    kinds: tuple[Kind, ...]
-    feeds: Callable[[str, str], Load] | None = None
 
 
 def produce_rows(scale: float) -> Iterator[Row]:
@@ -134,7 +102,8 @@ def latency_rows(scale: float) -> Iterator[Row]:
 
 
 def all_rows(scale: float) -> list[Row]:
-    return [*produce_rows(scale), *unbatched_rows(scale), *consume_rows(scale), *latency_rows(scale)]
+    data = [*produce_rows(scale), *unbatched_rows(scale), *consume_rows(scale), *latency_rows(scale)]
+    return [*data, *transaction_rows(scale)]
 
 
 def label(size: int) -> str:
