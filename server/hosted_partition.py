@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from ..protocol.errors import ErrorCode
 from ..protocol.records import batch
-from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
+from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
 from ..protocol.records.control import encode_end_transaction
 from ..storage.files import LogDirectoryFailure
 from ..storage.producers import ProducerBatch
@@ -90,11 +90,15 @@ class HostedPartition(Replica):
                 magic == 2
                 and base_offset == 0
                 and length + LOG_OVERHEAD == len(records)
-                and 0 <= attributes <= _ZSTD
-                and (attributes != _ZSTD or version >= _FIRST_VERSION_WITH_ZSTD)
+                and 0 <= attributes & ~TRANSACTIONAL_FLAG <= _ZSTD
+                and (attributes & ~TRANSACTIONAL_FLAG != _ZSTD or version >= _FIRST_VERSION_WITH_ZSTD)
                 and 0 < count == last_delta + 1
                 and max_timestamp - now_ms <= self.rules.timestamp_after_max_ms
                 and (producer_id < 0 or sequence >= 0)
+                and (
+                    attributes <= _ZSTD
+                    or (producer_id >= 0 and (is_in_transaction or self.is_in_transaction(producer_id, producer_epoch)))
+                )
                 and crc32c(memoryview(records)[21:]) == crc
             ):
                 fields = (

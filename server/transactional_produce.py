@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.produce import ProduceRequest
-from ..protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
-from ..protocol.records.errors import BatchError
+from ..protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from .transaction_membership import Membership, Place, ask
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ FIRST_ADDING_VERSION = 12
 #: From here on they know TRANSACTION_ABORTABLE.
 FIRST_ABORTABLE_VERSION = 11
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-_ATTRIBUTES_AT = 22
+_MAGIC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 22, 43
+_unpack_producer = struct.Struct(">qh").unpack_from
 
 #: The coordinator is away, or busy: a producer tries again by itself.
 _LATER = frozenset(
@@ -69,11 +70,8 @@ def _producer(records: Any) -> tuple[int, int] | None:
     """Id and epoch of a transactional batch's producer."""
     if records is None or len(records) < HEADER_BYTES or not records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
         return None
-    try:
-        header = read_header(records)
-    except BatchError:
-        return None
-    return header.producer_id, header.producer_epoch
+    # Only what is a batch of format 2 has them there; whatever else is wrong with it, its checks will find.
+    return _unpack_producer(records, _PRODUCER_AT) if records[_MAGIC_AT] == MAGIC else None
 
 
 def ask_first(call: Call, asked: Membership, go_on: Callable[[dict[Place, int]], None]) -> None:
