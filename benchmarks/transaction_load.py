@@ -98,7 +98,7 @@ def death(bootstrap: str, topic: str, records: int, size: int, settings: dict[st
     for one in staying:
         one.poll(0)
     words = [sys.executable, __file__, "member", bootstrap, topic, "0", "0", *map("=".join, settings.items())]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as going:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as going:
         _until(staying, lambda have: 0 < have < records and all(one.assignment() for one in staying), settle_s=3)
         began = time.perf_counter()
         if killed:
