@@ -81,6 +81,9 @@ class StreamsGroupsConfig:
     max_size: int = 2_147_483_647
 
 
+Bounds = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupsConfig:
     """What the shard takes from the broker's configuration; Kafka's keys, units last."""
@@ -95,6 +98,10 @@ class GroupsConfig:
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
     offsets_retention_check_interval_ms: int = 600_000
     consumer_session_timeout_ms: int = 45_000
+    #: Lowest and highest of what a group may have of its own.
+    consumer_session_timeout_bounds_ms: Bounds = (45_000, 60_000)
+    consumer_heartbeat_interval_bounds_ms: Bounds = (5_000, 15_000)
+    consumer_assignment_interval_bounds_ms: Bounds = (0, 15_000)
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_assignment_interval_ms: int = 1_000
     consumer_regex_refresh_interval_ms: int = 600_000

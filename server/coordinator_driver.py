@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..coordinator.checks import refuse
 from ..coordinator.refusals import refused
-from ..coordinator.result import MetadataChanged, TopicsDeleted
+from ..coordinator.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import (
     CreatableTopic,
@@ -42,6 +42,8 @@ CREATE_TOPICS_VERSION = 7
 CREATE_TOPICS_TIMEOUT_MS = 30_000
 #: A group's record must fit in a batch of the topic with its id and the batch's own header.
 RECORD_OVERHEAD_BYTES = 1_024
+#: Of the broker's keys that shards of groups go by.
+DYNAMIC_PREFIX = "group."
 #: Group ids whose partition is remembered; the hash takes a microsecond or two.
 REMEMBERED_GROUPS = 100_000
 #: How far the steady clock may be ahead of the time of day before it slows down.
@@ -194,6 +196,7 @@ class GroupDriver(CoordinatorDriver):
     def __init__(self, broker: BrokerServer) -> None:
         super().__init__(broker)
         self._image = broker.image
+        broker.config.subscribe(self._config_changed)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._image = image
@@ -201,6 +204,14 @@ class GroupDriver(CoordinatorDriver):
         for shard in self._shards.values():
             shard.metadata_changed(changed)
         super().apply(delta, image)
+
+    def _config_changed(self, names: frozenset[str]) -> None:
+        if any(name.startswith(DYNAMIC_PREFIX) for name in names):
+            for shard in self._shards.values():
+                shard.reconfigure(self._config_for(shard.partition))
+
+    def _config_for(self, partition: HostedPartition) -> GroupsConfig:
+        return groups_config(self._broker.config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
 
     def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a marker into a partition of the topic, and has its shard follow; `done` gets an error code, or 0."""
@@ -230,7 +241,7 @@ class GroupDriver(CoordinatorDriver):
         config = self._broker.config
         return GroupShardDriver(
             partition,
-            groups_config(config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES),
+            self._config_for(partition),
             self._clock,
             config.get("offsets.commit.timeout.ms"),
             Compression(config.get("offsets.topic.compression.codec")),

@@ -24,6 +24,18 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
         consumer_session_timeout_ms=config.get("group.consumer.session.timeout.ms"),
         consumer_heartbeat_interval_ms=config.get("group.consumer.heartbeat.interval.ms"),
         consumer_assignment_interval_ms=config.get("group.consumer.assignment.interval.ms"),
+        consumer_session_timeout_bounds_ms=(
+            config.get("group.consumer.min.session.timeout.ms"),
+            config.get("group.consumer.max.session.timeout.ms"),
+        ),
+        consumer_heartbeat_interval_bounds_ms=(
+            config.get("group.consumer.min.heartbeat.interval.ms"),
+            config.get("group.consumer.max.heartbeat.interval.ms"),
+        ),
+        consumer_assignment_interval_bounds_ms=(
+            config.get("group.consumer.min.assignment.interval.ms"),
+            config.get("group.consumer.max.assignment.interval.ms"),
+        ),
         consumer_regex_refresh_interval_ms=config.get("group.consumer.regex.refresh.interval.ms"),
         consumer_max_size=config.get("group.consumer.max.size"),
         consumer_assignors=_known_assignors(config.get("group.consumer.assignors")),

@@ -78,6 +78,12 @@ class ShardDriver:
         """The machine itself, when it is loaded; for metrics and tests."""
         return self._shard
 
+    def reconfigure(self, config: Any) -> None:
+        """From now on; what was decided before stands, and so do timers that run."""
+        self._config = config
+        if self._shard is not None:
+            self._shard.state.config = config
+
     # Loading.
 
     def load(self) -> None:

@@ -107,11 +107,6 @@ class TransactionShardDriver(ShardDriver):
         #: For the request that is being submitted.
         self._new_producer_id = NO_PRODUCER_ID
 
-    def reconfigure(self, config: TransactionsConfig) -> None:
-        self._config = config
-        if self._shard is not None:
-            self._shard.state.config = config
-
     def _new_loader(self) -> TransactionLoader:
         return TransactionLoader(self._config, self.partition.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, one_of_ignoring_case
-from .inert import BUFFERS, CONSUMER_AT_ONCE, CONSUMER_BOUNDS, ONE_TURN, THREADS
+from .inert import BUFFERS, CONSUMER_AT_ONCE, ONE_TURN, THREADS
 from .key import BOOLEAN, CLUSTER, INT, LIST, LONG, SHORT, STRING, UNLIMITED, key
 
 KEYS = (
@@ -11,9 +11,9 @@ KEYS = (
     key("group.consumer.assignor.offload.enable", BOOLEAN, True, scope=CLUSTER, internal=True, inert=CONSUMER_AT_ONCE),
     key("group.consumer.assignors", LIST, ("uniform", "range"), list_of(empty=False)),
     key("group.consumer.heartbeat.interval.ms", INT, 5000, at_least(1)),
-    key("group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0), inert=CONSUMER_BOUNDS),
-    key("group.consumer.max.heartbeat.interval.ms", INT, 15_000, at_least(1), inert=CONSUMER_BOUNDS),
-    key("group.consumer.max.session.timeout.ms", INT, 60_000, at_least(1), inert=CONSUMER_BOUNDS),
+    key("group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0)),
+    key("group.consumer.max.heartbeat.interval.ms", INT, 15_000, at_least(1)),
+    key("group.consumer.max.session.timeout.ms", INT, 60_000, at_least(1)),
     key("group.consumer.max.size", INT, UNLIMITED, at_least(1)),
     key(
         "group.consumer.migration.policy",
@@ -21,9 +21,9 @@ KEYS = (
         "bidirectional",
         one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
     ),
-    key("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), inert=CONSUMER_BOUNDS),
-    key("group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1), inert=CONSUMER_BOUNDS),
-    key("group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1), inert=CONSUMER_BOUNDS),
+    key("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0)),
+    key("group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1)),
+    key("group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1)),
     key("group.consumer.regex.refresh.interval.ms", INT, 600_000, at_least(10_000), internal=True),
     key("group.consumer.session.timeout.ms", INT, 45_000, at_least(1)),
     key("group.coordinator.append.linger.ms", INT, -1, at_least(-1), inert=ONE_TURN),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from immutables import Map
 from odradek.coordinator.consumer.regexes import RESOLUTION_INTERVAL_MS
 from odradek.coordinator.consumer.topics import metadata_hash
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.shard import GroupShard
+from odradek.metadata.image import GROUP_RESOURCE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
@@ -248,3 +250,12 @@ def test_a_group_changes_its_protocol_only_when_it_is_empty(stand: Stand) -> Non
 def test_the_hash_of_topics_is_kafkas() -> None:
     # org.apache.kafka.coordinator.group.Utils.computeGroupHash of 4.4 for the same topic.
     assert metadata_hash(image_of({"t": 4}), ["t"]) == 3609866707415828047
+
+
+def test_what_a_group_sets_for_itself_acts_within_the_bounds_of_the_broker(stand: Stand) -> None:
+    for own, told in (("7000", 7_000), ("1", 5_000), ("99999", 15_000)):
+        configs = Map({(GROUP_RESOURCE, "g"): Map({"consumer.heartbeat.interval.ms": own})})
+        image = image_of({"t": 4})._replace(configs=configs)
+        stand.shard.handle(MetadataChanged(image), 0)
+        assert stand.beat(f"m{own}", 0)[0].heartbeat_interval_ms == told
+        stand.beat(f"m{own}", -1)

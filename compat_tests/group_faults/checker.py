@@ -1,0 +1,164 @@
+"""Members of both protocols come and go in one group while the broker is killed: who owned what, and is all handled?
+
+    python -m compat_tests.group_faults.checker --seconds 120 --seed 7
+
+What must hold, whatever was killed when:
+
+- at no time do two members own a partition (KIP-848: the coordinator gives out only what was given back);
+- every record is handled by some member;
+- rebalances end: afterwards everybody alive has its share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE, ApacheKafka
+from compat_tests.recipes import make_topic
+
+from .members import Ledger, Member
+
+PARTITIONS = 6
+MOST_MEMBERS = 4
+PROPERTIES = {
+    **SINGLE_NODE,
+    "node.id": "1",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.assignment.interval.ms": "0",
+}
+BROKERS: dict[str, type[BrokerProcess]] = {"odradek": OdradekProcess, "apache": ApacheKafka}
+#: Between two faults.
+LONGEST_PEACE_S = 1.0
+#: Sessions of the dead run out, and the rest is handled.
+SETTLE_S = 120.0
+
+
+@dataclass
+class Finding:
+    records: int = 0
+    moves: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        head = f"{self.records} records, {self.moves} times a partition was given to a member, {dict(self.faults)}"
+        return "\n".join([head, *self.problems])
+
+
+class Feeder:
+    """Fills the topic with numbers, each once."""
+
+    def __init__(self, bootstrap: str, topic: str, rate: int) -> None:
+        self.count = 0
+        endless = {"message.timeout.ms": 0, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 300, **endless})
+        self._topic, self._pause_s = topic, 1 / rate
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join(10)
+        assert self._producer.flush(60) == 0, "the broker did not come back"
+
+    def _feed(self) -> None:
+        while not self._ended.wait(self._pause_s):
+            self._producer.produce(self._topic, str(self.count).encode(), partition=self.count % PARTITIONS)
+            self._producer.poll(0)
+            self.count += 1
+
+
+class Rehearsal:
+    """The group, and what befalls it."""
+
+    def __init__(self, broker: BrokerProcess, topic: str, seed: int) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._chance = random.Random(seed)
+        self._numbers = itertools.count(1)
+        self.ledger = Ledger()
+        self.members: list[Member] = []
+        self.faults: Counter[str] = Counter()
+
+    def join(self, protocol: str) -> None:
+        name = f"{protocol}-{next(self._numbers)}"
+        self.members.append(Member(self._broker.bootstrap, self._topic, "group", name, protocol, self.ledger))
+        self.faults[f"{protocol} joins"] += 1
+
+    def go_on_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(self._chance.uniform(0.1, LONGEST_PEACE_S))
+            kind = self._chance.random()
+            if kind < 0.3:
+                self._broker.kill()
+                self._broker.start()
+                self.faults["broker killed"] += 1
+            elif kind < 0.65 and len(self.members) < MOST_MEMBERS:
+                self.join(self._chance.choice(("consumer", "classic")))
+            elif len(self.members) > 1:
+                self.members.pop(self._chance.randrange(len(self.members))).end()
+                self.faults["one leaves"] += 1
+
+    def is_settled(self) -> bool:
+        owners = self.ledger.owners()
+        shares = Counter(names[0] for names in owners.values())
+        even = len(shares) == len(self.members) and max(shares.values()) - min(shares.values()) <= 1
+        return len(owners) == PARTITIONS and all(len(names) == 1 for names in owners.values()) and even
+
+
+def run(broker: BrokerProcess, *, topic: str, seed: int, seconds: float, rate: int = 100) -> Finding:
+    make_topic(broker.bootstrap, topic, partitions=PARTITIONS)
+    rehearsal = Rehearsal(broker, topic, seed)
+    feeder = Feeder(broker.bootstrap, topic, rate)
+    for protocol in ("consumer", "classic"):
+        rehearsal.join(protocol)
+    rehearsal.go_on_for(seconds)
+    feeder.end()
+    finding = Finding(records=feeder.count, faults=rehearsal.faults)
+    ledger = rehearsal.ledger
+    deadline = time.monotonic() + SETTLE_S
+    while not (rehearsal.is_settled() and len(ledger.handled) == feeder.count) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if not rehearsal.is_settled():
+        finding.problems.append(f"rebalances did not end: {ledger.owners()}")
+    if missing := set(range(feeder.count)) - ledger.handled:
+        finding.problems.append(f"{len(missing)} records were not handled, such as {sorted(missing)[:5]}")
+    for member in rehearsal.members:
+        member.end()
+    finding.moves = len(ledger.tenures)
+    finding.problems += ledger.conflicts()
+    return finding
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--target", choices=BROKERS, default="odradek")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        BROKERS[options.target](Path(directory), PROPERTIES) as broker,
+    ):
+        finding = run(broker, topic="faults", seed=options.seed, seconds=options.seconds)
+    print(f"seed {options.seed}: {finding}")
+    raise SystemExit(bool(finding.problems))
+
+
+if __name__ == "__main__":
+    main()

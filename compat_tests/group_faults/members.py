@@ -1,0 +1,108 @@
+"""Members of a group that note what they own and when, and what they were given to handle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "consumer": {"group.protocol": "consumer"},
+    "classic": {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 30_000},
+}
+POLL_S = 0.05
+
+
+@dataclass
+class Tenure:
+    """A time for which a member owned a partition; without an end, it owns it still."""
+
+    member: str
+    partition: int
+    begin: float
+    end: float | None = None
+
+
+@dataclass
+class Ledger:
+    """What all members did, in the order in which it happened."""
+
+    tenures: list[Tenure] = field(default_factory=list)
+    handled: set[int] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def owners(self) -> dict[int, list[str]]:
+        with self.lock:
+            owners: dict[int, list[str]] = {}
+            for one in self.tenures:
+                if one.end is None:
+                    owners.setdefault(one.partition, []).append(one.member)
+            return owners
+
+    def conflicts(self) -> list[str]:
+        """Pairs of members that owned a partition at the same time."""
+        found = []
+        by_partition: dict[int, list[Tenure]] = {}
+        for one in sorted(self.tenures, key=lambda tenure: tenure.begin):
+            for other in by_partition.setdefault(one.partition, []):
+                if other.member != one.member and (other.end is None or other.end > one.begin):
+                    found.append(f"{one.member} got {one.partition} while {other.member} owned it: {other} {one}")
+            by_partition[one.partition].append(one)
+        return found
+
+
+class Member:
+    """A consumer in a thread of its own. It commits what it has handled when it loses partitions, and now and then."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, name: str, protocol: str, ledger: Ledger) -> None:
+        self.name = name
+        self.protocol = protocol
+        self._ledger = ledger
+        self._ended = threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "client.id": name,
+                "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": 300,
+                "fetch.wait.max.ms": 50,
+                "reconnect.backoff.max.ms": 300,
+                "log_level": 0,
+                **PROTOCOLS[protocol],
+            }
+        )
+        self._consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Leaves the group."""
+        self._ended.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), f"{self.name} cannot leave"
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            message = self._consumer.poll(POLL_S)
+            # Errors are of a broker that is gone: the client comes back by itself.
+            if message is not None and message.error() is None:
+                with self._ledger.lock:
+                    self._ledger.handled.add(int(message.value()))
+        self._consumer.close()
+
+    def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        now = time.monotonic()
+        with self._ledger.lock:
+            self._ledger.tenures += [Tenure(self.name, part.partition, now) for part in parts]
+
+    def _revoked(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        now = time.monotonic()
+        gone = {part.partition for part in parts}
+        with self._ledger.lock:
+            for one in self._ledger.tenures:
+                if one.member == self.name and one.end is None and one.partition in gone:
+                    one.end = now
