@@ -6,6 +6,7 @@ is answered when there is something, or after `replica.fetch.wait.max.ms`. A par
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from functools import partial
@@ -18,6 +19,7 @@ from ..protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
+    PartitionData,
     ReplicaState,
 )
 from .followed_partition import FollowedPartition
@@ -64,7 +66,8 @@ class ReplicaFetcher:
         self._failures = 0
         #: A fetch is on its way.
         self.is_waiting = False
-        self._is_planned = False
+        #: The next fetch, when it is planned.
+        self._planned: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -76,19 +79,25 @@ class ReplicaFetcher:
 
     def close(self) -> None:
         self._is_closed = True
+        if self._planned is not None:
+            self._planned.cancel()
 
     # ---- asking
 
     def _plan(self, delay_ms: int = 0) -> None:
         """The next fetch, unless one is on its way, in the next turn of the loop or after a while."""
-        if self._is_planned or self.is_waiting or self._is_closed:
+        if self.is_waiting or self._is_closed:
             return
-        self._is_planned = True
-        broker = self._broker
-        broker.call_at(broker.now_ms() + delay_ms if delay_ms else 0, self._fetch)
+        loop = asyncio.get_running_loop()
+        due = loop.time() + delay_ms / 1000
+        if self._planned is not None:
+            if self._planned.when() <= due:
+                return
+            self._planned.cancel()
+        self._planned = loop.call_at(due, self._fetch)
 
     def _fetch(self) -> None:
-        self._is_planned = False
+        self._planned = None
         if self.is_waiting or self._is_closed:
             return
         now_ms = self._broker.now_ms()
@@ -169,10 +178,18 @@ class ReplicaFetcher:
                 key = (topic.topic_id, data.partition_index)
                 followed = self._followed.get(key)
                 if followed is not None and followed.is_current and asked.get(key) == followed.epoch:
-                    error = followed.take(data, now_ms)
-                    if error:
-                        self._refused(followed, error, now_ms)
+                    self._take(followed, data, now_ms)
         self._fetch()
+
+    def _take(self, followed: FollowedPartition, data: PartitionData, now_ms: int) -> None:
+        """One partition that cannot go on must not hold up the others."""
+        try:
+            error = followed.take(data, now_ms)
+        except Exception:
+            log.exception("a bug: what broker %d answered for %s was not taken", self._leader, followed.hosted.name)
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error:
+            self._refused(followed, error, now_ms)
 
     def _go_on_with_session(self, response: FetchResponse) -> None:
         if response.session_id == 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..storage.files import LogDirectoryFailure
 from .alter_partition import IsrChanges
 from .followed_partition import FollowedPartition
 from .replica_fetcher import ReplicaFetcher
@@ -47,7 +48,12 @@ class Replication:
         role = hosted.role
         if role.is_leader or role.leader < 0 or hosted.offline or self._is_closed:
             return
-        self._fetcher_for(hosted).follow(FollowedPartition(hosted, self._broker.now_ms()))
+        try:
+            followed = FollowedPartition(hosted, self._broker.now_ms())
+        except LogDirectoryFailure as failure:
+            hosted.on_failure(failure)
+        else:
+            self._fetcher_for(hosted).follow(followed)
 
     def _fetcher_for(self, hosted: HostedPartition) -> ReplicaFetcher:
         count: int = self._broker.config.get("num.replica.fetchers")

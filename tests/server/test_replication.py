@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.protocol.messages.fetch import PartitionData
+from odradek.server.followed_partition import FollowedPartition
 
 from tests.server.replicas_stand import TOPIC, Replicas, eventually
 
@@ -184,3 +187,45 @@ async def test_who_deletes_records_hears_when_all_replicas_have(tmp_path: Path) 
         answer = await replicas.ask(1, DeleteRecordsRequest([asked], 200), 2)
         (result,) = answer.topics[0].partitions
         assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 2)
+
+
+async def test_a_partition_that_cannot_go_on_does_not_hold_up_its_fetcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = FollowedPartition.take
+    failures = [RuntimeError("a bug"), RuntimeError("and again")]
+
+    def take(self: FollowedPartition, data: PartitionData, now_ms: int) -> int:
+        if failures and data.records:
+            raise failures.pop()
+        return taken(self, data, now_ms)
+
+    monkeypatch.setattr(FollowedPartition, "take", take)
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"v")
+        await replicas.equal(1, 2)
+        assert failures == []
+
+
+async def test_a_damaged_batch_is_not_written_and_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = FollowedPartition.take
+    damaged: list[int] = []
+
+    def take(self: FollowedPartition, data: PartitionData, now_ms: int) -> int:
+        if data.records and not damaged:
+            records = bytearray(data.records)
+            records[-1] ^= 1
+            data.records = records
+            damaged.append(taken(self, data, now_ms))
+            return damaged[0]
+        return taken(self, data, now_ms)
+
+    monkeypatch.setattr(FollowedPartition, "take", take)
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"v")
+        await replicas.equal(1, 2)
+        assert damaged == [ErrorCode.CORRUPT_MESSAGE]
