@@ -20,6 +20,7 @@ from odradek.replication.partition import NO_LEADER, Partition
 
 LAG_TIME_MAX_MS = 300
 MIN_INSYNC = 2
+QUESTION_TIMEOUT_MS = 120
 #: The clock of a machine that has run for a while: whoever was never caught up was so long ago.
 STARTED_MS = 1_000_000
 
@@ -90,6 +91,9 @@ class Node:
         self.known: dict[int, int] = {}
         #: Of the fetch that is on its way; older ones are not waited for any more.
         self.fetch = 0
+        #: Of the question that the controller is asked, one at a time, and how long its answer is waited for.
+        self.question = 0
+        self.asks_until_ms = 0
 
     def _may_join(self, replica: int, broker_epoch: int) -> bool:
         return self.known.get(replica) == broker_epoch
@@ -173,25 +177,34 @@ class Simulation:
         epoch = before.leader_epoch + (leader != before.leader)
         self._decide(isr=isr, leader=leader, leader_epoch=epoch)
 
-    def _alter(self, node: Node, proposal: IsrProposal, isr: tuple[tuple[int, int], ...]) -> None:
+    def _alter(self, node: Node, question: int, proposal: IsrProposal, isr: tuple[tuple[int, int], ...]) -> None:
+        """A question that was given up is not decided any more: its connection has ended."""
         now = self.registration
+        if question != node.question:
+            return
         _, leader_epoch, partition_epoch = proposal
         if (leader_epoch, partition_epoch, node.number) != (now.leader_epoch, now.partition_epoch, now.leader):
             return
         if any(member not in self.nodes or self.broker_epochs[member] != epoch for member, epoch in isr):
-            self._send(lambda: self._refuse(node, proposal))
+            self._send(lambda: self._refuse(node, question, proposal))
             return
         self._decide(isr=tuple(member for member, _ in isr))
         after = self.registration
-        self._send(lambda: self._accept(node, proposal, after))
+        self._send(lambda: self._accept(node, question, proposal, after))
 
-    def _refuse(self, node: Node, proposal: IsrProposal) -> None:
-        if self._is_up(node):
+    def _refuse(self, node: Node, question: int, proposal: IsrProposal) -> None:
+        if self._is_answered(node, question):
             node.role.withdraw(proposal)
 
-    def _accept(self, node: Node, proposal: IsrProposal, after: Registration) -> None:
-        if self._is_up(node):
+    def _accept(self, node: Node, question: int, proposal: IsrProposal, after: Registration) -> None:
+        if self._is_answered(node, question):
             node.role.accepted(proposal, after.isr, after.leader_epoch, after.partition_epoch, self.now_ms)
+
+    def _is_answered(self, node: Node, question: int) -> bool:
+        if not self._is_up(node) or question != node.question:
+            return False
+        node.asks_until_ms = 0
+        return True
 
     def _is_up(self, node: Node) -> bool:
         return self.nodes.get(node.number) is node
@@ -239,10 +252,13 @@ class Simulation:
 
     def _propose(self, node: Node) -> None:
         proposal = node.role.proposal
-        assert proposal is not None
-        followers = node.role.followers
+        if proposal is None or self.now_ms < node.asks_until_ms:
+            return
+        node.question += 1
+        node.asks_until_ms = self.now_ms + QUESTION_TIMEOUT_MS
+        followers, question = node.role.followers, node.question
         isr = tuple((m, node.broker_epoch if m == node.number else followers[m].broker_epoch) for m in proposal.isr)
-        self._send(lambda: self._alter(node, proposal, isr))
+        self._send(lambda: self._alter(node, question, proposal, isr))
 
     def _shrink(self) -> None:
         for node in list(self.nodes.values()):
@@ -251,8 +267,7 @@ class Simulation:
 
     def _retry_proposals(self) -> None:
         for node in list(self.nodes.values()):
-            if node.role.proposal is not None:
-                self._propose(node)
+            self._propose(node)
 
     # ---- fetching
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from odradek.replication.isr import IsrProposal
 from odradek.replication.partition import Partition
 
 from tests.replication.replica_simulator import Fetch, Node, Registration, Simulation
@@ -146,15 +144,6 @@ class BelievesTheLeader(Partition):
         return False
 
 
-class TakesEveryAnswer(Partition):
-    """An answer to a proposal is taken for one to that which stands now."""
-
-    __slots__ = ()
-
-    def accepted(self, proposal: IsrProposal, *args: Any) -> bool:
-        return super().accepted(self.proposal or proposal, *args)
-
-
 class CutsAtTheHighWatermark(Simulation):
     """What followers did before leader epochs: KIP-101 tells how it loses records."""
 
@@ -194,8 +183,7 @@ def test_a_planted_bug_of_followers_is_caught(planted: type[Simulation]) -> None
 
 
 def assert_caught(attempt: Callable[[int], object]) -> None:
-    # Most fail soon; the rarest one, an answer that comes when another proposal stands, in seed 589.
-    for seed in (*range(30), 589, *range(590, 1000)):
+    for seed in range(200):
         try:
             attempt(seed)
         except AssertionError:
