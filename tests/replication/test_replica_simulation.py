@@ -170,7 +170,6 @@ class NeverCuts(Simulation):
         TakesAnybodyIn,
         ForgetsWhatItCommitted,
         BelievesTheLeader,
-        TakesEveryAnswer,
     ],
 )
 def test_a_planted_bug_of_a_partition_is_caught(planted: type[Partition]) -> None:
