@@ -23,6 +23,8 @@ from .kinds import Kind, Row
 from .loads import Load
 
 STARTS = 5
+#: What `--only` may say of the first rows.
+STARTS_AND_IDLE = "start, idle connections"
 IDLE_S = 5
 
 #: (row, client, kind) -> broker -> what each round gave
@@ -33,7 +35,8 @@ def main() -> None:
     options = arguments()
     figures: Figures = defaultdict(lambda: defaultdict(list))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        measure_starts(Path(folder), figures)
+        if options.only in STARTS_AND_IDLE:
+            measure_starts(Path(folder), figures)
         measure_loads(Path(folder), options, figures)
     found = [result(key, by_broker) for key, by_broker in figures.items()]
     report.show(found, Console())
@@ -95,7 +98,7 @@ def measure_loads(folder: Path, options: argparse.Namespace, figures: Figures) -
                         for kind, value in found.items():
                             figures[row.name, row.client, kind][name].append(value)
                     progress.advance(task)
-        for name, broker in pair.items():
+        for name, broker in pair.items() if not options.only else ():
             figures["under load, peak", "-", kinds.MEMORY][name].append(brokers.peak_memory_mb(broker.pid))
 
 

@@ -7,6 +7,7 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -25,6 +26,10 @@ class Result:
     apache: float
     odradek: float
     rounds: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.row, self.client, self.kind.name
 
     @property
     def ratio(self) -> float:
@@ -55,21 +60,37 @@ def show(results: list[Result], console: Console) -> None:
     console.print(table)
 
 
-def write(results: list[Result], folder: Path) -> None:
-    """benchmarks.md, benchmarks.png and benchmarks.json. A text in benchmarks-notes.md, if there, goes under the table."""
+def write(measured: list[Result], folder: Path) -> None:
+    """benchmarks.md, benchmarks.png and benchmarks.json. A text in benchmarks-notes.md, if there, goes under the table.
+
+    Rows that are in benchmarks.json already and were not measured now (`--only`) are kept.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    results = with_earlier(measured, folder / "benchmarks.json")
     (folder / "benchmarks.md").write_text(markdown(results, folder / "benchmarks-notes.md"))
     plain = [{**result.__dict__, "kind": result.kind.__dict__, "ratio": result.ratio} for result in results]
     (folder / "benchmarks.json").write_text(json.dumps(plain, indent=1) + "\n")
     draw(results, folder / "benchmarks.png")
 
 
+def with_earlier(measured: list[Result], file: Path) -> list[Result]:
+    """In the order of the earlier table; new rows behind."""
+    earlier = json.loads(file.read_text()) if file.exists() else []
+    found = {one.key: one for one in map(from_json, earlier)}
+    return list((found | {one.key: one for one in measured}).values())
+
+
+def from_json(row: dict[str, Any]) -> Result:
+    fields = {name: value for name, value in row.items() if name not in ("ratio", "kind")}
+    return Result(kind=Kind(**row["kind"]), **fields)
+
+
 def markdown(results: list[Result], notes: Path) -> str:
     lines = [
         f"# {ODRADEK_NAME} beside {APACHE_NAME}",
         "",
-        "Written by `python -m benchmarks.against_kafka --write docs`: one machine, one run, the same foreign programs,",
-        f"medians of {max(result.rounds for result in results)} rounds. {os.cpu_count()} cores, Python "
+        "Written by `python -m benchmarks.against_kafka --write docs`: one machine, the same foreign programs for both, in",
+        f"turn; a row's figures are medians of one run of its rounds ({rounds(results)}). {os.cpu_count()} cores, Python "
         f"{platform.python_version()}. Only the ratios mean something.",
         "",
         "![ratios](benchmarks.png)",
@@ -80,6 +101,11 @@ def markdown(results: list[Result], notes: Path) -> str:
     ]
     text = "\n".join(lines) + "\n"
     return text + "\n" + notes.read_text() if notes.exists() else text
+
+
+def rounds(results: list[Result]) -> str:
+    fewest, most = (choose(result.rounds for result in results) for choose in (min, max))
+    return str(most) if fewest == most else f"{fewest} to {most}"
 
 
 def draw(results: list[Result], file: Path) -> None:

@@ -68,7 +68,8 @@ class LogLoader:
     def load(self, log_start_offset: int, recovery_point: int, *, clean: bool) -> LoadedLog:
         bases, self.snapshots = take_inventory(self.place.path)
         self.segments = [Segment.existing(self.place, self.files, base, self.now_ms) for base in bases]
-        self.epochs = LeaderEpochs.load(self.place)
+        if self.segments:
+            self.epochs = LeaderEpochs.load(self.place)
         if self.segments and not clean:
             self._recover(recovery_point)
         elif self.segments and not self.segments[-1].find_end():
@@ -215,8 +216,8 @@ def take_inventory(path: str) -> tuple[list[int], list[int]]:
     try:
         names = set(os.listdir(path))
     except FileNotFoundError:
-        os.makedirs(path)
-        names = set()
+        _make_directory(path)
+        return [], []
     if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         names = _finish_swaps(path, names)
     logs = {name[:20] for name in names if name.endswith(LOG_SUFFIX) and base_offset_of(name) is not None}
@@ -225,6 +226,13 @@ def take_inventory(path: str) -> tuple[list[int], list[int]]:
             unlink_if_exists(f"{path}/{name}")
     snapshots = [base_offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
     return sorted(map(int, logs)), sorted(offset for offset in snapshots if offset is not None)
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        os.makedirs(path)
 
 
 def _finish_swaps(path: str, names: set[str]) -> set[str]:
