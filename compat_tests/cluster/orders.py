@@ -1,0 +1,190 @@
+"""Orders on their way while brokers die: who sends them, who reads them, and what is there in the end.
+
+Each order is `client-number`, its key one of a few customers. What a client was told to be written must be there once, and
+the orders of one client for one customer in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from kafka import KafkaProducer
+
+TOPIC = "order-events"
+GROUP = "billing"
+CUSTOMERS = 20
+#: Orders of each client in a second: what matters is that some are always on their way.
+PAUSE_S = 0.005
+DELIVERY_MS = 90_000
+READ_DEADLINE_S = 120
+
+
+class Sender(threading.Thread):
+    """Sends until it is told to stop; `acknowledged` and `failed` are what came of it."""
+
+    def __init__(self, client: str, bootstrap: str) -> None:
+        super().__init__(name=client, daemon=True)
+        self.client, self.bootstrap = client, bootstrap
+        self.sent = 0
+        self.acknowledged: list[str] = []
+        self.failed: list[str] = []
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with self.producer() as send:
+                while not self._is_over.is_set():
+                    order = f"{self.client}-{self.sent}"
+                    send(f"customer-{self.sent % CUSTOMERS}", order)
+                    self.sent += 1
+                    time.sleep(PAUSE_S)
+        except Exception as error:
+            self.failed.append(f"{type(error).__name__}: {error}")
+
+    def producer(self) -> contextlib.AbstractContextManager[Send]:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Every order that is on its way is told of before it returns."""
+        self._is_over.set()
+        self.join(DELIVERY_MS / 1000 + 30)
+        assert not self.is_alive(), f"{self.client} does not end"
+
+
+class Send:
+    def __call__(self, customer: str, order: str) -> None:
+        raise NotImplementedError
+
+
+class LibrdkafkaSender(Sender):
+    @contextlib.contextmanager
+    def producer(self) -> Iterator[Send]:  # type: ignore[override]
+        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": DELIVERY_MS}
+        producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
+
+        def told(error: KafkaError | None, message: object) -> None:
+            order = message.value().decode()  # type: ignore[attr-defined]
+            (self.acknowledged if error is None else self.failed).append(order)
+
+        class SendNow(Send):
+            def __call__(self, customer: str, order: str) -> None:
+                producer.produce(TOPIC, key=customer, value=order, on_delivery=told)
+                producer.poll(0)
+
+        yield SendNow()
+        producer.flush(DELIVERY_MS / 1000)
+
+
+class KafkaPythonSender(Sender):
+    @contextlib.contextmanager
+    def producer(self) -> Iterator[Send]:  # type: ignore[override]
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap.split(","),
+            enable_idempotence=True,
+            linger_ms=5,
+            delivery_timeout_ms=DELIVERY_MS,
+            max_block_ms=DELIVERY_MS,
+        )
+        acknowledged, failed = self.acknowledged, self.failed
+
+        class SendNow(Send):
+            def __call__(self, customer: str, order: str) -> None:
+                sent = producer.send(TOPIC, key=customer.encode(), value=order.encode())
+                sent.add_callback(lambda _: acknowledged.append(order))
+                sent.add_errback(lambda error: failed.append(f"{order}: {error}"))
+
+        yield SendNow()
+        producer.flush(DELIVERY_MS / 1000)
+        producer.close()
+
+
+class Billing(threading.Thread):
+    """A group of one consumer that reads all along; it counts how often it saw each order."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(name=GROUP, daemon=True)
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 500,
+            "topic.metadata.refresh.interval.ms": 2000,
+        }
+        self.seen: Counter[str] = Counter()
+        self.failed: list[str] = []
+        self._rewinds = threading.Event()
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        consumer = Consumer(self._settings)
+        consumer.subscribe([TOPIC])
+        while not self._is_over.is_set():
+            if self._rewinds.is_set():
+                for place in consumer.assignment():
+                    consumer.seek(TopicPartition(TOPIC, place.partition, 0))
+                self._rewinds.clear()
+            for message in consumer.consume(500, 0.2):
+                if message.error() is not None:
+                    self.failed.append(str(message.error()))
+                else:
+                    self.seen[message.value().decode()] += 1
+        consumer.close()
+
+    def rewind(self) -> None:
+        """Everything is read again, from the beginning."""
+        self.seen.clear()
+        self._rewinds.set()
+
+    def end(self) -> None:
+        self._is_over.set()
+        self.join(60)
+        assert not self.is_alive(), "the consumer does not end"
+
+
+def read_all(bootstrap: str, at_least: int) -> dict[int, list[tuple[str, str]]]:
+    """What is in each partition: (customer, order), in order. Read until so many are there and no more come."""
+    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    settings = {"group.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
+    try:
+        partitions = consumer.list_topics(TOPIC, 30).topics[TOPIC].partitions
+        ends = {
+            index: consumer.get_watermark_offsets(TopicPartition(TOPIC, index), 30, cached=False)[1]
+            for index in partitions
+        }
+        consumer.assign([TopicPartition(TOPIC, index, 0) for index in partitions])
+        deadline = time.monotonic() + READ_DEADLINE_S
+        left = sum(ends.values())
+        assert left >= at_least, f"{left} records, where {at_least} were acknowledged"
+        while left > 0:
+            assert time.monotonic() < deadline, f"{left} records of {ends} cannot be read"
+            for message in consumer.consume(1000, 1.0):
+                assert message.error() is None, message.error()
+                found[message.partition()].append((message.key().decode(), message.value().decode()))
+                left -= 1
+    finally:
+        consumer.close()
+    return found
+
+
+def anomalies(found: dict[int, list[tuple[str, str]]], senders: list[Sender]) -> list[str]:
+    """A sentence for each order that is lost, there twice, never sent, or out of its customer's order."""
+    counts = Counter(order for orders in found.values() for _, order in orders)
+    told = [f"{order} is there {count} times" for order, count in counts.items() if count > 1]
+    for sender in senders:
+        told += [f"{order} was acknowledged and is lost" for order in sender.acknowledged if order not in counts]
+        told += [f"{order} failed" for order in sender.failed]
+    last: dict[tuple[int, str, str], int] = {}
+    for partition, orders in found.items():
+        for customer, order in orders:
+            client, _, number = order.rpartition("-")
+            place = (partition, client, customer)
+            if int(number) < last.get(place, -1):
+                told.append(f"{order} of {customer} stands behind {last[place]}")
+            last[place] = int(number)
+    return told
