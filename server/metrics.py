@@ -89,6 +89,25 @@ class Times:
         return 0.0
 
 
+class LeaderlessTimes(Times):
+    """How long no leader was known, each time that there had been one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since_ms: int | None = None
+        self._was_led = False
+
+    def leader_is(self, leader_id: int, now_ms: int) -> None:
+        """-1 for none."""
+        if leader_id < 0 and self._was_led and self._since_ms is None:
+            self._since_ms = now_ms
+        elif leader_id >= 0:
+            self._was_led = True
+            if self._since_ms is not None:
+                self.add((now_ms - self._since_ms) * 1_000_000)
+                self._since_ms = None
+
+
 class Metrics:
     """The counters of one broker that are not kept by what they count."""
 

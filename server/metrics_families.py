@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ..coordinator.classic.group import State
-from ..metadata.image import NO_LEADER
 from ..protocol.errors import ErrorCode
+from . import metrics_cluster
 from .metrics import Times, TopicMetrics
 
 if TYPE_CHECKING:
@@ -45,12 +45,15 @@ def families(broker: BrokerServer) -> Iterator[Metric]:
     yield from _topics(broker)
     yield from _requests(broker)
     yield from _connections(broker)
+    yield from metrics_cluster.cluster(broker)
+    yield from metrics_cluster.quorum(broker)
+    if not broker.config.is_broker:
+        return
     yield from _replicas(broker)
     yield from _logs(broker)
-    yield from _cluster(broker)
-    yield from _quorum(broker)
     yield from _groups(broker)
-    yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", _RUNNING)
+    state = _RUNNING if broker.lifecycle is None else broker.lifecycle.state.value
+    yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(broker.fetch_sessions))
     partitions = broker.fetch_sessions.partition_count
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "", partitions)
@@ -187,41 +190,6 @@ def _logs(broker: BrokerServer) -> Iterator[Metric]:
     yield from (size, segments, start, end)
     offline = sum(not directory.is_online for directory in broker.directories)
     yield _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.", offline)
-
-
-def _cluster(broker: BrokerServer) -> Iterator[Metric]:
-    image = broker.image
-    partitions = [p for topic in image.topics.by_name.values() for p in topic.partitions.values()]
-    brokers = image.cluster.brokers.values()
-    counts = {
-        "activecontrollercount": (broker.controller.is_active, "1 on the active controller."),
-        "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that serve."),
-        "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and do not serve."),
-        "globaltopiccount": (len(image.topics.by_name), "Topics."),
-        "globalpartitioncount": (len(partitions), "Partitions."),
-        "offlinepartitionscount": (sum(p.leader == NO_LEADER for p in partitions), "Partitions without a leader."),
-        "preferredreplicaimbalancecount": (
-            sum(p.leader != p.preferred_replica for p in partitions),
-            "Partitions that are not led by their preferred replica.",
-        ),
-        "lastappliedrecordoffset": (image.offset, "The offset of the last metadata record that was applied."),
-    }
-    for name, (count, words) in counts.items():
-        yield _gauge(f"kafka_controller_kafkacontroller_{name}", words, int(count))
-
-
-def _quorum(broker: BrokerServer) -> Iterator[Metric]:
-    controller = broker.controller
-    values = {
-        "current_leader": controller.leader_id,
-        "current_epoch": controller.epoch,
-        "high_watermark": controller.high_watermark,
-        "log_end_offset": controller.quorum_log.end_offset,
-    }
-    for name, value in values.items():
-        yield _gauge(f"kafka_server_raft_metrics_{name}", "Of the metadata log.", value)
-    applied = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
-    yield _gauge(applied, "The offset of the last metadata record that this broker applied.", broker.image.offset)
 
 
 def _groups(broker: BrokerServer) -> Iterator[Metric]:

@@ -26,6 +26,7 @@ from ..storage.files import LogDirectoryFailure
 from .cordoning import CORDONED_KEY
 from .listener import Endpoint
 from .metadata_batches import QuorumVoters
+from .metrics import LeaderlessTimes
 from .quorum_alone import LoneVoter
 from .quorum_commits import Appended, Commits
 from .quorum_log import QuorumLog
@@ -58,6 +59,7 @@ class QuorumDriver:
         #: Done when this node has published all that was committed when it began to listen.
         self.caught_up: asyncio.Future[None]
         self._leader = (NOBODY, 0, False)
+        self.leaderless = LeaderlessTimes()
         self._waiting = WaitingReplies()
         self._flushing = ThreadPoolExecutor(1, "metadata-flush")
         self._is_active = False
@@ -346,6 +348,7 @@ class QuorumDriver:
     def _note_leader(self, leader: tuple[int, int, bool]) -> None:
         if leader != self._leader:
             self._leader = leader
+            self.leaderless.leader_is(leader[0], self._broker.now_ms())
             log.info("node %d leads the quorum in epoch %d", *leader[:2])
             for function in list(self.on_leader_changed):
                 function()

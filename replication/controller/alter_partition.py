@@ -27,9 +27,9 @@ from ...protocol.messages.alter_partition import (
 )
 from ...protocol.schema import Message
 from .brokers import check_epoch
-from .partition_change import LEADER_UNCHANGED, RECOVERED, RECOVERING, Election, PartitionChange
+from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, PartitionChange
 from .result import ControllerResult
-from .state import ControllerState
+from .state import RECOVERING, ControllerState
 
 #: The first version in which replicas come with their brokers' epochs.
 _WITH_EPOCHS = 3

@@ -19,7 +19,7 @@ from .bootstrap import activation_records
 from .chance import Chance
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
 from .sessions import BrokerSessions
-from .state import ControllerState
+from .state import ControllerState, Elections
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
@@ -90,6 +90,10 @@ class Controller:
     def sessions(self) -> BrokerSessions:
         """Who is heard; the driver tells it of heartbeats and of time."""
         return self._state.sessions
+
+    @property
+    def elections(self) -> Elections:
+        return self._state.elections
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Takes over: begins with an image of everything in the log before `next_offset`."""

@@ -21,10 +21,10 @@ from enum import Enum
 from ...metadata.image import NO_LEADER, TopicImage
 from ...metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
-from .state import ControllerState
+from .state import RECOVERING, ControllerState
 
 LEADER_UNCHANGED = -2
-RECOVERED, RECOVERING = 0, 1
+RECOVERED = 0
 
 
 class Election(Enum):

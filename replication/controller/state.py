@@ -16,11 +16,27 @@ from ...metadata.image import (
     MetadataImage,
     TopicImage,
 )
-from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
+from ...protocol.internal.cluster_metadata import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
 from ...protocol.schema import Message
 from .chance import Chance
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
+
+#: Of a partition whose leader was not in sync (KIP-704).
+RECOVERING = 1
+
+
+class Elections:
+    """How many there were since this controller is the active one."""
+
+    def __init__(self) -> None:
+        self.leaders = 0
+        self.unclean = 0
+
+    def count(self, record: PartitionChangeRecord) -> None:
+        if record.leader >= 0:
+            self.leaders += 1
+            self.unclean += record.leader_recovery_state == RECOVERING
 
 
 class ControllerState:
@@ -44,6 +60,7 @@ class ControllerState:
         assert isinstance(session_timeout_ms, int)
         #: Who is heard; nothing of it is in the log.
         self.sessions = BrokerSessions(session_timeout_ms)
+        self.elections = Elections()
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Begins with an image that others have made."""
@@ -62,6 +79,8 @@ class ControllerState:
                 self._count_name(record.name)
             elif isinstance(record, RemoveTopicRecord):
                 self._discount_name(self.image.topics.by_id[record.topic_id].name)
+            elif isinstance(record, PartitionChangeRecord):
+                self.elections.count(record)
             delta.replay(record)
         self.next_offset += len(records)
         self.image = delta.apply(self.next_offset - 1, epoch, append_timestamp_ms)

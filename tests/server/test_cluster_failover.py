@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from compat_tests.broker_process import free_port
 from tests.server.cluster_process import BROKER, COMBINED, Cluster
 
 #: broker.session.timeout.ms: what is found out without it must be quicker, on a loaded machine too.
@@ -102,3 +105,27 @@ def test_a_broker_that_is_no_controller_joins_a_cluster(three: Cluster) -> None:
     assert fourth.stop() == 0
     three.until(lambda: three.partitions("on-four")[0].leader_id == 1, "what it led has moved")
     del three.nodes[4]
+
+
+def test_metrics_tell_of_the_death_of_a_broker(tmp_path: Path) -> None:
+    port = free_port()
+    cluster = Cluster(tmp_path, [COMBINED, BROKER])
+    cluster.nodes[1].properties["odradek.metrics.port"] = str(port)
+    with cluster:
+        cluster.create_topic("a", [[2, 1]])
+        before = scraped(port)
+        cluster.nodes[2].kill()
+        cluster.until(lambda: scraped(port)["kafka_controller_kafkacontroller_fencedbrokercount"] == 1, "it is fenced")
+        found = scraped(port)
+        assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 1
+        assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
+        assert found["odradek_leader_elections_total"] == before["odradek_leader_elections_total"] + 1
+        assert found["odradek_brokers_gone_total"] == 1
+
+
+def scraped(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return {
+        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    }
