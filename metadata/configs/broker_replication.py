@@ -12,7 +12,7 @@ KEYS = (
     key("auto.leader.rebalance.enable", BOOLEAN, True),
     key("broker.heartbeat.interval.ms", INT, 2000),
     key("broker.session.timeout.ms", INT, 9000),
-    key("controlled.shutdown.enable", BOOLEAN, True, inert=ONE_NODE),
+    key("controlled.shutdown.enable", BOOLEAN, True),
     key("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1)),
     key("num.replica.alter.log.dirs.threads", INT, inert=THREADS),
     key("num.replica.fetchers", INT, 1, at_least(1), CLUSTER),
