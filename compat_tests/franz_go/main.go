@@ -35,6 +35,8 @@ var checks = map[string]func(*arena) error{
 	"group-by-range":              func(a *arena) error { return a.shared(kgo.RangeBalancer()) },
 	"group-by-round-robin":        func(a *arena) error { return a.shared(kgo.RoundRobinBalancer()) },
 	"group-by-cooperative-sticky": func(a *arena) error { return a.shared(kgo.CooperativeStickyBalancer()) },
+	"group-by-the-broker-range":   func(a *arena) error { return a.shared(kgo.RangeBalancer(), kgo.ServerSideBalancer()) },
+	"group-by-the-broker-uniform": func(a *arena) error { return a.shared(kgo.StickyBalancer(), kgo.ServerSideBalancer()) },
 	"group-goes-on":               (*arena).groupGoesOn,
 	"static-member":               (*arena).staticMember,
 	"transactions":                (*arena).transactions,
@@ -151,11 +153,12 @@ func (a *arena) await(what string, holds func() bool) error {
 	return nil
 }
 
-func (a *arena) shared(balancer kgo.GroupBalancer) error {
+func (a *arena) shared(balancer kgo.GroupBalancer, more ...kgo.Opt) error {
 	if err := a.makeTopic(4); err != nil {
 		return err
 	}
-	first, second := a.member(kgo.Balancers(balancer)), a.member(kgo.Balancers(balancer))
+	options := append(more, kgo.Balancers(balancer))
+	first, second := a.member(options...), a.member(options...)
 	shares := func(wanted ...int) func() bool {
 		return func() bool {
 			a.poll(first)
@@ -178,11 +181,19 @@ func (a *arena) poll(client *kgo.Client) {
 
 // assignedSizes is how many partitions each member has, by the word of the broker.
 func (a *arena) assignedSizes() []int {
+	var sizes []int
+	// Groups of the new protocol (KIP-848) are described by a request of their own.
+	consumers, err := a.admin.DescribeConsumerGroups(a.ctx, a.group)
+	if err == nil && consumers[a.group].State == "Stable" {
+		for _, member := range consumers[a.group].Members {
+			sizes = append(sizes, len(member.Assignment[a.topic]))
+		}
+		return sizes
+	}
 	described, err := a.admin.DescribeGroups(a.ctx, a.group)
 	if err != nil || described[a.group].State != "Stable" {
 		return nil
 	}
-	var sizes []int
 	for _, member := range described[a.group].Members {
 		assigned, ok := member.Assigned.AsConsumer()
 		if !ok {

@@ -16,6 +16,7 @@ from ...protocol.messages.consumer_group_heartbeat import (
     TopicPartitionsResponse,
 )
 from ..classic.group import ClassicGroup
+from ..patterns import InvalidRegularExpression, compiled
 from ..result import GroupRequest
 from ..state import ShardState
 from . import migration, refusals, settings, writing
@@ -25,7 +26,6 @@ from .refusals import Refusal
 from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
 from .stepping import take_step
 from .targets import update_epoch, update_target
-from .topics import InvalidRegularExpression, check_regex
 
 
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -112,7 +112,7 @@ def _refuse_before_upgrade(
     if not is_known and len(classic.members) >= state.config.consumer_max_size:
         return refusals.full(state.config.consumer_max_size)
     try:
-        check_regex(request.subscribed_topic_regex or "")
+        compiled(request.subscribed_topic_regex or "")
     except InvalidRegularExpression as error:
         return refusals.invalid_regex(request.subscribed_topic_regex or "", error)
     return None

@@ -13,10 +13,11 @@ from ...protocol.internal.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupRegularExpressionValue,
 )
+from ..patterns import compiled
 from . import writing
 from .group import ConsumerGroup
 from .member import Member
-from .topics import check_regex, matching_topics, metadata_hash
+from .topics import matching_topics, metadata_hash
 
 if TYPE_CHECKING:
     from ..state import ShardState
@@ -36,7 +37,7 @@ def check_new_regex(group: ConsumerGroup, member: Member, metadata: ConsumerGrou
     """Raises InvalidRegularExpression. One that somebody has already is known to be good."""
     regex = metadata.subscribed_topic_regex
     if regex and regex != member.metadata.subscribed_topic_regex and not group.is_regex_used(regex):
-        check_regex(regex)
+        compiled(regex)
 
 
 def update_regex(

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from ...metadata.image import MetadataImage, TopicImage
+from ..patterns import compiled
 
 
 def metadata_hash(image: MetadataImage, names: Iterable[str]) -> int:
@@ -59,48 +60,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-#: What RE2 in C++ says, as RE2 in Java says it.
-AS_KAFKA = {
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid named capture group": "invalid named capture",
-    "trailing \\": "trailing backslash at end of expression",
-    "unexpected )": "unexpected )",
-    "invalid escape sequence": "invalid escape sequence",
-    "invalid character class range": "invalid character class range",
-    "invalid character class": "invalid character class",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-}
-
-
-class InvalidRegularExpression(Exception):
-    """RE2 cannot take it; the text says why."""
-
-
-def check_regex(regex: str) -> None:
-    """Raises InvalidRegularExpression."""
-    _compiled(regex)
-
-
 def matching_topics(image: MetadataImage, regex: str) -> list[str]:
     """Names of all topics that the whole of `regex` (RE2) matches, sorted. Raises InvalidRegularExpression."""
-    pattern = _compiled(regex)
+    pattern = compiled(regex)
     return sorted(name for name in image.topics.by_name if pattern(name) is not None)
-
-
-@lru_cache(maxsize=256)
-def _compiled(regex: str):  # type: ignore[no-untyped-def]
-    import re2  # a C++ library, that only subscriptions by pattern need
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(regex, options).fullmatch
-    except re2.error as error:
-        reason = error.args[0]
-        words = reason.decode() if isinstance(reason, bytes) else str(reason)
-        # The library adds the place, Kafka does not.
-        raise InvalidRegularExpression(AS_KAFKA.get(words.partition(": ")[0], words)) from error

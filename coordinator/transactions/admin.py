@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_transactions import (
@@ -13,6 +13,7 @@ from ...protocol.messages.describe_transactions import (
 )
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...protocol.messages.list_transactions import TransactionState as Listed
+from ..patterns import InvalidRegularExpression, compiled
 from .result import TransactionRequest
 from .state import TransactionsState
 from .transaction import State, Transaction, by_topic
@@ -50,28 +51,33 @@ def list_transactions(state: TransactionsState, message: TransactionRequest, now
     assert isinstance(request, ListTransactionsRequest)
     response = ListTransactionsResponse(unknown_state_filters=unknown_states(request))
     try:
-        pattern = re.compile(request.transactional_id_pattern or "")
-    except re.error:
+        matches = _matching(request.transactional_id_pattern)
+    except InvalidRegularExpression:
         state.reply(message, ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
         return
     for transaction in state.transactions.values():
-        if _is_wanted(transaction, request, pattern, now):
+        if _is_wanted(transaction, request, now) and matches(transaction.transactional_id):
             response.transaction_states.append(
                 Listed(transaction.transactional_id, transaction.producer_id, transaction.state.shown)
             )
     state.reply(message, response)
 
 
+def _matching(pattern: str | None) -> Callable[[str], bool]:
+    if not pattern:
+        return lambda transactional_id: True
+    match = compiled(pattern)
+    return lambda transactional_id: match(transactional_id) is not None
+
+
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
     return [name for name in request.state_filters if name not in _NAMES]
 
 
-def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, pattern: re.Pattern[str], now: int) -> bool:
+def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, now: int) -> bool:
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
     if request.state_filters and transaction.state.shown not in request.state_filters:
         return False
     running_ms = now - transaction.durable.transaction_start_timestamp_ms
-    if request.duration_filter > ANY_DURATION and running_ms <= request.duration_filter:
-        return False
-    return not request.transactional_id_pattern or pattern.fullmatch(transaction.transactional_id) is not None
+    return request.duration_filter <= ANY_DURATION or running_ms > request.duration_filter

@@ -1,0 +1,41 @@
+"""Regular expressions of clients: RE2, as in Kafka, since a pattern that takes forever must not stop the broker."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+#: What RE2 in C++ says, as RE2 in Java says it.
+AS_KAFKA = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+    "unexpected )": "unexpected )",
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class range": "invalid character class range",
+    "invalid character class": "invalid character class",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+}
+
+
+class InvalidRegularExpression(Exception):
+    """RE2 cannot take it; the text says why."""
+
+
+@lru_cache(maxsize=256)
+def compiled(regex: str):  # type: ignore[no-untyped-def]
+    """What tells whether the whole of a text matches. Raises InvalidRegularExpression."""
+    import re2  # a C++ library, that only subscriptions by pattern need
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(regex, options).fullmatch
+    except re2.error as error:
+        reason = error.args[0]
+        words = reason.decode() if isinstance(reason, bytes) else str(reason)
+        # The library adds the place, Kafka does not.
+        raise InvalidRegularExpression(AS_KAFKA.get(words.partition(": ")[0], words)) from error
