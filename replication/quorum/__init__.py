@@ -1,7 +1,7 @@
 """The quorum of controllers: KRaft's form of Raft, as a pure machine (KIP-595, KIP-630, KIP-853, KIP-996).
 
-Not driven by the server yet: the broker of today is a quorum of one (`server/quorum_driver.py`), which needs no elections.
-What drives this machine are its tests: transcripts, and a simulation under seeds (`tests/replication/quorum/`).
+`server/quorum_raft.py` drives it; a voter that is alone needs none of it. Its tests are transcripts, and a simulation under
+seeds (`tests/replication/quorum/`).
 
 `replica.py` is the face: `handle(message, now)`, `deadline()`, `expire(now)`, `take()`. `effects.py` says what goes in and
 out, and what must be on the disk before what goes out; `log.py` what the machine sees of the log. `roles.py` is the state

@@ -1,4 +1,4 @@
-"""What a replica of the quorum sees of its log: `server/quorum_log.py` will be one, the simulator has a toy.
+"""What a replica of the quorum sees of its log: `server/quorum_replicated_log.py` is one, the simulator has a toy.
 
 Offsets are the log's own. `append_*` may stay in the page cache until a Flush; `truncate` and `adopt_snapshot` are on the
 disk when they return, since what was cut must not come back with a crash.
