@@ -101,6 +101,7 @@ def _quorum_config(broker: BrokerServer) -> QuorumConfig:
         election_backoff_max_ms=max(1, config.get("controller.quorum.election.backoff.max.ms")),
         request_timeout_ms=config.get("controller.quorum.request.timeout.ms"),
         retry_backoff_ms=config.get("controller.quorum.retry.backoff.ms"),
+        auto_join=config.is_controller and config.get("controller.quorum.auto.join.enable"),
         bootstrap=tuple(bootstrap_endpoints(config)),
         addresses=tuple(addresses) if config.is_controller else (),
     )

@@ -13,7 +13,7 @@ KEYS = (
     key("controller.performance.always.log.threshold.ms", LONG, 2000, at_least(0), internal=True, inert=TEST_ONLY),
     key("controller.performance.sample.period.ms", LONG, 60_000, at_least(100), internal=True, inert=TEST_ONLY),
     key("controller.quorum.append.linger.ms", INT, 25, at_least(0), inert=ONE_NODE),
-    key("controller.quorum.auto.join.enable", BOOLEAN, False, inert=ONE_NODE),
+    key("controller.quorum.auto.join.enable", BOOLEAN, False),
     key("controller.quorum.bootstrap.servers", LIST, (), quorum_bootstrap_servers),
     key("controller.quorum.election.backoff.max.ms", INT, 1000, at_least(0)),
     key("controller.quorum.election.timeout.ms", INT, 1000, at_least(0)),

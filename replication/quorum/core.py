@@ -33,6 +33,8 @@ class QuorumConfig:
     retry_backoff_ms: int = 20
     #: Nodes that an observer asks who leads, besides the voters.
     bootstrap: tuple[int, ...] = ()
+    #: An observer asks to become a voter, and to have another directory of its node taken out before (KIP-1186).
+    auto_join: bool = False
     #: Where this node's own controller listeners are.
     addresses: tuple[Address, ...] = ()
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode
+from ...protocol.messages import add_raft_voter
+from ...protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ...protocol.messages.fetch import FetchResponse, PartitionData
 from ...protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from ...protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ...protocol.messages.update_raft_voter import KRaftVersionFeature, Listener, UpdateRaftVoterRequest
+from ...protocol.schema import Message
 from . import wire
 from .core import Core
 from .log import EpochEnd, SnapshotId
@@ -60,6 +64,9 @@ class Following:
         elif self._is_recorded_otherwise() and role.update_voter_at <= now:
             role.update_voter_at = now + core.config.fetch_timeout_ms
             core.send(leader_id, self._update_voter(), now)
+        elif self._wants_to_vote(role) and role.update_voter_at <= now:
+            role.update_voter_at = now + core.config.fetch_timeout_ms
+            core.send(leader_id, self._join(), now)
         else:
             self._send_fetch(leader_id, now)
 
@@ -85,6 +92,26 @@ class Following:
             voter_directory_id=core.local.directory_id,
             listeners=[Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
             kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+        )
+
+    def _wants_to_vote(self, role: Follower) -> bool:
+        core = self._core
+        may_join = core.config.auto_join and core.voters.kraft_version > 0 and bool(core.config.addresses)
+        return may_join and role.has_fetched and not core.is_voter
+
+    def _join(self) -> Message:
+        """One change at a time: what this node was with another disk goes first. A refusal is tried again later."""
+        core = self._core
+        former = core.voter_set.voters.get(core.local.id)
+        if former is not None:
+            return RemoveRaftVoterRequest(core.config.cluster_id, former.key.id, former.key.directory_id)
+        return AddRaftVoterRequest(
+            cluster_id=core.config.cluster_id,
+            timeout_ms=core.config.request_timeout_ms,
+            voter_id=core.local.id,
+            voter_directory_id=core.local.directory_id,
+            listeners=[add_raft_voter.Listener(name=a.name, host=a.host, port=a.port) for a in core.config.addresses],
+            ack_when_committed=False,
         )
 
     # ---- the leader answers

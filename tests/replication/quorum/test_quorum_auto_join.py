@@ -1,0 +1,68 @@
+"""An observer that wants to vote asks for it (KIP-1186)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from odradek.replication.quorum import wire
+from odradek.replication.quorum.core import QuorumConfig
+from odradek.replication.quorum.effects import ElectionState, PeerResponse, Send
+from odradek.replication.quorum.replica import QuorumReplica
+from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
+
+from tests.replication.quorum.toy_log import ToyLog
+
+LEADER, SELF = ReplicaKey(1, b"1" * 16), ReplicaKey(2, b"2" * 16)
+FORMER = ReplicaKey(2, b"x" * 16)
+ADDRESS = Address("CONTROLLER", "here", 9093)
+
+
+def observer(*voters: ReplicaKey, auto_join: bool = True, kraft_version: int = 1) -> QuorumReplica:
+    config = QuorumConfig("c", auto_join=auto_join, addresses=(ADDRESS,))
+    history = VoterHistory(VoterSet.of(Voter(key, (ADDRESS,)) for key in voters), kraft_version)
+    return QuorumReplica(SELF, config, ToyLog(), history, ElectionState(1, 3), random.Random(1), 0)
+
+
+def asked_after(replica: QuorumReplica, now: int) -> list[Any]:
+    """What it has sent since, everything answered, Fetches by an empty answer."""
+    found, at = [], 0
+    while at <= now:
+        replica.expire(at)
+        for effect in replica.take():
+            if isinstance(effect, Send):
+                found.append(effect.request)
+                replica.handle(PeerResponse(effect.node, effect.correlation, answer(effect.request)), at)
+        at += 100
+    return [request for request in found if not isinstance(request, FetchRequest)]
+
+
+def answer(request: Any) -> Any:
+    if isinstance(request, FetchRequest):
+        return wire.fetch_response(1, 3, high_watermark=0)
+    kind = AddRaftVoterResponse if isinstance(request, AddRaftVoterRequest) else RemoveRaftVoterResponse
+    return kind(error_code=7)
+
+
+def test_it_asks_once_in_a_while_until_it_votes() -> None:
+    asked = asked_after(observer(LEADER), 7_000)
+    assert len(asked) == 3
+    assert all(isinstance(request, AddRaftVoterRequest) for request in asked)
+    assert (asked[0].voter_id, asked[0].voter_directory_id, asked[0].ack_when_committed) == (2, b"2" * 16, False)
+
+
+def test_what_it_was_with_another_disk_is_taken_out_first() -> None:
+    (asked,) = asked_after(observer(LEADER, FORMER), 3_000)
+    assert isinstance(asked, RemoveRaftVoterRequest)
+    assert (asked.voter_id, asked.voter_directory_id) == FORMER
+
+
+@pytest.mark.parametrize(
+    "replica", [observer(LEADER, auto_join=False), observer(LEADER, kraft_version=0)], ids=["not told to", "static"]
+)
+def test_it_does_not_ask(replica: QuorumReplica) -> None:
+    assert asked_after(replica, 7_000) == []
