@@ -66,8 +66,9 @@ class ReplicaFetcher:
         self._failures = 0
         #: A fetch is on its way.
         self.is_waiting = False
-        #: The next fetch, when it is planned.
+        #: The next fetch, when it is planned, and for when in the loop's time.
         self._planned: asyncio.TimerHandle | None = None
+        self._due = 0.0
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -91,10 +92,10 @@ class ReplicaFetcher:
         loop = asyncio.get_running_loop()
         due = loop.time() + delay_ms / 1000
         if self._planned is not None:
-            if self._planned.when() <= due:
+            if self._due <= due:
                 return
             self._planned.cancel()
-        self._planned = loop.call_at(due, self._fetch)
+        self._due, self._planned = due, loop.call_at(due, self._fetch)
 
     def _fetch(self) -> None:
         self._planned = None
