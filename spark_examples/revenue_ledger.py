@@ -1,0 +1,62 @@
+"""Adds revenue per minute and region to a ledger, a Kafka topic whose entries are added up: each batch once.
+
+    python spark_examples/revenue_ledger.py                         # follows the topic until it is stopped
+
+Reads `order-events` committed only (`kafka.isolation.level`), so that orders of aborted transactions are not counted. Each
+micro-batch becomes a few entries, {"window_start", "region", "orders", "revenue_cents"}, that are what it adds. An entry
+twice would be money twice: here no key makes it harmless, as in revenue_stream.py. So a batch goes into one transaction
+with its number (numbered_batches.py), and a batch that Spark gives once more is left aside.
+
+Kill it at any time, also with -9, or the broker: start it again with the same checkpoint, and it goes on. Readers of the
+ledger use read_committed, and add up.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from numbered_batches import Entry, NumberedBatches
+from pyspark.sql import DataFrame, Row
+from schema import parse_orders, revenue_per_minute
+from session import spark_session
+from streams import run, trigger_of
+from topics import ensure_topic
+
+
+def entry(row: Row) -> Entry:
+    """The key is the region: its entries stay in order."""
+    told = {**row.asDict(), "window_start": row.window_start.isoformat()}
+    return row.region.encode(), json.dumps(told).encode()
+
+
+def main(
+    bootstrap: Annotated[str, typer.Option(help="Where the brokers are.")] = "127.0.0.1:9092",
+    topic: Annotated[str, typer.Option(help="The orders.")] = "order-events",
+    ledger: Annotated[str, typer.Option(help="Made if it is not there.")] = "revenue-ledger",
+    checkpoint: Annotated[Path, typer.Option(help="Where the query keeps how far it is.")] = Path("ledger-checkpoint"),
+    available_now: Annotated[bool, typer.Option("--available-now", help="Take what is there, and end.")] = False,
+    every: Annotated[str, typer.Option(help="How often to look for new orders.")] = "1 second",
+    batch: Annotated[int, typer.Option(help="The most orders that one batch takes.", min=1)] = 100_000,
+) -> None:
+    """Add revenue per minute and region to a ledger, exactly once."""
+    ensure_topic(bootstrap, ledger, 3)
+    batches = NumberedBatches(bootstrap, ledger, f"{ledger}-writer")
+    spark = spark_session("revenue-ledger")
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    committed = source.option("kafka.isolation.level", "read_committed").option("startingOffsets", "earliest")
+    records = committed.option("maxOffsetsPerTrigger", batch).load()
+
+    def add(orders: DataFrame, number: int) -> None:
+        rows = revenue_per_minute(parse_orders(orders)).collect()
+        if not batches.add(number, map(entry, rows)):
+            print(f"ledger: batch {number} was there already", flush=True)
+
+    query = records.writeStream.queryName("ledger").foreachBatch(add)
+    run([query.option("checkpointLocation", str(checkpoint)).trigger(**trigger_of(available_now, every))])
+
+
+if __name__ == "__main__":
+    typer.run(main)

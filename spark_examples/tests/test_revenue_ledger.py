@@ -1,0 +1,165 @@
+"""revenue_ledger.py: orders of aborted transactions between the others, the driver and the broker killed with -9.
+
+    SPARK_ROUNDS=20 pytest spark_examples/tests/test_revenue_ledger.py
+
+A round feeds some thousand orders in transactions, kills at random times, and compares the ledger's sums with a count of
+the seed in plain Python. The sums grow from round to round: what one round counts twice or not at all, all later ones show.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from numbered_batches import Entry, NumberedBatches
+from orders import OrderEvent, order_events
+from topics import ensure_topic, read_topic
+
+from compat_tests.broker_process import BrokerProcess
+from spark_examples.tests.programs import QUICK_JVM, Program
+
+ROUNDS = int(os.environ.get("SPARK_ROUNDS", "1"))
+EVENTS, CHUNK = 12_000, 400
+TOPIC, LEDGER, SEED = "order-events", "revenue-ledger", 11
+ABORTED_SHARE = 0.3
+_DEADLINE_S = 240
+
+Sums = Counter[tuple[int, str, str]]
+
+
+class Feeder:
+    """Chunks of events, each in a transaction; some are written with other amounts and aborted before."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        ensure_topic(broker.bootstrap, TOPIC, 3, {"retention.ms": "-1"})
+        self._batches = NumberedBatches(broker.bootstrap, TOPIC, "shop")
+        self._events = order_events(SEED)
+        self._chance = random.Random(SEED)
+        self._chunks = 0
+        #: What the ledger must add up to.
+        self.sums: Sums = Counter()
+
+    def feed(self, count: int) -> None:
+        for _ in range(count // CHUNK):
+            chunk = list(islice(self._events, CHUNK))
+            if self._chance.random() < ABORTED_SHARE:
+                self._batches.write(_record(event, cents=99_999_999) for event in chunk)
+                self._batches.abort()
+            assert self._batches.add(self._chunks, [_record(event) for event in chunk])
+            self._chunks += 1
+            for event in chunk:
+                minute = event.order.placed_ms // 60_000 * 60_000
+                self.sums[minute, event.order.region, "orders"] += 1
+                self.sums[minute, event.order.region, "cents"] += event.order.amount_cents
+            time.sleep(0.05)  # the pace of the load
+
+
+def _record(event: OrderEvent, cents: int | None = None) -> Entry:
+    order = event.order if cents is None else event.order._replace(amount_cents=cents)
+    return order.customer_id.encode(), order.to_json().encode()
+
+
+def ledger_sums(broker: BrokerProcess) -> Sums:
+    """Added up by a reader that librdkafka shows what is committed."""
+    sums: Sums = Counter()
+    for message in read_topic(broker.bootstrap, LEDGER):
+        row = json.loads(message.value())
+        minute = int(datetime.fromisoformat(row["window_start"]).replace(tzinfo=UTC).timestamp() * 1000)
+        sums[minute, row["region"], "orders"] += row["orders"]
+        sums[minute, row["region"], "cents"] += row["revenue_cents"]
+    return sums
+
+
+class Stream:
+    """The program, started again whenever it has ended."""
+
+    def __init__(self, broker: BrokerProcess, folder: Path) -> None:
+        self._broker, self._folder = broker, folder
+        self.starts = 0
+        self._program: Program | None = None
+
+    def look(self) -> None:
+        if self._program is None or not self._program.is_running:
+            if self._program is not None:
+                self._program.kill()
+            self.starts += 1
+            options = ["--bootstrap", self._broker.bootstrap, "--checkpoint", str(self._folder / "checkpoint")]
+            pace = ["--every", "100 milliseconds", "--batch", "3000"]
+            self._program = Program(self._folder / "ledger.log", "revenue_ledger.py", *options, *pace)
+
+    def kill(self) -> None:
+        if self._program is not None:
+            self._program.kill()
+
+    def last_words(self) -> str:
+        return (self._folder / "ledger.log").read_text()[-6000:]
+
+
+@pytest.fixture
+def stream(
+    new_broker: Callable[[dict[str, str]], BrokerProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Stream, BrokerProcess]]:
+    for name, value in QUICK_JVM.items():
+        monkeypatch.setenv(name, value)
+    broker = new_broker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"})
+    ensure_topic(broker.bootstrap, LEDGER, 3)
+    made = Stream(broker, tmp_path)
+    yield made, broker
+    made.kill()
+
+
+def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
+    stream: tuple[Stream, BrokerProcess],
+) -> None:
+    program, broker = stream
+    feeder, chance = Feeder(broker), random.Random(SEED)
+    for number in range(ROUNDS):
+        play(program, broker, feeder, chance)
+        assert ledger_sums(broker) == feeder.sums, f"round {number}\n{program.last_words()}"
+    assert program.starts > ROUNDS, "no driver died"
+
+
+def play(program: Stream, broker: BrokerProcess, feeder: Feeder, chance: random.Random) -> None:
+    """One round: events come, driver and broker die at random points of it, and all of it gets through."""
+    program.look()
+    before = added(broker)
+    feeding = threading.Thread(target=feeder.feed, args=(EVENTS,))
+    feeding.start()
+    victims = [program, broker]
+    chance.shuffle(victims)
+    for victim in victims:
+        # Somewhere between a batch that has gone through and several later.
+        wait_for(lambda seen=before: added(broker) > seen, program, "a batch has been added")
+        time.sleep(chance.random() * 3)
+        before = added(broker)
+        victim.kill()
+        if victim is broker:
+            broker.start()
+    feeding.join(_DEADLINE_S)
+    assert not feeding.is_alive(), "the feeder is stuck"
+    wait_for(lambda: added(broker) >= total(feeder.sums), program, "all orders are added")
+
+
+def added(broker: BrokerProcess) -> int:
+    return total(ledger_sums(broker))
+
+
+def total(sums: Sums) -> int:
+    return sum(count for (_, _, what), count in sums.items() if what == "orders")
+
+
+def wait_for(holds: Callable[[], bool], program: Stream, what: str) -> None:
+    give_up = time.monotonic() + _DEADLINE_S
+    while not holds():
+        program.look()
+        assert time.monotonic() < give_up, f"not within {_DEADLINE_S} s: {what}\n{program.last_words()}"
+        time.sleep(0.2)
