@@ -40,6 +40,7 @@ var checks = map[string]func(*arena) error{
 	"group-goes-on":               (*arena).groupGoesOn,
 	"static-member":               (*arena).staticMember,
 	"transactions":                (*arena).transactions,
+	"transactions-of-a-group":     (*arena).transactSession,
 	"admin-of-topics":             (*arena).adminOfTopics,
 	"admin-of-configs":            (*arena).adminOfConfigs,
 	"admin-of-offsets":            (*arena).adminOfOffsets,
