@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -18,7 +20,7 @@ _MOST_BYTES = 16 << 20
 def read_batches(bootstrap: str, topic: str, partition: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
     """All that are committed now, read_uncommitted, markers too."""
     offset = 0
-    with WireClient(bootstrap) as client:
+    with WireClient(leader_of(bootstrap, topic, partition)) as client:
         while data := _fetched(client, topic, partition, offset):
             for position, header in iter_headers(data):
                 if header.next_offset > offset:
@@ -27,10 +29,27 @@ def read_batches(bootstrap: str, topic: str, partition: int) -> Iterator[tuple[B
 
 
 def partition_count(bootstrap: str, topic: str) -> int:
-    with WireClient(bootstrap) as client:
-        (told,) = client.call(MetadataRequest([MetadataRequestTopic(name=topic)], False), _METADATA_VERSION).topics
-    assert told.error_code == 0, told
-    return len(told.partitions)
+    return len(_described(bootstrap, topic).topics[0].partitions)
+
+
+def leader_of(bootstrap: str, topic: str, partition: int) -> str:
+    """Its address, as the first broker of `bootstrap` that answers tells it."""
+    if "," not in bootstrap:
+        return bootstrap
+    told = _described(bootstrap, topic)
+    leader = next(one.leader_id for one in told.topics[0].partitions if one.partition_index == partition)
+    found = [f"{broker.host}:{broker.port}" for broker in told.brokers if broker.node_id == leader]
+    assert found, f"{topic}-{partition} is not led"
+    return found[0]
+
+
+def _described(bootstrap: str, topic: str) -> Any:
+    for server in bootstrap.split(","):
+        with contextlib.suppress(OSError), WireClient(server) as client:
+            told = client.call(MetadataRequest([MetadataRequestTopic(name=topic)], False), _METADATA_VERSION)
+            assert told.topics[0].error_code == 0, told
+            return told
+    raise AssertionError(f"nobody answers at {bootstrap}")
 
 
 def topic_names(bootstrap: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Copiers move records through a chain of topics while brokers and copiers are killed: is each record there exactly once?
 
     python -m compat_tests.exactly_once.checker --seconds 300 --seed 7
+    python -m compat_tests.exactly_once.checker --target cluster
 
 What must hold, whatever was killed when:
 
@@ -14,6 +15,7 @@ What must hold, whatever was killed when:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import tempfile
 import threading
@@ -23,12 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
-from compat_tests.recipes import eventually, make_topic
+from compat_tests.recipes import eventually
 
+from .cluster import ThreeBrokers
 from .copier import CLIENT
 from .faults import CopierProcess, Faults, Route
 from .readers import READ_COMMITTED, READ_UNCOMMITTED, Follower, Seen, read_all
@@ -93,10 +98,11 @@ class Feeder:
         return self.count
 
 
-def run(broker: BrokerProcess, folder: Path, *, seed: int, seconds: float, copiers: int, rate: int) -> Finding:
+def run(
+    broker: BrokerProcess | ThreeBrokers, folder: Path, *, seed: int, seconds: float, copiers: int, rate: int
+) -> Finding:
     """Against a broker that is up; `copiers` for each of the two steps of the chain."""
-    for topic in TOPICS:
-        make_topic(broker.bootstrap, topic, PARTITIONS)
+    make_topics(broker.bootstrap)
     made = [
         CopierProcess(
             broker.bootstrap,
@@ -122,6 +128,15 @@ def run(broker: BrokerProcess, folder: Path, *, seed: int, seconds: float, copie
     finding = Finding(count, faults=dict(faults.done), restarts=sum(copier.starts - 1 for copier in made))
     _check(broker.bootstrap, follower, finding)
     return finding
+
+
+def make_topics(bootstrap: str) -> None:
+    """With as many replicas as there are brokers."""
+    servers = bootstrap.count(",") + 1
+    admin = AdminClient({**CLIENT, "bootstrap.servers": bootstrap})
+    made = admin.create_topics([NewTopic(topic, PARTITIONS, servers) for topic in TOPICS])
+    for future in made.values():
+        future.result(DRAIN_S)
 
 
 def _drain(faults: Faults, follower: Follower, count: int) -> None:
@@ -150,6 +165,13 @@ def _check(bootstrap: str, follower: Follower, finding: Finding) -> None:
 
 
 def _are_stable(bootstrap: str) -> bool:
+    # A leader may still be looked for.
+    with contextlib.suppress(AssertionError, OSError):
+        return _all_ended(bootstrap)
+    return False
+
+
+def _all_ended(bootstrap: str) -> bool:
     return all(
         last_stable_offset(bootstrap, topic, index) == (truth := truth_of(bootstrap, topic, index)).end_offset
         and not truth.open
@@ -187,6 +209,7 @@ def _miscounted(count: int, topic: str, index: int, truth: Truth) -> list[str]:
 
 
 BROKERS: dict[str, Callable[[Path, dict[str, str]], BrokerProcess]] = {"odradek": OdradekProcess, "apache": ApacheKafka}
+EVERY = {**BROKERS, "cluster": ThreeBrokers}
 
 
 def main() -> None:
@@ -195,12 +218,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="says what goes wrong when")
     parser.add_argument("--copiers", type=int, default=3, help="for each of the two steps (default: 3)")
     parser.add_argument("--rate", type=int, default=300, help="records a second (default: 300)")
-    parser.add_argument("--target", choices=BROKERS, default="odradek")
+    parser.add_argument("--target", choices=EVERY, default="odradek", help="cluster: three of ours")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="exactly-once-") as name:
         folder = Path(name)
-        with BROKERS[options.target](folder / "broker", PROPERTIES) as broker:
+        with EVERY[options.target](folder / "broker", PROPERTIES) as broker:
             finding = run(
                 broker, folder, seed=options.seed, seconds=options.seconds, copiers=options.copiers, rate=options.rate
             )

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from compat_tests.broker_process import BrokerProcess
 
+from .cluster import ThreeBrokers
+
 _COPIER = Path(__file__).with_name("copier.py")
 #: Between two faults.
 LONGEST_PEACE_S = 1.2
@@ -71,7 +73,7 @@ class CopierProcess:
 class Faults:
     """Chooses and does: kill -9 of the broker or of a copier, or a copier that stands still for a while."""
 
-    def __init__(self, seed: int, broker: BrokerProcess, copiers: list[CopierProcess]) -> None:
+    def __init__(self, seed: int, broker: BrokerProcess | ThreeBrokers, copiers: list[CopierProcess]) -> None:
         self._chance = random.Random(seed)
         self._broker = broker
         self.copiers = copiers

@@ -13,7 +13,7 @@ from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import ControlType, control_type
 from odradek.protocol.records.record import Record
 
-from compat_tests.batches import read_batches
+from compat_tests.batches import leader_of, read_batches
 from compat_tests.wire import WireClient
 
 _LIST_OFFSETS_VERSION = 7
@@ -48,7 +48,7 @@ def last_stable_offset(bootstrap: str, topic: str, partition: int) -> int:
     """As the broker says it."""
     asked = ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
     request = ListOffsetsRequest(-1, _READ_COMMITTED, [ListOffsetsTopic(topic, [asked])])
-    with WireClient(bootstrap) as client:
+    with WireClient(leader_of(bootstrap, topic, partition)) as client:
         (answer,) = client.call(request, _LIST_OFFSETS_VERSION).topics[0].partitions
     assert answer.error_code == 0, answer
     found: int = answer.offset

@@ -1,0 +1,89 @@
+"""Three brokers as the checker's one: whoever kills it kills one of them, and whoever starts it starts that one again."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+from compat_tests.broker_process import free_port
+from compat_tests.odradek_process import OdradekProcess
+
+_NODES = (1, 2, 3)
+_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+#: Every partition on all three, and a record acknowledged by two: what one of them takes along is with another.
+_REPLICATED = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+}
+
+
+class Node(OdradekProcess):
+    """`odradek start server.properties`, formatted beforehand."""
+
+    def command(self) -> list[str]:
+        file = self.directory / "server.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        run = [*self.python, "-m", "odradek"]
+        form = [*run, "format", str(file), "--cluster-id", _CLUSTER_ID, "--ignore-formatted"]
+        subprocess.run(form, check=True, capture_output=True)
+        return [*run, "start", str(file)]
+
+
+class ThreeBrokers:
+    """What the checker asks of a broker: an address, and to be killed and started again."""
+
+    def __init__(self, directory: Path, properties: dict[str, str], seed: int = 0) -> None:
+        self._chance = random.Random(seed)
+        ports = {node: (free_port(), free_port()) for node in _NODES}
+        voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port, _ in ports.values())
+        self._nodes = [
+            Node(
+                directory / f"node-{node}",
+                {
+                    **properties,
+                    **_REPLICATED,
+                    "process.roles": "broker,controller",
+                    "node.id": str(node),
+                    "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                    "controller.listener.names": "CONTROLLER",
+                    "controller.quorum.voters": voters,
+                    "log.dirs": str(directory / f"node-{node}" / "data"),
+                },
+                start_deadline_s=120,
+            )
+            for node, (port, controller) in ports.items()
+        ]
+
+    def kill(self) -> None:
+        self._chance.choice(self._nodes).kill()
+
+    def start(self) -> None:
+        """Whoever does not run. A quorum needs a majority to serve, so none is waited for before all have begun."""
+        ended = [node for node in self._nodes if not node.is_running]
+        for node in ended:
+            node.begin()
+        for node in ended:
+            node.await_serving()
+
+    def __enter__(self) -> ThreeBrokers:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for node in self._nodes:
+            node.kill()
