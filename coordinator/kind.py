@@ -64,6 +64,8 @@ class Kind:
     metadata_changed: Callable[[ShardState, Any, frozenset[str]], None] | None = None
     #: Whether an empty group goes when its last offset does.
     expires: bool = True
+    #: Whether an empty group makes room for one of another kind that begins under its id.
+    makes_room: bool = True
     #: What requests of the classic protocol do to a group of the kind that has members: (state, group, message, now).
     classic_requests: Mapping[type[Message], Callable[[ShardState, Any, GroupRequest, int], None]] = field(
         default_factory=dict

@@ -76,7 +76,10 @@ class ShardState:
     def may_replace(self, group_id: str) -> bool:
         """Whether the id is free for a group of another kind: nobody has it, or an empty group."""
         group = self.groups.get(group_id)
-        return group is None or self.kind_of(group).refuse_deletion(group) is ErrorCode.NONE
+        if group is None:
+            return True
+        kind = self.kind_of(group)
+        return kind.makes_room and kind.refuse_deletion(group) is ErrorCode.NONE
 
     def replace(self, group_id: str) -> bool:
         """Deletes the empty group that has the id; its offsets stay. False when it may not be."""

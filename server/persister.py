@@ -92,6 +92,9 @@ class Persister:
 def submit_here(broker: BrokerServer, request: Any, version: int, client: Any, reply: Reply) -> None:
     """What another broker asks of the shards here."""
     driver = broker.share_states
+    if not request.group_id or not all(topic.partitions for topic in request.topics):
+        reply(FORMS[type(request)].response())
+        return
     questions = [partial(driver.submit, coordinator_key(key_of(one)), one, version, client) for one in singles(request)]
     gather(questions, partial(joined, request, reply))
 

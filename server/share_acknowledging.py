@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from .broker import BrokerServer
 
 RENEW_VERSION = 2
-#: Kafka's words for errors that come without.
-UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+#: Kafka has no words for the first of these.
+UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None)
+NO_SUCH_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-MALFORMED = Refusal(
-    ErrorCode.INVALID_REQUEST,
-    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
-    "incompatible broker. See the broker logs for more details.",
-)
+MALFORMED = Refusal(ErrorCode.INVALID_REQUEST, None)
 
 Outcome = dict[Place, "Refusal | None"]
 
@@ -44,6 +41,7 @@ def acknowledge(
 ) -> None:
     """`topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition of which all was taken."""
     outcome: Outcome = {}
+    silent: list[Place] = []
     places: list[Place] = []
     questions: list[Callable[[Callable[[Any], None]], None]] = []
     for topic in topics:
@@ -53,13 +51,19 @@ def acknowledge(
                 AckBatch(b.first_offset, b.last_offset, b.acknowledge_types) for b in partition.acknowledgement_batches
             ]
             refusal = _refuse(broker, place, batches, renewing)
-            outcome[place] = refusal
-            if refusal is None and batches:
+            if refusal is not None:
+                outcome[place] = refusal
+            elif batches:
                 places.append(place)
                 questions.append(partial(_ask, broker, session, place, batches))
+            else:
+                silent.append(place)
 
     def answered(refusals: list[Refusal | None]) -> None:
         outcome.update(zip(places, refusals, strict=True))
+        if places:
+            # As Kafka: of who says nothing there is a word only beside others.
+            outcome.update(dict.fromkeys(silent))
         done(outcome)
 
     gather(questions, answered)
@@ -85,7 +89,7 @@ def _refuse(broker: BrokerServer, place: Place, batches: list[AckBatch], renewin
         return UNKNOWN_TOPIC_ID
     if not _are_well_formed(batches, renewing):
         return MALFORMED
-    return None if place[1] in topic.partitions else UNKNOWN_PARTITION
+    return None if place[1] in topic.partitions else NO_SUCH_PARTITION
 
 
 def _are_well_formed(batches: list[AckBatch], renewing: Renewing) -> bool:

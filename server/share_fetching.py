@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..coordinator.share.acquiring import Acquired, Wish, acquire
 from ..coordinator.share.partition import Refusal
 from ..coordinator.share.persister.state import ShareKey
-from ..protocol.errors import ErrorCode
 from ..protocol.messages.share_fetch import AcquiredRecords, PartitionData
 from ..storage.files import pread_nowait
 from ..storage.log import OffsetOutOfRange
@@ -52,34 +51,24 @@ class Found(NamedTuple):
 
 
 class ShareFetch(Parked):
-    """`done` is called once, with what there is for each partition: records, errors; nothing for the others."""
+    """`done` is called once, with what there is for each partition: records, errors; nothing for the others, unless it
+    `tells_all`.
+    """
 
     __slots__ = (
-        "_call",
-        "_done",
-        "_group_id",
-        "_is_isolated",
-        "_is_last",
-        "_is_over",
-        "_is_woken",
-        "_max_bytes",
-        "_member_id",
-        "_min_bytes",
-        "_places",
-        "_pread",
-        "_wait_ms",
-        "_waits_for",
-        "_warmings",
-        "_watched",
-        "_wish",
+        "_call", "_done", "_group_id", "_is_isolated", "_is_last", "_is_over", "_is_woken", "_max_bytes", "_member_id",
+        "_min_bytes", "_places", "_pread", "_tells_all", "_wait_ms", "_waits_for", "_warmings", "_watched", "_wish",
     )  # fmt: skip
 
-    def __init__(self, call: Call, places: list[Place], done: Callable[[Answer], None]) -> None:
+    def __init__(
+        self, call: Call, places: list[Place], done: Callable[[Answer], None], *, tells_all: bool = False
+    ) -> None:
         super().__init__()
         request: ShareFetchRequest = call.request
         self._call = call
         self._done = done
         self._places = places
+        self._tells_all = tells_all
         self._group_id = request.group_id or ""
         self._member_id = request.member_id or ""
         self._max_bytes = min(request.max_bytes, call.broker.fetch_max_bytes)
@@ -174,6 +163,11 @@ class ShareFetch(Parked):
         if answer or is_enough or self._is_last:
             for one in found:
                 self._give(one, answer, share_bytes)
+        if self._tells_all and (answer or self._is_last):
+            for led in self._waits_for:
+                place = (led.key.topic_id, led.key.partition)
+                if led.machine is not None and place not in answer:
+                    answer[place] = PartitionData(partition_index=place[1], records=b"")
         return answer
 
     def _open(self, place: Place, answer: Answer) -> LedSharePartition | None:
@@ -286,5 +280,4 @@ def _warm_all(read: Callable[[], LogSlice]) -> None:
 
 
 def _refused(index: int, refusal: Refusal) -> PartitionData:
-    error = int(ErrorCode(refusal.error))
-    return PartitionData(partition_index=index, error_code=error, error_message=refusal.message, records=b"")
+    return PartitionData(partition_index=index, error_code=int(refusal.error), records=b"")

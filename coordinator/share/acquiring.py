@@ -128,6 +128,10 @@ class _Taking:
             run = Run(low, high, RecordState.AVAILABLE, 0)
             runs.append(run)
             self._give(run)
+        # What a strict limit leaves of a batch is the next that is given.
+        ends_at = next((b.last_offset for b in self.batches if b.last_offset >= last), last)
+        if ends_at > last:
+            runs.append(Run(last + 1, ends_at, RecordState.AVAILABLE, 0))
 
     def _give(self, run: Run) -> None:
         self.partition.give(run, self.member_id, self.now)

@@ -1,4 +1,4 @@
-"""A share group commits no offsets: the persister knows where it is. Whoever asks means another kind of group."""
+"""A share group commits no offsets: the persister knows where it is. Who looks for some finds none."""
 
 from __future__ import annotations
 
@@ -21,5 +21,4 @@ RULES = OffsetRules(
     refuse_transactional_commit=_no_offsets,
     refuse_delete=_no_offsets,
     is_expired=_never_expired,
-    refuse_fetch=_no_offsets,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage
+from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -33,6 +34,8 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
 
 def _described(state: ShardState, group_id: str) -> DescribedGroup:
     group = state.find(ShareGroup, group_id)
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     if group is None:
         error, words = no_group(group_id, group_id in state.groups, "Group")
         return DescribedGroup(group_id=group_id, error_code=error, error_message=words)

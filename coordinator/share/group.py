@@ -28,7 +28,7 @@ from ...protocol.internal.share_group_records import (
 from ...protocol.schema import Message
 from ..consumer.member import as_partitions
 from ..timers import Timer
-from .member import LEAVE_EPOCH, Member, Partitions
+from .member import LEAVE_EPOCH, NOTHING_SAID, Member, Partitions
 from .state_partitions import StatePartitions, from_record
 
 
@@ -42,9 +42,9 @@ class ShareGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = 1
         self.metadata_hash = 0
-        self.target_epoch = 0
+        self.target_epoch = 1
         #: When the target was made; 0 when it never was.
         self.target_timestamp_ms = 0
         self.members: dict[str, Member] = {}
@@ -130,7 +130,7 @@ class ShareGroup:
             if value is None:
                 return
             # A compacted log may have a member's newer metadata behind its assignment.
-            before = Member(member_id, ShareGroupMemberMetadataValue())
+            before = Member(member_id, NOTHING_SAID)
         if value is None:
             self.members[member_id] = Member(member_id, before.metadata, LEAVE_EPOCH, LEAVE_EPOCH)
         else:

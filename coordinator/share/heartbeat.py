@@ -19,7 +19,7 @@ from ...protocol.messages.share_group_heartbeat import (
 from ..result import GroupRequest
 from . import initializing, refusals, settings, writing
 from .group import ShareGroup
-from .member import JOIN_EPOCH, LEAVE_EPOCH, Member
+from .member import JOIN_EPOCH, LEAVE_EPOCH, NOTHING_SAID, Member
 from .refusals import Refusal
 from .requests import Followed
 from .targets import remove_member, update_epoch, update_target
@@ -67,7 +67,7 @@ def _beat(state: ShardState, message: GroupRequest, request: ShareGroupHeartbeat
     if member is None:
         if not is_joining:
             return refusals.unknown_member(group, member_id)
-        member = Member(member_id, ShareGroupMemberMetadataValue())
+        member = Member(member_id, NOTHING_SAID)
     refusal = refusals.refuse_epoch(member, request.member_epoch)
     return _go_on(state, group, member, message, request, now) if refusal is None else refusal
 

@@ -37,4 +37,5 @@ SHARE = Kind(
     refuse_deletion=_refuse_deletion,
     metadata_changed=initializing.metadata_changed,
     expires=False,
+    makes_room=False,
 )

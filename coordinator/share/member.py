@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from ...protocol.internal.share_group_records import ShareGroupMemberMetadataValue
 from ..consumer.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions
 
-__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "Member", "Partitions"]
+__all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "NOTHING_SAID", "Member", "Partitions"]
+
+
+#: Of a member before its first heartbeat.
+NOTHING_SAID = ShareGroupMemberMetadataValue(rack_id=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class AckBatch(NamedTuple):
 
 class Refusal(NamedTuple):
     error: ErrorCode
-    message: str
+    message: str | None
 
 
 class Write(NamedTuple):

@@ -13,9 +13,13 @@ from .member import JOIN_EPOCH, LEAVE_EPOCH, Member
 Heartbeat = ShareGroupHeartbeatRequest
 
 
+#: A member draws its own id: a UUID as text.
+MAX_MEMBER_ID_LENGTH = 36
+
+
 class Refusal(NamedTuple):
     error: ErrorCode
-    message: str
+    message: str | None
 
     def response(self) -> ShareGroupHeartbeatResponse:
         return ShareGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
@@ -23,6 +27,12 @@ class Refusal(NamedTuple):
 
 def _invalid(words: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_REQUEST, words)
+
+
+def member_id_is_possible(request: Heartbeat) -> Refusal | None:
+    """Asked before all else, and told without words."""
+    is_possible = 0 < len(request.member_id) <= MAX_MEMBER_ID_LENGTH
+    return None if is_possible else Refusal(ErrorCode.INVALID_REQUEST, None)
 
 
 def member_id_is_given(request: Heartbeat) -> Refusal | None:
@@ -48,6 +58,7 @@ def epoch_is_possible(request: Heartbeat) -> Refusal | None:
 
 
 CHECKS: tuple[Callable[[Heartbeat], Refusal | None], ...] = (
+    member_id_is_possible,
     member_id_is_given,
     group_id_is_given,
     rack_is_not_empty,

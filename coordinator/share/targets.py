@@ -34,7 +34,7 @@ def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
     if group.epoch <= group.target_epoch:
         return
     due = group.target_timestamp_ms + settings.assignment_interval_ms(state, group.group_id)
-    if group.target_epoch > 0 and now < due:
+    if now < due:
         return
     topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
     members = {

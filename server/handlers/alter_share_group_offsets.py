@@ -13,13 +13,13 @@ from ...protocol.messages.initialize_share_group_state import (
 )
 from ..dispatch import Call
 from ..share_groups import initialize
-from ..share_refusals import is_enabled, words_of
+from ..share_refusals import is_enabled
 
 
 def handle(call: Call) -> AlterShareGroupOffsetsResponse | None:
     if not is_enabled(call):
         error = ErrorCode.UNSUPPORTED_VERSION
-        return AlterShareGroupOffsetsResponse(error_code=error, error_message=words_of(error))
+        return AlterShareGroupOffsetsResponse(error_code=error)
     call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, call))
     return None
 

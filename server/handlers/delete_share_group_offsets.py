@@ -13,13 +13,13 @@ from ...protocol.messages.delete_share_group_offsets import (
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from ..dispatch import Call
 from ..share_groups import delete_states
-from ..share_refusals import is_enabled, words_of
+from ..share_refusals import is_enabled
 
 
 def handle(call: Call) -> DeleteShareGroupOffsetsResponse | None:
     if not is_enabled(call):
         error = ErrorCode.UNSUPPORTED_VERSION
-        return DeleteShareGroupOffsetsResponse(error_code=error, error_message=words_of(error))
+        return DeleteShareGroupOffsetsResponse(error_code=error)
     call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, call))
     return None
 
@@ -39,7 +39,6 @@ def _reply(call: Call, response: DeleteShareGroupOffsetsResponse, errors: dict[b
                 topic_id=topic_id,
                 topic_name="" if topic is None else topic.name,
                 error_code=error,
-                error_message=words_of(ErrorCode(error)) if error else None,
             )
         )
     call.reply(response)

@@ -23,8 +23,7 @@ from ...protocol.messages.describe_share_group_offsets import (
 )
 from ..dispatch import Call
 from ..gathering import gather
-from ..share_acknowledging import UNKNOWN_PARTITION
-from ..share_refusals import is_enabled, words_of
+from ..share_refusals import is_enabled
 
 UNINITIALIZED = -1
 Done = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
@@ -53,7 +52,7 @@ def _describe(call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Do
 
 def _known(call: Call, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions) -> None:
     if known.error:
-        answer.error_code, answer.error_message = known.error, words_of(known.error)
+        answer.error_code = known.error
         done(answer)
         return
     there = {t: sorted(p) for t, p in known.partitions.items() if call.broker.image.topic_by_id(t) is not None}
@@ -83,11 +82,11 @@ def _named(
 
 
 def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
-    error, words = UNKNOWN_PARTITION
+    """A topic that is not there is told as one where the group has never been."""
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
         partitions=[
-            DescribeShareGroupOffsetsResponsePartition(partition_index=index, error_code=error, error_message=words)
+            DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=UNINITIALIZED)
             for index in partitions
         ],
     )

@@ -21,7 +21,7 @@ from .. import share_configs
 from ..dispatch import Call
 from ..leaders import current_leader
 from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge
-from ..share_refusals import refuse, words_of
+from ..share_refusals import refuse
 from ..share_sessions import FINAL_EPOCH, SessionKey, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -29,13 +29,13 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(call: Call) -> ShareAcknowledgeResponse | None:
     request: ShareAcknowledgeRequest = call.request
-    refusal = refuse(call, request.group_id, request.member_id)
-    if refusal is not None:
-        return ShareAcknowledgeResponse(error_code=refusal.error, error_message=refusal.message)
+    error = refuse(call, request.group_id, request.member_id)
+    if error:
+        return ShareAcknowledgeResponse(error_code=error)
     key = SessionKey(request.group_id or "", request.member_id or "")
     session = call.broker.share_sessions.acknowledge(key, request.share_session_epoch)
     if isinstance(session, ErrorCode):
-        return ShareAcknowledgeResponse(error_code=session, error_message=words_of(session))
+        return ShareAcknowledgeResponse(error_code=session)
     renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
     is_final = request.share_session_epoch == FINAL_EPOCH
     acknowledge(call.broker, key, request.topics, renewing, partial(_acknowledged, call, session, is_final))

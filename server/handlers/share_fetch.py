@@ -22,21 +22,20 @@ from ..dispatch import Call
 from ..leaders import current_leader
 from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge
 from ..share_fetching import Answer, ShareFetch
-from ..share_refusals import refuse, words_of
-from ..share_sessions import FINAL_EPOCH, ShareSession
+from ..share_refusals import refuse
+from ..share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(call: Call) -> ShareFetchResponse | None:
     request: ShareFetchRequest = call.request
-    refusal = refuse(call, request.group_id, request.member_id)
-    if refusal is not None:
-        return ShareFetchResponse(error_code=refusal.error, error_message=refusal.message)
+    error = refuse(call, request.group_id, request.member_id)
     is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
-    words = _refuse_renewal(request) if is_renewing else None
-    if words is not None:
-        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=words)
+    if is_renewing and any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)):
+        error = error or ErrorCode.INVALID_REQUEST
+    if error:
+        return ShareFetchResponse(error_code=error)
     has_acks = any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
     session = call.broker.share_sessions.open(request, call.connection, has_acks)
     if isinstance(session, ErrorCode):
@@ -46,23 +45,12 @@ def handle(call: Call) -> ShareFetchResponse | None:
 
 
 def _without_session(call: Call, request: ShareFetchRequest, error: ErrorCode) -> ShareFetchResponse | None:
-    response = ShareFetchResponse(error_code=error, error_message=words_of(error))
+    response = ShareFetchResponse(error_code=error)
     if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
         return response
     # Who is told at once comes again at once.
     call.broker.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
     return None
-
-
-def _refuse_renewal(request: ShareFetchRequest) -> str | None:
-    given = {
-        "maxBytes": request.max_bytes,
-        "minBytes": request.min_bytes,
-        "maxRecords": request.max_records,
-        "maxWaitMs": request.max_wait_ms,
-    }
-    wrong = [f"{name} must be set to 0, " for name, value in given.items() if value]
-    return "".join(wrong) + "if isRenewAck is true." if wrong else None
 
 
 class _Answering:
@@ -89,7 +77,8 @@ class _Answering:
         if self._is_final or self._is_renewing:
             self._answer({})
         else:
-            ShareFetch(self._call, self._session.in_turn(), self._answer).start()
+            tells_all = self._request.share_session_epoch == INITIAL_EPOCH
+            ShareFetch(self._call, self._session.in_turn(), self._answer, tells_all=tells_all).start()
 
     def _answer(self, answer: Answer) -> None:
         call = self._call

@@ -10,13 +10,13 @@ from ...protocol.messages.initialize_share_group_state import InitializeShareGro
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from ..dispatch import Call
 from ..share_groups import initialize
-from ..share_refusals import is_enabled, words_of
+from ..share_refusals import is_enabled
 
 
 def handle(call: Call) -> ShareGroupHeartbeatResponse | None:
     if not is_enabled(call):
         error = ErrorCode.UNSUPPORTED_VERSION
-        return ShareGroupHeartbeatResponse(error_code=error, error_message=words_of(error))
+        return ShareGroupHeartbeatResponse(error_code=error)
     call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, call))
     return None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from odradek.coordinator.share.partition import SharePartition
-from odradek.coordinator.share.persister import checks
+from odradek.coordinator.share.persister import operations
 from odradek.coordinator.share.runs import RecordState, Run
 
 from tests.coordinator.share_simulation import ShareSimulation
@@ -59,8 +59,8 @@ def _answers_do_not_wait_for_the_persister(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_write", write)
 
 
-def _leaders_of_the_past_may_write(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(checks, "WRITE", ())
+def _the_persister_writes_nothing_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(operations, "combine", lambda batches, start_offset: ())
 
 
 def _locks_never_end(patch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ BUGS = (
     _records_are_delivered_for_ever,
     _anybody_may_acknowledge,
     _answers_do_not_wait_for_the_persister,
-    _leaders_of_the_past_may_write,
+    _the_persister_writes_nothing_down,
     _locks_never_end,
 )
 

@@ -112,21 +112,29 @@ class Member:
 
     def acknowledge(self, *acks: tuple[int, int, int], epoch: int | None = None, renews: bool = False) -> Any:
         """The answer for the first partition, or the whole one where it is an error."""
+        answer = self.client.call(self._acknowledgement(acks, epoch, renews), 2)
+        if answer.error_code:
+            return answer
+        self.session_epoch += 1
+        return answer.responses[0].partitions[0]
+
+    def send_acknowledgement(self, *acks: tuple[int, int, int]) -> None:
+        """Says it, and waits for no answer."""
+        self.client.send(self._acknowledgement(acks, None, False), 2)
+
+    def _acknowledgement(
+        self, acks: Sequence[tuple[int, int, int]], epoch: int | None, renews: bool
+    ) -> share_ack.ShareAcknowledgeRequest:
         topic_id, index = self.places[0]
         batches = [share_ack.AcknowledgementBatch(first, last, [kind]) for first, last, kind in acks]
         partition = share_ack.AcknowledgePartition(partition_index=index, acknowledgement_batches=batches)
-        request = share_ack.ShareAcknowledgeRequest(
+        return share_ack.ShareAcknowledgeRequest(
             group_id=self.group,
             member_id=self.id,
             share_session_epoch=self.session_epoch if epoch is None else epoch,
             is_renew_ack=renews,
             topics=[share_ack.AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
         )
-        answer = self.client.call(request, 2)
-        if answer.error_code:
-            return answer
-        self.session_epoch += 1
-        return answer.responses[0].partitions[0]
 
     def close(self) -> None:
         self.client.close()

@@ -34,6 +34,18 @@ def partition_is_not_negative(state: PersisterState, asked: Asked) -> Refusal | 
     return None
 
 
+def leader_epoch_is_not_negative(state: PersisterState, asked: Asked) -> Refusal | None:
+    if asked.leader_epoch < 0:
+        return Refusal(ErrorCode.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
+    return None
+
+
+def state_epoch_is_not_negative(state: PersisterState, asked: Asked) -> Refusal | None:
+    if asked.state_epoch < 0:
+        return Refusal(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
+    return None
+
+
 def is_initialized_for_read(state: PersisterState, asked: Asked) -> Refusal | None:
     return _is_initialized(asked, "Read")
 
@@ -50,19 +62,15 @@ def _is_initialized(asked: Asked, what: str) -> Refusal | None:
 
 
 def leader_epoch_is_current(state: PersisterState, asked: Asked) -> Refusal | None:
-    if (
-        asked.known is not None
-        and asked.leader_epoch != NO_EPOCH
-        and asked.known.fencing_leader_epoch > asked.leader_epoch
-    ):
+    if asked.known is not None and asked.known.fencing_leader_epoch > asked.leader_epoch:
         words = "The leader epoch in the request is older than the epoch on the broker."
         return Refusal(ErrorCode.FENCED_LEADER_EPOCH, words)
     return None
 
 
 def state_epoch_is_current(state: PersisterState, asked: Asked) -> Refusal | None:
-    if asked.known is not None and asked.state_epoch != NO_EPOCH and asked.known.state_epoch > asked.state_epoch:
-        words = "The share coordinator rejected the request because the share-group state epoch did not match."
+    if asked.known is not None and asked.known.state_epoch > asked.state_epoch:
+        words = "The coordinator rejected the request because the state epoch did not match."
         return Refusal(ErrorCode.FENCED_STATE_EPOCH, words)
     return None
 
@@ -76,18 +84,26 @@ def partition_exists(state: PersisterState, asked: Asked) -> Refusal | None:
 
 READ: tuple[Check, ...] = (
     partition_is_not_negative,
+    leader_epoch_is_not_negative,
     is_initialized_for_read,
     leader_epoch_is_current,
     partition_exists,
 )
 WRITE: tuple[Check, ...] = (
     partition_is_not_negative,
+    leader_epoch_is_not_negative,
+    state_epoch_is_not_negative,
     is_initialized_for_write,
     leader_epoch_is_current,
     state_epoch_is_current,
     partition_exists,
 )
-INITIALIZE: tuple[Check, ...] = (partition_is_not_negative, state_epoch_is_current, partition_exists)
+INITIALIZE: tuple[Check, ...] = (
+    partition_is_not_negative,
+    state_epoch_is_not_negative,
+    state_epoch_is_current,
+    partition_exists,
+)
 SUMMARY: tuple[Check, ...] = (partition_is_not_negative, partition_exists)
 DELETE: tuple[Check, ...] = SUMMARY
 

@@ -60,7 +60,7 @@ def _read(
     if refusal is not None:
         return refusal
     assert known is not None
-    if partition.leader_epoch not in (NO_EPOCH, known.fencing_leader_epoch):
+    if partition.leader_epoch != known.fencing_leader_epoch:
         _write_change(
             state, key, known, now, partition.leader_epoch, known.start_offset, known.delivery_complete_count, ()
         )
@@ -98,22 +98,25 @@ def _write_change(
     complete_count: int,
     batches: tuple[StateBatch, ...],
 ) -> None:
-    """An update; a snapshot when there have been enough of them."""
+    """An update; a snapshot when there have been enough of them. The start does not go back: who says so is behind."""
     leader_epoch = known.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
+    if start_offset == known.start_offset:
+        complete_count = max(complete_count, known.delivery_complete_count)
+    elif start_offset < known.start_offset:
+        start_offset, complete_count = known.start_offset, known.delivery_complete_count
     if known.update_count < state.config.updates_per_snapshot:
         update = update_record(known, leader_epoch, start_offset, complete_count, combine(batches, start_offset))
         state.write_update(key, update)
         return
-    start = known.start_offset if start_offset == UNINITIALIZED_OFFSET else start_offset
     state.write_snapshot(
         key,
         replace(
             known,
             snapshot_epoch=known.snapshot_epoch + 1,
             leader_epoch=leader_epoch,
-            start_offset=start,
+            start_offset=start_offset,
             delivery_complete_count=complete_count,
-            batches=combine((*known.batches, *batches), start),
+            batches=combine((*known.batches, *batches), start_offset),
             create_timestamp_ms=now,
             write_timestamp_ms=now,
         ),

@@ -1,0 +1,53 @@
+"""The simple assignor: every partition is shared by as many members as the others, give or take."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from odradek.coordinator.share.assignor import Assignment, Subscriber, simple
+
+T, U = b"t" * 16, b"u" * 16
+
+
+def assign(members: int, partitions: int, before: Assignment | None = None) -> Assignment:
+    subscribers = {f"m{n}": Subscriber(frozenset({T}), (before or {}).get(f"m{n}", {})) for n in range(members)}
+    return simple(subscribers, {T: frozenset(range(partitions))})
+
+
+def sharers(assignment: Assignment) -> Counter[int]:
+    return Counter(index for of_member in assignment.values() for index in of_member.get(T, ()))
+
+
+@pytest.mark.parametrize("members", range(1, 9))
+@pytest.mark.parametrize("partitions", range(1, 9))
+def test_all_partitions_are_shared_and_all_members_work(members: int, partitions: int) -> None:
+    assignment = assign(members, partitions)
+    counts = sharers(assignment)
+    assert set(counts) == set(range(partitions))
+    assert max(counts.values()) == -(-members // partitions), "no partition has more than its share"
+    loads = [len(of_member.get(T, ())) for of_member in assignment.values()]
+    assert min(loads) >= 1 and max(loads) - min(loads) <= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_has_something_keeps_it_when_nothing_changes(seed: int) -> None:
+    chance = random.Random(seed)
+    members, partitions = chance.randrange(1, 10), chance.randrange(1, 10)
+    before = assign(members, partitions)
+    assert assign(members, partitions, before) == before
+
+
+def test_a_topic_is_shared_by_those_that_subscribe_to_it() -> None:
+    subscribers = {
+        "a": Subscriber(frozenset({T}), {}),
+        "b": Subscriber(frozenset({T, U}), {}),
+        "c": Subscriber(frozenset(), {}),
+    }
+    assignment = simple(subscribers, {T: frozenset({0, 1}), U: frozenset({0})})
+    assert assignment == {"a": {T: frozenset({0})}, "b": {T: frozenset({1}), U: frozenset({0})}, "c": {}}
+
+
+def test_partitions_that_the_persister_does_not_know_are_not_assigned() -> None:
+    assert simple({"a": Subscriber(frozenset({T, U}), {})}, {T: frozenset({1})}) == {"a": {T: frozenset({1})}}

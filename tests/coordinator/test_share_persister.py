@@ -1,0 +1,124 @@
+"""The persister of share groups: states that overlap are one, snapshots come now and then, the log makes it all again."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from odradek.coordinator.result import GroupRequest, Record
+from odradek.coordinator.share.persister.combining import StateBatch, combine
+from odradek.coordinator.share.persister.records import decode_record, encode_record
+from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
+from odradek.coordinator.share.persister.state import PersisterConfig
+from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
+from odradek.protocol.messages import initialize_share_group_state as initialize
+from odradek.protocol.messages import write_share_group_state as write
+
+from tests.coordinator.share_simulation import TOPIC_ID, image_of
+
+
+def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
+    """Of each offset, what counts: the most deliveries, then the state that is further on."""
+    told: dict[int, tuple[int, int]] = {}
+    for first, last, state, count in batches:
+        for offset in range(first, last + 1):
+            told[offset] = max(told.get(offset, (-1, -1)), (count, state))
+    return told
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_combined_states_say_of_each_offset_what_counts(seed: int) -> None:
+    chance = random.Random(seed)
+    batches = []
+    for _ in range(chance.randrange(12)):
+        first = chance.randrange(30)
+        last = first + chance.randrange(10)
+        batches.append(StateBatch(first, last, chance.choice((0, 2, 4)), chance.randrange(1, 4)))
+    start = chance.randrange(20)
+    combined = combine(batches, start)
+    assert by_offset(combined) == {o: told for o, told in by_offset(batches).items() if o >= start}
+    for before, after in itertools.pairwise(combined):
+        assert before.last < after.first, "they do not overlap"
+        assert before.last + 1 < after.first or before[2:] != after[2:], "neighbours that are alike are one"
+
+
+class Stand:
+    """A shard whose records are kept as bytes, as the log has them."""
+
+    def __init__(self, updates_per_snapshot: int) -> None:
+        self.config = PersisterConfig(updates_per_snapshot, cold_snapshot_interval_ms=1_000)
+        self.shard = PersisterShard(self.config)
+        self.shard.loaded(0)
+        self.shard.handle(TopicsChanged(image_of()), 0)
+        self.log: list[tuple[bytes, bytes | None]] = []
+        start = initialize.PartitionData(partition=0, state_epoch=1, start_offset=0)
+        self.ask(initialize.InitializeShareGroupStateRequest, initialize.InitializeStateData, start)
+
+    def ask(self, request: Any, topic: Any, partition: Any, now: int = 0) -> Any:
+        asked = request(group_id="g", topics=[topic(topic_id=TOPIC_ID, partitions=[partition])])
+        self.shard.handle(GroupRequest("token", asked), now)
+        return self.take()[0].response.results[0].partitions[0]
+
+    def take(self) -> list[Any]:
+        output = self.shard.take()
+        self.log += [encode_record(record) for record in output.records]
+        return output.replies
+
+    def write(self, *batches: StateBatch, start: int = 0) -> None:
+        partition = write.PartitionData(
+            partition=0,
+            state_epoch=1,
+            leader_epoch=0,
+            start_offset=start,
+            delivery_complete_count=0,
+            state_batches=[write.StateBatch(*batch) for batch in batches],
+        )
+        assert self.ask(write.WriteShareGroupStateRequest, write.WriteStateData, partition).error_code == 0
+
+    def records(self) -> list[Record]:
+        return [decode_record(key, value) for key, value in self.log]
+
+    def loaded_again(self, records: list[Record]) -> PersisterShard:
+        shard = PersisterShard(self.config)
+        for record in records:
+            shard.replay(record)
+        shard.loaded(0)
+        return shard
+
+
+def test_a_snapshot_comes_after_so_many_updates_and_the_log_below_it_is_of_no_use() -> None:
+    stand = Stand(updates_per_snapshot=3)
+    for offset in range(8):
+        stand.write(StateBatch(offset, offset, 2, 1))
+    kinds = [type(record.value) for record in stand.records()]
+    update, snapshot = ShareUpdateValue, ShareSnapshotValue
+    assert kinds == [snapshot, update, update, update, snapshot, update, update, update, snapshot]
+    assert stand.shard.redundant_below() == 8
+    again = stand.loaded_again(stand.records())
+    assert again.state.partitions == stand.shard.state.partitions
+    (state,) = stand.loaded_again(stand.records()[8:]).state.partitions.values()
+    (known,) = stand.shard.state.partitions.values()
+    assert (state.batches, state.start_offset, state.snapshot_epoch) == (known.batches, 0, known.snapshot_epoch)
+
+
+def test_states_that_rest_are_told_again_so_that_the_log_can_be_cut() -> None:
+    stand = Stand(updates_per_snapshot=500)
+    stand.write(StateBatch(0, 5, 2, 1))
+    deadline = stand.shard.deadline()
+    assert deadline == 1_000
+    stand.shard.expire(deadline)
+    stand.take()
+    (state,) = stand.shard.state.partitions.values()
+    assert (state.snapshot_epoch, state.write_timestamp_ms, state.batches) == (1, 1_000, (StateBatch(0, 5, 2, 1),))
+    stand.shard.expire(2_000)
+    assert stand.take() == [] and len(stand.log) == 3, "once is enough"
+
+
+def test_what_is_known_of_a_topic_goes_with_it() -> None:
+    stand = Stand(updates_per_snapshot=500)
+    stand.shard.handle(TopicsChanged(image_of(), frozenset({TOPIC_ID})), 5)
+    stand.take()
+    assert stand.shard.state.partitions == {}
+    assert stand.loaded_again(stand.records()).state.partitions == {}

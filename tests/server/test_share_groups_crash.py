@@ -1,0 +1,87 @@
+"""A broker that is killed at any point: what it said is acknowledged is not delivered again, and nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.recipes import eventually, make_topic
+from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
+from tests.server.test_share_groups import configure, lag, produce
+
+GROUP = "crash"
+ROUNDS = 3
+RECORDS = 25
+#: More than any record is released here.
+SETTINGS = {
+    "group.share.delivery.count.limit": "10",
+    "offsets.topic.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # So that snapshots come too.
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
+    process = OdradekProcess(tmp_path, SETTINGS)
+    process.start()
+    yield process
+    process.kill()
+
+
+class Onlooker:
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        #: Offsets of which the broker said that they are done with.
+        self.confirmed: set[int] = set()
+        #: Offsets that somebody wanted to be done with, whether the broker said so or not.
+        self.given_up: set[int] = set()
+
+    def work(self, member: Member, *, only_accepts: bool = False) -> int:
+        """A member fetches, and says of all that it got what became of it; how many records that were."""
+        taken = member.take(max_records=self.chance.choice((5, 10)), wait_ms=50)
+        count = 0
+        for first, last, deliveries in taken:
+            offsets = range(first, last + 1)
+            assert self.confirmed.isdisjoint(offsets), "what is done with is delivered again"
+            assert deliveries <= 10
+            count += len(offsets)
+            kind = ACCEPT if only_accepts else self.chance.choice((ACCEPT, ACCEPT, RELEASE, REJECT))
+            if kind != RELEASE:
+                self.given_up.update(offsets)
+            answer = member.acknowledge((first, last, kind))
+            if answer.error_code == 0 and kind != RELEASE:
+                self.confirmed.update(offsets)
+        return count
+
+    def say_and_do_not_listen(self, member: Member) -> None:
+        """The broker is killed with this on its way: it may have been heard or not."""
+        for first, last, _ in member.take(max_records=5, wait_ms=50):
+            self.given_up.update(range(first, last + 1))
+            member.send_acknowledgement((first, last, ACCEPT))
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_what_is_acknowledged_stays_so_and_nothing_is_lost(seed: int, broker: OdradekProcess) -> None:
+    onlooker = Onlooker(random.Random(seed))
+    topic_id = make_topic(broker.bootstrap, GROUP)
+    configure(broker.bootstrap, GROUP)
+    for _ in range(ROUNDS):
+        produce(broker.bootstrap, GROUP, RECORDS)
+        members = [Member(broker.bootstrap, GROUP, GROUP, [(topic_id, 0)]) for _ in range(2)]
+        for _ in range(onlooker.chance.randrange(1, 6)):
+            onlooker.work(onlooker.chance.choice(members))
+        onlooker.say_and_do_not_listen(members[0])
+        broker.kill()
+        for member in members:
+            member.close()
+        broker.start()
+    last = Member(broker.bootstrap, GROUP, GROUP, [(topic_id, 0)])
+    eventually(lambda: not onlooker.work(last, only_accepts=True) and lag(broker.bootstrap, GROUP) == 0, what="the end")
+    last.close()
+    assert onlooker.given_up == set(range(ROUNDS * RECORDS)), "each record was somebody's to decide on"
