@@ -23,15 +23,24 @@ STRICT = 1
 class Member:
     """It joins and is assigned when it is made. `places`: topic id and partition of all that it fetches."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, places: Sequence[tuple[bytes, int]]) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        places: Sequence[tuple[bytes, int]],
+        coordinator: str | None = None,
+    ) -> None:
+        """`coordinator`: where the group is, when that is another broker than the one with the records."""
         self.client = WireClient(bootstrap)
+        self.of_group = self.client if coordinator is None else WireClient(coordinator)
         self.group = group
         self.topic = topic
         self.places = places
         self.id = str(uuid.uuid4())
         self.epoch = self.session_epoch = 0
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-        eventually(lambda: not self.client.call(find, 6).coordinators[0].error_code, what="the group is coordinated")
+        eventually(lambda: not self.of_group.call(find, 6).coordinators[0].error_code, what="the group is coordinated")
         eventually(self._is_assigned, what="the member is assigned")
 
     def beat(self, epoch: int | None = None) -> Any:
@@ -42,7 +51,7 @@ class Member:
             member_epoch=self.epoch if epoch is None else epoch,
             subscribed_topic_names=names,
         )
-        answer = self.client.call(request, 1)
+        answer = self.of_group.call(request, 1)
         if not answer.error_code and answer.member_epoch > 0:
             self.epoch = answer.member_epoch
         return answer
@@ -138,3 +147,4 @@ class Member:
 
     def close(self) -> None:
         self.client.close()
+        self.of_group.close()
