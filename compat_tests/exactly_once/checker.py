@@ -49,8 +49,8 @@ PROPERTIES = {
     # Small segments: recovery, rolling and indexes of aborted transactions take part.
     "log.segment.bytes": str(1 << 20),
 }
-#: After the last fault: sessions and transactions of the dead run out, and the rest is copied.
-DRAIN_S = 90.0
+#: After the last fault: sessions and transactions of the dead run out, and the rest is copied. A busy machine takes long.
+DRAIN_S = 300.0
 
 
 @dataclass

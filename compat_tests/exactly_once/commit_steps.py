@@ -110,7 +110,7 @@ class Stand:
 
     def _check(self, one: Round, told: bool | None) -> None:
         bootstrap = self.broker.bootstrap
-        eventually(lambda: _is_stable(bootstrap), what=f"{one.name}: its transaction is ended")
+        eventually(lambda: _is_stable(bootstrap), what=f"{one.name}: its transaction is ended", deadline_s=120)
         value = one.name.encode()
         shown = [list(truth_of(bootstrap, TOPIC, index).committed.values()).count(value) for index in range(PARTITIONS)]
         offset = committed(bootstrap, GROUP, TOPIC)

@@ -19,6 +19,8 @@ from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually, make_topic
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Many processes start one after the other; what is waited for has deadlines of its own.
+pytestmark = pytest.mark.timeout(1_200)
 #: For how long things go wrong.
 SECONDS = 6.0
 
@@ -45,10 +47,11 @@ def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at
     bootstrap = patient.bootstrap
     make_topic(bootstrap, topic)
     command = [sys.executable, "-m", "compat_tests.exactly_once.dying_client", bootstrap, topic, step]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=240).returncode == -signal.SIGKILL
     eventually(
         lambda: last_stable_offset(bootstrap, topic, 0) == truth_of(bootstrap, topic, 0).end_offset,
         what="its transaction is ended",
+        deadline_s=120,
     )
     truth = truth_of(bootstrap, topic, 0)
     offset = commit_steps.committed(bootstrap, topic, topic)
