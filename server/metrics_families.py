@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ..coordinator.classic.group import State
+from ..coordinator.consumer.group import GroupState
+from ..coordinator.kinds import KINDS
 from ..protocol.errors import ErrorCode
 from . import metrics_cluster
 from .metrics import Times, TopicMetrics
@@ -193,22 +195,29 @@ def _logs(broker: BrokerServer) -> Iterator[Metric]:
 
 
 def _groups(broker: BrokerServer) -> Iterator[Metric]:
-    states: Counter[State] = Counter()
+    # Kind and name of the state -> how many groups.
+    counts: Counter[tuple[str, str]] = Counter()
     offsets = 0
     for driver in broker.groups.shards():
         if driver.shard is None:
             continue
         state = driver.shard.state
-        states.update(group.state for group in state.groups.values())
+        counts.update((group.kind, group.state.value) for group in state.groups.values())
         offsets += sum(len(partitions) for _, topics in state.offsets.groups() for partitions in topics.values())
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
-    yield _gauge(f"{prefix}groups", "Groups that are coordinated here.", sum(states.values()))
+    yield _gauge(f"{prefix}groups", "Groups that are coordinated here.", sum(counts.values()))
     for group_state in State:
         words = f"Groups in the state {group_state.value}."
-        yield _gauge(f"{prefix}groups{group_state.value.lower()}", words, states[group_state])
+        yield _gauge(f"{prefix}groups{group_state.value.lower()}", words, counts["classic", group_state.value])
     yield _gauge(f"{prefix}offsets", "Committed offsets that are kept here.", offsets)
     family = GaugeMetricFamily(
         "kafka_server_group_coordinator_metrics_group_count", "Groups by protocol.", labels=("protocol",)
     )
-    family.add_metric(["classic"], sum(states.values()))
+    for kind in KINDS:
+        family.add_metric([kind], sum(count for (its_kind, _), count in counts.items() if its_kind == kind))
+    yield family
+    words = "Groups of the consumer protocol (KIP-848) by state."
+    family = GaugeMetricFamily("kafka_server_group_coordinator_metrics_consumer_group_count", words, labels=("state",))
+    for name in GroupState:
+        family.add_metric([name.value.lower()], counts["consumer", name.value])
     yield family

@@ -13,6 +13,7 @@ All of it is set by replaying records only. Timers are about members that are al
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar
@@ -70,6 +71,9 @@ class ConsumerGroup:
         self.targets: dict[str, Partitions] = {}
         #: Regular expression -> the topics that it stands for.
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
+        #: Topic, and regular expression -> how many members subscribe by it.
+        self.name_users: Counter[str] = Counter()
+        self.regex_users: Counter[str] = Counter()
         #: 4.0 kept the topics in a record; a group that has one must delete it one day.
         self.has_partition_metadata = False
         #: group.instance.id -> member id.
@@ -104,17 +108,17 @@ class ConsumerGroup:
         resolved = self.regexes.get(regex) if regex else None
         return {*metadata.subscribed_topic_names, *(resolved.topics if resolved is not None else ())}
 
-    def used_regexes(self) -> set[str]:
-        return {regex for member in self.members.values() if (regex := member.metadata.subscribed_topic_regex)}
-
     def is_regex_used(self, regex: str) -> bool:
-        return any(member.metadata.subscribed_topic_regex == regex for member in self.members.values())
+        return regex in self.regex_users
 
     def subscribed_topics(self) -> set[str]:
-        return {name for member in self.members.values() for name in self.topics_of(member.metadata)}
+        by_regex = [value.topics for regex, value in self.regexes.items() if regex in self.regex_users]
+        return set(self.name_users).union(*by_regex)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self.subscribed_topics()
+        return topic in self.name_users or any(
+            topic in value.topics for regex, value in self.regexes.items() if regex in self.regex_users
+        )
 
     def assignor(self, available: Iterable[str]) -> str:
         """What most members that have a wish wish for; else the first that the broker has."""
@@ -154,6 +158,8 @@ class ConsumerGroup:
 
     def _replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
         before = self.members.get(member_id)
+        self._count(value, 1)
+        self._count(before.metadata if before is not None else None, -1)
         if value is None:
             if before is not None:
                 self._release(before)
@@ -193,6 +199,19 @@ class ConsumerGroup:
         )
         for place in member.held():
             self.holders[place] = member_id
+
+    def _count(self, metadata: ConsumerGroupMemberMetadataValue | None, by: int) -> None:
+        """What a member subscribes to: nobody has to look at all members for it."""
+        if metadata is None:
+            return
+        for users, names in (
+            (self.name_users, metadata.subscribed_topic_names),
+            (self.regex_users, filter(None, [metadata.subscribed_topic_regex])),
+        ):
+            for name in names:
+                users[name] += by
+                if not users[name]:
+                    del users[name]
 
     def _release(self, member: Member) -> None:
         for place in member.held():

@@ -154,12 +154,14 @@ def _go_on(
         state.put(group)
     if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
         member = writing.replace_member(state, group, member, member_id)
-    assignor = group.assignor(state.config.consumer_assignors)
+    # Counting votes takes a look at every member.
+    may_vote_anew = metadata.server_assignor != member.metadata.server_assignor
+    assignor = group.assignor(state.config.consumer_assignors) if may_vote_anew else ""
     if member.member_id not in group.members or metadata != member.metadata:
         writing.write_member(state, group_id, member.member_id, metadata)
     names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
     regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
-    assignor_changed = group.assignor(state.config.consumer_assignors) != assignor
+    assignor_changed = may_vote_anew and group.assignor(state.config.consumer_assignors) != assignor
     update_epoch(state, group, names_changed or regex_change is RegexChange.RESOLVED or assignor_changed)
     update_target(state, group, now)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE

@@ -56,9 +56,9 @@ def update_regex(
 
 def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
     """Resolves what nobody has resolved, and what topics that came or went may have changed."""
-    used = group.used_regexes()
-    if not used:
-        return
+    if not group.regex_users:
+        return  # as nearly always
+    used = set(group.regex_users)
     last_ms = max((value.timestamp for value in group.regexes.values()), default=None)
     if last_ms is not None and now <= last_ms + RESOLUTION_INTERVAL_MS:
         return
@@ -79,5 +79,4 @@ def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
 
 
 def unused_regexes(group: ConsumerGroup) -> list[str]:
-    used = group.used_regexes()
-    return [regex for regex in group.regexes if regex not in used]
+    return [regex for regex in group.regexes if not group.is_regex_used(regex)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from functools import lru_cache
 
 from ...metadata.image import MetadataImage, TopicImage
 from ..patterns import compiled
@@ -21,8 +20,26 @@ def metadata_hash(image: MetadataImage, names: Iterable[str]) -> int:
     found = [topic for name in sorted(set(names)) if (topic := image.topic(name)) is not None]
     if not found:
         return 0
-    pieces = [_topic_hash(topic, _racks(image, topic)).to_bytes(8, "little") for topic in found]
+    pieces = [_remembered_hash(image, topic).to_bytes(8, "little") for topic in found]
     return _signed(xxh3_64_intdigest(b"".join(pieces)))
+
+
+#: Topics whose hashes are remembered; every member that joins asks for those of its group's topics.
+REMEMBERED_TOPICS = 4_096
+
+#: Topic id -> the topic and the brokers that it is the hash of: the same objects for as long as nothing changed.
+_remembered: dict[bytes, tuple[TopicImage, object, int]] = {}
+
+
+def _remembered_hash(image: MetadataImage, topic: TopicImage) -> int:
+    known = _remembered.get(topic.id)
+    if known is not None and known[0] is topic and known[1] is image.cluster.brokers:
+        return known[2]
+    if len(_remembered) >= REMEMBERED_TOPICS:
+        _remembered.clear()
+    found = _topic_hash(topic, _racks(image, topic))
+    _remembered[topic.id] = (topic, image.cluster.brokers, found)
+    return found
 
 
 Racks = tuple[tuple[str, ...], ...]
@@ -36,7 +53,6 @@ def _racks(image: MetadataImage, topic: TopicImage) -> Racks:
     )
 
 
-@lru_cache(maxsize=4_096)
 def _topic_hash(topic: TopicImage, racks: Racks) -> int:
     from xxhash import xxh3_64_intdigest
 
