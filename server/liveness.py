@@ -97,8 +97,12 @@ class Liveness:
     def _hear_own(self, now_ms: int) -> None:
         """The broker in this process lives as this does, and has what is published here."""
         own = self._broker.image.broker(self._broker.node_id)
-        if own is not None:
+        if own is not None and self._is_this_process(own):
             self._sessions.heard(own.id, own.epoch, self._broker.image.offset, now_ms)
+
+    def _is_this_process(self, broker: BrokerImage) -> bool:
+        """Not one that had this id before a crash: it must not be kept alive by us, who want to take its place."""
+        return broker.id == self._broker.node_id and broker.epoch == self._broker.controller.broker_epoch
 
     def _heartbeat_answered(
         self, request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, reply: Reply
@@ -133,7 +137,7 @@ class Liveness:
         self._arm_sessions()
         self._arm_upkeep()
         for broker in list(image.cluster.brokers.values()):
-            if not broker.fenced and broker.id != self._broker.node_id:
+            if not broker.fenced and not self._is_this_process(broker):
                 self._probe(broker.id)
 
     def _disarm(self) -> None:
@@ -167,7 +171,7 @@ class Liveness:
             log.warning("this node did not run for %d ms; sessions begin anew", now_ms - self._session_deadline_ms)
             sessions.begin(image, now_ms)
         for broker in sessions.expire(now_ms, image):
-            if broker.id == self._broker.node_id:
+            if self._is_this_process(broker):
                 self._hear_own(now_ms)
                 continue
             log.warning("broker %d was not heard of for %d ms and is fenced", broker.id, sessions.session_timeout_ms)
