@@ -40,6 +40,8 @@ class OffsetRules:
     is_expired: Callable[[ShardState, Any, str, CommittedOffset, int], bool]
     #: (group, request, topic id, partition) -> of one partition; None where the whole request says it all.
     refuse_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
+    #: The same within a transaction, where one partition that is refused refuses the whole request.
+    refuse_transactional_partition: Callable[[Any, TxnOffsetCommitRequest, bytes, int], ErrorCode] | None = None
     #: (group, what is asked) -> of the whole group; None where everybody may see.
     refuse_fetch: Callable[[Any, OffsetFetchRequestGroup], ErrorCode] | None = None
 

@@ -14,6 +14,8 @@ from ..protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from .group import Group
+from .kind import OffsetRules
 from .offsets import metadata_fits
 from .refusals import transactional_commit_refused
 from .result import GroupRequest
@@ -21,6 +23,8 @@ from .state import ShardState
 
 #: The first version whose clients know that a group may be gone (KIP-1319).
 GROUP_ID_NOT_FOUND_VERSION = 6
+#: The first version whose clients know of member epochs (KIP-1319).
+STALE_MEMBER_EPOCH_VERSION = 6
 
 
 def commit(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -30,7 +34,9 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     if group is None:
         error = _refuse_without_group(message.version, request)
     else:
-        error = state.kind_of(group).offsets.refuse_transactional_commit(group, request)
+        error = _refuse(state.kind_of(group).offsets, group, request)
+    if error is ErrorCode.STALE_MEMBER_EPOCH and message.version < STALE_MEMBER_EPOCH_VERSION:
+        error = ErrorCode.ILLEGAL_GENERATION
     if error is not ErrorCode.NONE:
         state.reply(message, transactional_commit_refused(request, error))
         return
@@ -55,6 +61,16 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
             answers.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
         response.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
     state.reply(message, response)
+
+
+def _refuse(rules: OffsetRules, group: Group, request: TxnOffsetCommitRequest) -> ErrorCode:
+    error = rules.refuse_transactional_commit(group, request)
+    of_partition = rules.refuse_transactional_partition
+    if error is not ErrorCode.NONE or of_partition is None:
+        return error
+    places = ((topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions)
+    errors = (of_partition(group, request, topic_id, index) for topic_id, index in places)
+    return next((error for error in errors if error is not ErrorCode.NONE), ErrorCode.NONE)
 
 
 def _refuse_without_group(version: int, request: TxnOffsetCommitRequest) -> ErrorCode:

@@ -47,7 +47,9 @@ def refuse_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitReq
     return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
 
 
-def refuse_partition(group: StreamsGroup, request: OffsetCommitRequest, topic_id: bytes, index: int) -> ErrorCode:
+def refuse_partition(
+    group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id: bytes, index: int
+) -> ErrorCode:
     """A member that is behind may still commit for the tasks that it has had since the epoch that it knows (KIP-1251)."""
     member = group.members.get(request.member_id)
     epoch = request.generation_id_or_member_epoch
@@ -89,5 +91,6 @@ RULES = OffsetRules(
     refuse_delete=refuse_delete,
     is_expired=is_expired,
     refuse_partition=refuse_partition,
+    refuse_transactional_partition=refuse_partition,
     refuse_fetch=refuse_fetch,
 )

@@ -1,0 +1,61 @@
+"""Offsets of streams groups: who may commit what."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.coordinator.classic.group import ClassicGroup
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+from tests.coordinator.streams_stand import CURRENT, JOINED, Stand
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+def test_commits_are_fenced_by_epochs_of_members_and_tasks(stand: Stand) -> None:
+    stand.beat("a", 0)
+    assert stand.commit("a", 2, "in", 0) == 0
+    assert stand.commit("a", 3, "in", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert stand.commit("b", 2, "in", 0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stand.commit("a", 2, "in", 0, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    stand.beat("b", 0)
+    stand.beat("a", 2)
+    stand.beat("a", 2, {"0": [0], "1": [0]})
+    assert stand.commit("a", 2, "in", 0) == 0, "it has had this task since then"
+    assert stand.commit("a", 2, "in", 1) == ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize(("version", "stale"), [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.STALE_MEMBER_EPOCH)])
+def test_offsets_of_transactions_are_fenced_by_tasks_too(stand: Stand, version: int, stale: int) -> None:
+    def commit(member: str, epoch: int, index: int = 0) -> tuple[int, int]:
+        """The error, and how many records were written."""
+        part = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=5)
+        topics = [TxnOffsetCommitRequestTopic(name="in", topic_id=b"in".ljust(16, b"."), partitions=[part])]
+        fields = {"generation_id_or_member_epoch": epoch, "member_id": member, "producer_id": 1, "topics": topics}
+        response, records = stand.ask(TxnOffsetCommitRequest(group_id="g", **fields), version)
+        return response.topics[0].partitions[0].error_code, len(records)
+
+    stand.beat("a", 0)
+    assert commit("a", 2) == (0, 1)
+    assert commit("", -1) == (0, 1)
+    assert commit("a", 1) == commit("a", 3) == (stale, 0)
+    assert commit("b", 2) == (ErrorCode.UNKNOWN_MEMBER_ID, 0)
+    stand.beat("b", 0)
+    stand.beat("a", 2)
+    stand.beat("a", 2, {"0": [0], "1": [0]})
+    assert (commit("a", 2, 0), commit("a", 2, 1)) == ((0, 1), (stale, 0))
+
+
+def test_an_empty_classic_group_becomes_a_streams_group_and_keeps_its_offsets(stand: Stand) -> None:
+    assert stand.commit("", -1, "in", 0) == 0
+    assert isinstance(stand.shard.state.groups["g"], ClassicGroup)
+    _, records = stand.beat("a", 0)
+    assert records == ["-GroupMetadata", *JOINED, CURRENT]
+    assert stand.shard.state.offsets.get("g", "in", 0) is not None
