@@ -64,7 +64,8 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     write_initializing(state, group, asked, now)
     group = state.find(ShareGroup, group_id) or group
     group.asked_ms = now
-    state.reply(message, Followed(response, initialize_request(group, offsets)))
+    offsets = {topic_id: of_topic for topic_id, of_topic in offsets.items() if of_topic}
+    state.reply(message, Followed(response, initialize_request(group, offsets) if offsets else None))
 
 
 def _altered(
@@ -74,12 +75,14 @@ def _altered(
     answer = alter.AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
     if known is not None:
         answer.topic_id = known.id
+        # Noted like any other, though it may be that none of the partitions is there: as Kafka does.
+        offsets.setdefault(known.id, {})
     for partition in topic.partitions:
         one = alter.AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
         if known is None or partition.partition_index not in known.partitions:
             one.error_code, one.error_message = UNKNOWN
         else:
-            offsets.setdefault(known.id, {})[partition.partition_index] = partition.start_offset
+            offsets[known.id][partition.partition_index] = partition.start_offset
         answer.partitions.append(one)
     return answer
 
