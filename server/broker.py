@@ -203,7 +203,9 @@ class BrokerServer:
             if listener.dispatcher is not self.dispatcher:
                 await listener.start()
         if self.config.is_broker:
-            await self.controller.caught_up
+            await asyncio.wait([self.controller.caught_up, self.failed], return_when=asyncio.FIRST_COMPLETED)
+            if self.failed.done():
+                raise self.failed.result()
             from .broker_lifecycle import BrokerLifecycle
 
             self.lifecycle = BrokerLifecycle(self)

@@ -62,10 +62,12 @@ def _led_here(call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
 
     role, now_ms = replica.role, call.now_ms
     assert isinstance(role, Leader)
+    voting = {voter.key.id: voter.key for voter in replica.voter_set.voters.values()}
     known = {
         key: ReplicaState(
             replica_id=key.id,
-            replica_directory_id=key.directory_id,
+            # Static voters are known by their ids alone.
+            replica_directory_id=voting[key.id].directory_id if key in replica.voter_set else key.directory_id,
             log_end_offset=progress.end_offset,
             last_fetch_timestamp=progress.last_fetch_ms,
             last_caught_up_timestamp=progress.last_caught_up_ms,
