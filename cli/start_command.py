@@ -111,8 +111,8 @@ async def _serve(config: Any) -> int:
     gc.enable()
     try:
         print(serving_line(broker), flush=True)
-        stopped = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait([stopped, broker.failed], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), broker.failed]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if broker.failed.done():
             _halt(broker.failed.result())
     finally:
