@@ -300,7 +300,8 @@ class Fetch(Parked):
         high_watermark = hosted.role.high_watermark
         stable = log.last_stable_offset(high_watermark)
         if self._replica_id >= 0:
-            limit = log.log_end_offset
+            is_held_up = self._call.broker.replication.leaders.holds_up(hosted, self._replica_id)
+            limit = max(offset, log.log_start_offset) if is_held_up else log.log_end_offset
         else:
             limit = stable if self._isolated else high_watermark
         records = None
@@ -326,6 +327,8 @@ class Fetch(Parked):
     def _answer(self, found: list[Found]) -> FetchResponse:
         context, call = self._context, self._call
         session, session_id = context.session, INVALID_SESSION_ID
+        if self._replica_id >= 0:
+            self._count_for_quota(found)
         if session is not None and session.epoch != context.epoch:
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
@@ -345,6 +348,13 @@ class Fetch(Parked):
         if self._version >= FIRST_VERSION_WITH_LEADERS:
             add_leaders(call, found, response)
         return response
+
+    def _count_for_quota(self, found: list[Found]) -> None:
+        quota = self._call.broker.replication.leaders
+        if quota.is_on:
+            for one in found:
+                if one.records is not None and one.hosted is not None:
+                    quota.record(one.hosted, one.records.size)
 
     def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
         """Notes what a session is told; leaves out those of which it is told nothing new."""

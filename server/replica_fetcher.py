@@ -37,6 +37,8 @@ Item = TypeVar("Item")
 Key = tuple[bytes, int]
 
 _LAST_SESSION_EPOCH = (1 << 31) - 1
+#: Between two looks whether replicas that are throttled may be fetched again.
+THROTTLED_MS = 100
 #: From here on topics are named by their ids.
 VERSION = 18
 #: The ways of a leader to say that it does not lead yet, or no more: the metadata is on its way, to it or to us.
@@ -107,6 +109,9 @@ class ReplicaFetcher:
         if not self._followed:
             return
         due = {key: one for key, one in self._followed.items() if one.not_before_ms <= now_ms}
+        quota = self._broker.replication.followers
+        if quota.is_on:
+            due = {key: one for key, one in due.items() if not quota.holds_up(one.hosted, self._broker.node_id)}
         endpoint = self._endpoint()
         if not due or endpoint is None:
             self._plan(self._soonest_ms(now_ms) if endpoint is not None else self._backoff_ms)
@@ -122,7 +127,8 @@ class ReplicaFetcher:
         )
 
     def _soonest_ms(self, now_ms: int) -> int:
-        return max(1, min(one.not_before_ms for one in self._followed.values()) - now_ms)
+        soonest_ms = min(one.not_before_ms for one in self._followed.values()) - now_ms
+        return soonest_ms if soonest_ms > 0 else THROTTLED_MS
 
     @property
     def _backoff_ms(self) -> int:
@@ -191,6 +197,8 @@ class ReplicaFetcher:
             error = ErrorCode.UNKNOWN_SERVER_ERROR
         if error:
             self._refused(followed, error, now_ms)
+        elif data.records:
+            self._broker.replication.followers.record(followed.hosted, len(data.records))
 
     def _go_on_with_session(self, response: FetchResponse) -> None:
         if response.session_id == 0:

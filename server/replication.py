@@ -14,6 +14,7 @@ from ..storage.files import LogDirectoryFailure
 from .alter_partition import IsrChanges
 from .followed_partition import FollowedPartition
 from .replica_fetcher import ReplicaFetcher
+from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -29,6 +30,9 @@ class Replication:
         #: By the leader, the number of the fetcher, and its line.
         self._fetchers: dict[tuple[int, int, int], ReplicaFetcher] = {}
         self.isr_changes = IsrChanges(broker)
+        #: What leaders here may send, and followers here may fetch, of replicas that are not in sync.
+        self.leaders = ReplicationQuota(broker, LEADERS)
+        self.followers = ReplicationQuota(broker, FOLLOWERS)
         self._is_closed = False
         self._plan_shrinking()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, gzip_level, list_of, one_of, throttled_replicas
-from .inert import DEAD_LETTERS, QUOTAS, TIERED
+from .inert import DEAD_LETTERS, TIERED
 from .key import BOOLEAN, DOUBLE, FOREVER, INT, LIST, LONG, STRING, key
 
 KEYS = (
@@ -23,10 +23,10 @@ KEYS = (
     key("file.delete.delay.ms", LONG, 60_000, at_least(0), broker="log.segment.delete.delay.ms"),
     key("flush.messages", LONG, FOREVER, at_least(1), broker="log.flush.interval.messages"),
     key("flush.ms", LONG, FOREVER, at_least(0), broker="log.flush.interval.ms"),
-    key("follower.replication.throttled.replicas", LIST, (), throttled_replicas, inert=QUOTAS),
+    key("follower.replication.throttled.replicas", LIST, (), throttled_replicas),
     key("index.interval.bytes", INT, 4096, at_least(0), broker="log.index.interval.bytes"),
     key("internal.segment.bytes", INT, internal=True),
-    key("leader.replication.throttled.replicas", LIST, (), throttled_replicas, inert=QUOTAS),
+    key("leader.replication.throttled.replicas", LIST, (), throttled_replicas),
     key("local.retention.bytes", LONG, -2, at_least(-2), broker="log.local.retention.bytes", inert=TIERED),
     key("local.retention.ms", LONG, -2, at_least(-2), broker="log.local.retention.ms", inert=TIERED),
     key("max.compaction.lag.ms", LONG, FOREVER, at_least(1), broker="log.cleaner.max.compaction.lag.ms"),

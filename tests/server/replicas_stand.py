@@ -14,7 +14,7 @@ from typing import Any
 
 from odradek import Broker
 from odradek.metadata.delta import MetadataDelta
-from odradek.metadata.image import BrokerImage, PartitionImage
+from odradek.metadata.image import BROKER_RESOURCE, BrokerImage, PartitionImage
 from odradek.protocol.internal.cluster_metadata import (
     BrokerEndpoint,
     ConfigRecord,
@@ -133,6 +133,10 @@ class Replicas:
             self.publish(record)
         else:
             self.publish_to(only, record)
+
+    def throttle(self, key: str, rate: str | None) -> None:
+        """Of all brokers."""
+        self.publish(ConfigRecord(BROKER_RESOURCE, "", key, rate))
 
     def unregister(self, number: int) -> None:
         self.publish(UnregisterBrokerRecord(number, 0))

@@ -231,3 +231,24 @@ async def test_a_damaged_batch_is_not_written_and_is_asked_for_again(
         replicas.produce(1, b"v")
         await replicas.equal(1, 2)
         assert damaged == [ErrorCode.CORRUPT_MESSAGE]
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+async def test_who_comes_up_is_throttled_until_it_is_in_sync_and_others_are_not(tmp_path: Path, side: str) -> None:
+    async with Replicas(tmp_path, 3, **QUICK) as replicas:
+        replicas.server(3).replication.close()
+        replicas.create(1, 2, 3, isr=(1, 2), **{f"{side}_replication_throttled_replicas": "*"})
+        replicas.throttle(f"{side}.replication.throttled.rate", "1000")
+        for _ in range(4):
+            replicas.produce(1, b"x" * 1_000_000)
+        await eventually(lambda: replicas.hosted(1).high_watermark == 4)
+        del replicas.server(3).__dict__["replication"]
+        replicas.server(3).replication.follow(replicas.hosted(3))
+        await eventually(lambda: replicas.hosted(3).log_end_offset > 0, "some comes through")
+        assert replicas.hosted(1).role.isr == (1, 2)
+        assert replicas.hosted(3).log_end_offset < 4
+        replicas.produce(1, b"y")
+        await eventually(lambda: replicas.hosted(1).high_watermark == 5, "who is in sync does not wait")
+        assert replicas.hosted(3).log_end_offset < 4
+        replicas.throttle(f"{side}.replication.throttled.rate", None)
+        await replicas.equal(1, 2, 3)
