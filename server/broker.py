@@ -203,7 +203,8 @@ class BrokerServer:
             if listener.dispatcher is not self.dispatcher:
                 await listener.start()
         if self.config.is_broker:
-            await asyncio.wait([self.controller.caught_up, self.failed], return_when=asyncio.FIRST_COMPLETED)
+            ends: list[asyncio.Future[Any]] = [self.controller.caught_up, self.failed]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self.failed.done():
                 raise self.failed.result()
             from .broker_lifecycle import BrokerLifecycle
