@@ -118,19 +118,22 @@ def measure_broker(path: Path, partitions: int) -> None:
     broker = OdradekProcess(path, {"log.retention.check.interval.ms": "3600000"}, start_deadline_s=120)
     with broker:
         fill_broker(broker.bootstrap, partitions)
-        stop(broker)
+        stop(broker, "each was written to")
         began = time.perf_counter()
         broker.start()
         seconds = time.perf_counter() - began
         show("broker", partitions, seconds, Cost.of(broker.pid).cpu_s, memory_mb(broker.pid))
+        stop(broker, "none was written to")
 
 
-def stop(broker: OdradekProcess) -> None:
+def stop(broker: OdradekProcess, what: str) -> None:
     """Without the deadline that tests have: the files that close ten thousand logs take a slow disk a while."""
     assert broker.process is not None
+    began = time.perf_counter()
     broker.process.terminate()
     assert broker.process.wait(_STOP_DEADLINE_S) == 0, broker.last_words()
     broker.process = None
+    print(f"{'stop':<10} {time.perf_counter() - began:.2f} s where {what}", flush=True)
 
 
 def fill_broker(bootstrap: str, partitions: int) -> None:
