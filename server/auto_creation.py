@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ..protocol.schema import Message
+from .internal_topics import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -28,10 +29,13 @@ class AutoCreation:
     def create(self, names: Iterable[str]) -> None:
         """`names` are legal ones of topics that do not exist."""
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight]
-        for driver in (self._broker.groups, self._broker.transactions, self._broker.share_states):
-            if driver.topic in new:
-                new.remove(driver.topic)
-                driver.ensure_topic(lambda: None)
+        broker = self._broker
+        for topic in INTERNAL_TOPICS.intersection(new):
+            new.remove(topic)
+            if topic == SHARE_GROUP_STATE_TOPIC:
+                broker.share_states.ensure_topic(lambda: None)
+            else:
+                (broker.groups if topic == broker.groups.topic else broker.transactions).ensure_topic(lambda: None)
         if not new:
             return
         self._in_flight.update(new)

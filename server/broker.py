@@ -30,14 +30,10 @@ from .log_upkeep import LogUpkeep
 from .metrics import Metrics
 from .own_endpoints import own_endpoints
 from .partitions import Partitions
-from .persister import Persister
 from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
 from .replica_moves import ReplicaMoves
-from .share_partitions import SharePartitions
-from .share_sessions import ShareSession, ShareSessions
-from .share_state_driver import ShareStateDriver
 from .streams_groups import StreamsTopics
 from .transaction_driver import TransactionDriver
 from .waiters import Deadlines, Wakeups
@@ -50,7 +46,11 @@ if TYPE_CHECKING:
     from .liveness import Liveness
     from .metrics_http import MetricsServer
     from .peers import Peers
+    from .persister import Persister
     from .replication import Replication
+    from .share_partitions import SharePartitions
+    from .share_sessions import ShareSession, ShareSessions
+    from .share_state_driver import ShareStateDriver
 
 log = logging.getLogger("odradek.broker")
 
@@ -86,11 +86,6 @@ class BrokerServer:
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
         self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
-        #: Share groups: the partitions of theirs that are led here, who fetches from them, and where their state is kept.
-        self.share_partitions = SharePartitions(self)
-        self.share_sessions = ShareSessions(config.get("group.share.max.share.sessions"), self._share_session_ended)
-        self.on_connection_lost.append(self.share_sessions.connection_lost)
-        self.persister = Persister(self)
         self.producer_ids = ProducerIds(self)
         self.upkeep = LogUpkeep(self)
         self.cleaner = LogCleaner(self)
@@ -114,7 +109,6 @@ class BrokerServer:
     moves: ReplicaMoves
     groups: GroupDriver
     transactions: TransactionDriver
-    share_states: ShareStateDriver
     controller: QuorumDriver
 
     async def start(self) -> None:
@@ -132,7 +126,6 @@ class BrokerServer:
                 self.moves = ReplicaMoves(self)
                 self.groups = GroupDriver(self)
                 self.transactions = TransactionDriver(self)
-                self.share_states = ShareStateDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
             await self.controller.start(self.directories)
             self._watch_brokers()
@@ -164,8 +157,9 @@ class BrokerServer:
             await listener.stop()
         await self.cleaner.stop()
         await self.upkeep.stop()
-        self.share_partitions.stop()
-        if hasattr(self, "share_states"):
+        if "share_partitions" in self.__dict__:
+            self.share_partitions.stop()
+        if "share_states" in self.__dict__:
             self.share_states.stop()
         if hasattr(self, "transactions"):
             self.transactions.stop()
@@ -258,6 +252,35 @@ class BrokerServer:
         return listener
 
     # What others ask of it.
+
+    # Share groups, when somebody uses them: the partitions of theirs that are led here, who fetches from these, and where
+    # their state is kept.
+
+    @cached_property
+    def share_partitions(self) -> SharePartitions:
+        from .share_partitions import SharePartitions
+
+        return SharePartitions(self)
+
+    @cached_property
+    def share_sessions(self) -> ShareSessions:
+        from .share_sessions import ShareSessions
+
+        sessions = ShareSessions(self.config.get("group.share.max.share.sessions"), self._share_session_ended)
+        self.on_connection_lost.append(sessions.connection_lost)
+        return sessions
+
+    @cached_property
+    def persister(self) -> Persister:
+        from .persister import Persister
+
+        return Persister(self)
+
+    @cached_property
+    def share_states(self) -> ShareStateDriver:
+        from .share_state_driver import ShareStateDriver
+
+        return ShareStateDriver(self)
 
     @cached_property
     def forwarding(self) -> Forwarding:

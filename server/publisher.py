@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from .internal_topics import SHARE_GROUP_STATE_TOPIC
+
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
@@ -32,8 +34,15 @@ class Publisher:
             broker.partitions.apply(delta, image)
             broker.groups.apply(delta, image)
             broker.transactions.apply(delta, image)
-            broker.share_states.apply(delta, image)
-            broker.share_partitions.apply(bool(delta.topics))
+            self._publish_to_share_groups(delta, image)
         broker.image = image
         for function in broker.on_published:
             function(image)
+
+    def _publish_to_share_groups(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """What nobody has used yet is not made for it."""
+        broker = self._broker
+        if "share_states" in broker.__dict__ or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
+            broker.share_states.apply(delta, image)
+        if "share_partitions" in broker.__dict__:
+            broker.share_partitions.apply(bool(delta.topics))
