@@ -254,7 +254,7 @@ class QuorumDriver:
         """Has the active controller decide, here or elsewhere; `reply(response)` is called once, at once or later, from the
         event loop.
         """
-        if not self._is_active:
+        if not self._is_active or not (self._raft is None or self._raft.replica.is_leader):
             if self._raft is None:
                 reply(not_controller(request))
             else:
@@ -319,7 +319,9 @@ class QuorumDriver:
         if not self.caught_up.done():
             self.caught_up.set_result(None)
 
-    def _committed_now(self) -> tuple[MetadataImage, QuorumVoters]:
+    def _committed_now(self) -> tuple[MetadataImage, QuorumVoters] | None:
+        if self._commits.in_transaction:
+            return None
         image = self._commits.image()
         if self._raft is None:
             return image, self.quorum_log.quorum

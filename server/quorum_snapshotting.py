@@ -23,10 +23,15 @@ _SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
 class Snapshotting:
-    """`committed()`: the image of what is committed, and who voted then."""
+    """`committed()`: the image of what is committed, and who voted then; None inside a transaction of the metadata, of which
+    a snapshot would have a part only.
+    """
 
     def __init__(
-        self, broker: BrokerServer, quorum_log: QuorumLog, committed: Callable[[], tuple[MetadataImage, QuorumVoters]]
+        self,
+        broker: BrokerServer,
+        quorum_log: QuorumLog,
+        committed: Callable[[], tuple[MetadataImage, QuorumVoters] | None],
     ) -> None:
         self._broker = broker
         self._log = quorum_log
@@ -54,10 +59,10 @@ class Snapshotting:
         if self._writing is not None or self._is_stopped:
             return
         newest = self._log.snapshots[-1].end_offset if self._log.snapshots else 0
-        image, voters = self._committed()
-        if newest < image.offset + 1:
+        committed = self._committed()
+        if committed is not None and newest < committed[0].offset + 1:
             self._log.bytes_since_snapshot = 0
-            self._writing = asyncio.get_running_loop().create_task(self._write(image, voters))
+            self._writing = asyncio.get_running_loop().create_task(self._write(*committed))
 
     async def _write(self, image: MetadataImage, voters: QuorumVoters) -> None:
         """A thread writes it: an image never changes, so nobody has to wait."""
