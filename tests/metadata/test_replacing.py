@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -25,6 +25,8 @@ def replayed(image: MetadataImage, made: list[Message]) -> MetadataImage:
 @given(histories(20), histories(20))
 def test_any_image_is_led_to_any_other(one: list[Message], other: list[Message]) -> None:
     before, after = replayed(EMPTY_IMAGE, one), replayed(EMPTY_IMAGE, other)
+    # The id of a topic is of that topic for good: none has two names.
+    assume(all(after.topics.by_id.get(topic.id, topic).name == topic.name for topic in before.topics.by_id.values()))
     assert replayed(before, list(replacing_records(before, after))) == after
 
 
