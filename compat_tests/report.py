@@ -41,8 +41,9 @@ the same requests, right and wrong, are sent to Apache Kafka and to Odradek, and
 
 
 def served() -> list[Api]:
-    """The APIs that Odradek offers: those with a handler."""
-    return [api for api in APIS.values() if (ROOT / "server" / "handlers" / f"{api.module}.py").exists()]
+    """The APIs that Odradek offers to clients: those with a handler, apart from what only controllers are asked."""
+    handlers = ROOT / "server" / "handlers"
+    return [api for api in APIS.values() if "broker" in api.listeners and (handlers / f"{api.module}.py").exists()]
 
 
 def offered(api: Api) -> str:
