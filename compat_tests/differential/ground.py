@@ -9,6 +9,11 @@ from .scenario import BatchOf, Joined, Step, ask, batch, prepare
 #: A UUID that no topic has.
 NO_SUCH_ID = bytes(range(16))
 
+#: The group of the members that only look whether a topic is known.
+PROBE = "$probe"
+#: Errors of a coordinator that is only just being made.
+NOT_YET = (14, 15, 16)
+
 
 def topic(
     name: str = "$t", *, partitions: int = 1, configs: dict[str, str] | None = None, keep: str = "t"
@@ -26,6 +31,26 @@ def topic(
         # A broker may show a leader in Metadata an instant before the partition takes requests.
         prepare("ListOffsets", version=7, topics=[{"name": name, "partitions": ends}], replica_id=-1, until=is_led),
     ]
+
+
+def topic_of_groups(name: str = "$t", *, partitions: int = 1, keep: str = "t") -> list[Step]:
+    """A topic that coordinators assign from: Kafka's may come to know of it after its partitions take requests."""
+    probe = {
+        "group_id": PROBE,
+        "member_id": f"probe-{name[1:]}",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 30_000,
+        "subscribed_topic_names": [name],
+        "topic_partitions": [],
+    }
+    return [
+        *topic(name, partitions=partitions, keep=keep),
+        prepare("ConsumerGroupHeartbeat", version=1, **probe, until=is_given_something),
+    ]
+
+
+def is_given_something(answer: Any) -> bool:
+    return answer.error_code not in (0, *NOT_YET) or bool(answer.assignment and answer.assignment.topic_partitions)
 
 
 def is_led(answer: Any) -> bool:

@@ -15,6 +15,7 @@ from odradek.protocol.schema import Message
 
 from ..batches import partition_count, read_batches
 from ..wire import WireClient
+from .ground import PROBE
 from .internal_records import History
 
 _METADATA_VERSION = 12
@@ -46,7 +47,7 @@ class GroupRecords:
 
     def _take(self, history: History, key: Any, value: Message | None, version: int) -> None:
         group_id = key.group if hasattr(key, "group") else key.group_id
-        if self._mark not in group_id:
+        if self._mark not in group_id or group_id.endswith(PROBE.strip("$")):
             return
         words = {name: self._word(group_id, name, getattr(key, name)) for name in _names(key)}
         label = f"{type(key).__name__} {words}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID, topic
+from ..ground import NO_SUCH_ID
+from ..ground import topic_of_groups as topic
 from ..scenario import Step, ask, prepare, scenario
 from .groups import member
 from .offsets import commit, delete, fetch
