@@ -34,7 +34,7 @@ from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.recipes import eventually
 
 from .cluster import ThreeBrokers
-from .copier import CLIENT
+from .copier import CLIENT, PROTOCOLS
 from .faults import CopierProcess, Faults, Route
 from .readers import READ_COMMITTED, READ_UNCOMMITTED, Follower, Seen, read_all
 from .truth import Truth, last_stable_offset, truth_of
@@ -45,6 +45,10 @@ PROPERTIES = {
     **SINGLE_NODE,
     "node.id": "1",
     "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     # Small segments: recovery, rolling and indexes of aborted transactions take part.
     "log.segment.bytes": str(1 << 20),
@@ -99,14 +103,21 @@ class Feeder:
 
 
 def run(
-    broker: BrokerProcess | ThreeBrokers, folder: Path, *, seed: int, seconds: float, copiers: int, rate: int
+    broker: BrokerProcess | ThreeBrokers,
+    folder: Path,
+    *,
+    seed: int,
+    seconds: float,
+    copiers: int,
+    rate: int,
+    protocol: str = "classic",
 ) -> Finding:
     """Against a broker that is up; `copiers` for each of the two steps of the chain."""
     make_topics(broker.bootstrap)
     made = [
         CopierProcess(
             broker.bootstrap,
-            Route(source, target, f"group-{target}"),
+            Route(source, target, f"group-{target}", protocol),
             f"{target}-{n}",
             seed * 1000,
             folder / f"{target}-{n}.log",
@@ -218,15 +229,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="says what goes wrong when")
     parser.add_argument("--copiers", type=int, default=3, help="for each of the two steps (default: 3)")
     parser.add_argument("--rate", type=int, default=300, help="records a second (default: 300)")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="classic", help="of the copiers' groups")
     parser.add_argument("--target", choices=EVERY, default="odradek", help="cluster: three of ours")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="exactly-once-") as name:
         folder = Path(name)
         with EVERY[options.target](folder / "broker", PROPERTIES) as broker:
-            finding = run(
-                broker, folder, seed=options.seed, seconds=options.seconds, copiers=options.copiers, rate=options.rate
-            )
+            how = {key: value for key, value in vars(options).items() if key != "target"}
+            finding = run(broker, folder, **how)
     print(finding)
     raise SystemExit(bool(finding.problems))
 

@@ -1,6 +1,6 @@
 """Moves records from one topic to another, exactly once.
 
-    python copier.py BOOTSTRAP SOURCE TARGET GROUP NAME SEED
+    python copier.py BOOTSTRAP SOURCE TARGET GROUP classic|consumer NAME SEED
 
 librdkafka's consume-transform-produce loop: what was read, and how far, goes into one transaction of the transactional id
 NAME. Some transactions are aborted on purpose, and what they held is read again. A partition's records go to the same
@@ -30,9 +30,17 @@ CLIENT = {
     "retry.backoff.max.ms": 200,
 }
 
+#: With `consumer` (KIP-848) it is the broker that says how long a session is.
+PROTOCOLS = {
+    "classic": {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300},
+    "consumer": {"group.protocol": "consumer"},
+}
+
 
 class Copier:
-    def __init__(self, bootstrap: str, source: str, target: str, group: str, name: str, seed: int) -> None:
+    def __init__(
+        self, bootstrap: str, source: str, target: str, group: str, protocol: str, name: str, seed: int
+    ) -> None:
         self.target = target
         self.chance = random.Random(seed)
         self.consumer = Consumer(
@@ -43,8 +51,7 @@ class Copier:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                "session.timeout.ms": 3_000,
-                "heartbeat.interval.ms": 300,
+                **PROTOCOLS[protocol],
                 "fetch.wait.max.ms": 50,
             }
         )
@@ -122,9 +129,10 @@ def retried(step: Any) -> None:
 
 
 def main() -> None:
-    bootstrap, source, target, group, name, seed = sys.argv[1:]
+    *where, seed = sys.argv[1:]
+    name = where[-1]
     try:
-        Copier(bootstrap, source, target, group, name, int(seed)).run()
+        Copier(*where, int(seed)).run()  # type: ignore[arg-type]
     except KafkaException as failure:
         sys.exit(f"{name}: {failure.args[0].name()}: {failure.args[0].str()}")
 

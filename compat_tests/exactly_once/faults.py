@@ -24,11 +24,12 @@ LONGEST_FREEZE_S = 5.0
 
 
 class Route(NamedTuple):
-    """From where to where a group of copiers copies."""
+    """From where to where a group of copiers copies, and by which protocol of groups."""
 
     source: str
     target: str
     group: str
+    protocol: str = "classic"
 
 
 class CopierProcess:
