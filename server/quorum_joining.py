@@ -101,6 +101,8 @@ def _quorum_config(broker: BrokerServer) -> QuorumConfig:
         election_backoff_max_ms=max(1, config.get("controller.quorum.election.backoff.max.ms")),
         request_timeout_ms=config.get("controller.quorum.request.timeout.ms"),
         retry_backoff_ms=config.get("controller.quorum.retry.backoff.ms"),
+        fetch_max_bytes=config.get("controller.quorum.fetch.max.bytes"),
+        fetch_snapshot_max_bytes=config.get("controller.quorum.fetch.snapshot.max.bytes"),
         auto_join=config.is_controller and config.get("controller.quorum.auto.join.enable"),
         bootstrap=tuple(bootstrap_endpoints(config)),
         addresses=tuple(addresses) if config.is_controller else (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, gzip_level, list_of, one_of
-from .inert import BUFFERS, ONE_NODE, TEST_ONLY, THREADS, WITH_RECOVERY_POINTS
+from .inert import BUFFERS, OWN_TIMES, TEST_ONLY, THREADS, WITH_RECOVERY_POINTS
 from .key import BOOLEAN, CLUSTER, DOUBLE, FOREVER, INT, LIST, LONG, PER_BROKER, STRING, key
 
 KEYS = (
@@ -34,7 +34,7 @@ KEYS = (
     key("log.cleaner.threads", INT, 1, at_least(0), CLUSTER, inert=THREADS),
     key("log.cleanup.policy", LIST, ("delete",), list_of("compact", "delete"), CLUSTER),
     key("log.dir", LIST, ("/tmp/kafka-logs",), list_of(empty=False)),
-    key("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), inert=ONE_NODE),
+    key("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), inert=OWN_TIMES),
     key("log.dirs", LIST, None, list_of(empty=False, null=True)),
     key("log.flush.interval.messages", LONG, FOREVER, at_least(1), CLUSTER),
     key("log.flush.interval.ms", LONG, scope=CLUSTER),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of
-from .inert import BUFFERS, ONE_NODE, ONE_START, THREADS, WAITING
+from .inert import BUFFERS, ONE_START, OWN_TIMES, THREADS, WAITING
 from .key import CLUSTER, INT, LIST, LONG, PER_BROKER, STRING, UNLIMITED, key
 
 KEYS = (
@@ -33,9 +33,9 @@ KEYS = (
     key("producer.purgatory.purge.interval.requests", INT, 1000, inert=WAITING),
     key("queued.max.request.bytes", LONG, -1, inert=BUFFERS),
     key("queued.max.requests", INT, 500, at_least(1), inert=BUFFERS),
-    key("request.timeout.ms", INT, 30_000, inert=ONE_NODE),
-    key("socket.connection.setup.timeout.max.ms", LONG, 30_000, inert=ONE_NODE),
-    key("socket.connection.setup.timeout.ms", LONG, 10_000, inert=ONE_NODE),
+    key("request.timeout.ms", INT, 30_000, inert=OWN_TIMES),
+    key("socket.connection.setup.timeout.max.ms", LONG, 30_000, inert=OWN_TIMES),
+    key("socket.connection.setup.timeout.ms", LONG, 10_000, inert=OWN_TIMES),
     key("socket.listen.backlog.size", INT, 50, at_least(1)),
     key("socket.receive.buffer.bytes", INT, 102_400),
     key("socket.request.max.bytes", INT, 104_857_600, at_least(1)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least
-from .inert import ONE_NODE, QUOTAS, THREADS
+from .inert import OWN_BUFFERS, QUOTAS, THREADS
 from .key import BOOLEAN, CLUSTER, FOREVER, INT, LONG, STRING, key
 
 KEYS = (
@@ -24,7 +24,7 @@ KEYS = (
     key("replica.high.watermark.checkpoint.interval.ms", LONG, 5000),
     key("replica.lag.time.max.ms", LONG, 30_000),
     key("replica.selector.class", STRING),
-    key("replica.socket.receive.buffer.bytes", INT, 65_536, inert=ONE_NODE),
+    key("replica.socket.receive.buffer.bytes", INT, 65_536, inert=OWN_BUFFERS),
     key("replica.socket.timeout.ms", INT, 30_000),
     key("replication.quota.window.num", INT, 11, at_least(1)),
     key("replication.quota.window.size.seconds", INT, 1, at_least(1)),

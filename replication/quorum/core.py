@@ -33,6 +33,9 @@ class QuorumConfig:
     retry_backoff_ms: int = 20
     #: Nodes that an observer asks who leads, besides the voters.
     bootstrap: tuple[int, ...] = ()
+    #: Of one answer.
+    fetch_max_bytes: int = 1 << 20
+    fetch_snapshot_max_bytes: int = 1 << 20
     #: An observer asks to become a voter, and to have another directory of its node taken out before (KIP-1186).
     auto_join: bool = False
     #: Where this node's own controller listeners are.

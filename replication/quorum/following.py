@@ -58,8 +58,9 @@ class Following:
     def _fetch(self, leader_id: int, role: Follower, now: int) -> None:
         core = self._core
         if role.snapshot is not None:
-            cluster_id = core.config.cluster_id
-            request = wire.snapshot_request(cluster_id, core.local, core.epoch, role.snapshot, role.snapshot_position)
+            cluster_id, most = core.config.cluster_id, core.config.fetch_snapshot_max_bytes
+            position = role.snapshot_position
+            request = wire.snapshot_request(cluster_id, core.local, core.epoch, role.snapshot, position, most)
             core.send(leader_id, request, now)
         elif self._is_recorded_otherwise() and role.update_voter_at <= now:
             role.update_voter_at = now + core.config.fetch_timeout_ms
@@ -73,7 +74,8 @@ class Following:
     def _send_fetch(self, node: int, now: int) -> None:
         """What it says we have, the disk must have first: the leader counts on it."""
         core = self._core
-        request = wire.fetch_request(core.config.cluster_id, core.local, core.epoch, core.log_end, core.high_watermark)
+        config, most = core.config, core.config.fetch_max_bytes
+        request = wire.fetch_request(config.cluster_id, core.local, core.epoch, core.log_end, core.high_watermark, most)
         core.send(node, request, now, sync_to=core.log.end_offset)
 
     def _is_recorded_otherwise(self) -> bool:

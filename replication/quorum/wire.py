@@ -20,8 +20,6 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = bytes(15) + b"\x01"
 #: How long a leader may hold back a Fetch that finds nothing new; a constant in Kafka too.
 FETCH_MAX_WAIT_MS = 500
-#: Of one answer.
-FETCH_MAX_BYTES = 8 << 20
 
 
 class News(NamedTuple):
@@ -104,7 +102,7 @@ def end_request(
 
 
 def fetch_request(
-    cluster_id: str, local: ReplicaKey, epoch: int, last: SnapshotId, high_watermark: int
+    cluster_id: str, local: ReplicaKey, epoch: int, last: SnapshotId, high_watermark: int, max_bytes: int = 1 << 20
 ) -> fetch.FetchRequest:
     asked = fetch.FetchPartition(
         current_leader_epoch=epoch,
@@ -118,13 +116,13 @@ def fetch_request(
         cluster_id=cluster_id,
         replica_state=fetch.ReplicaState(replica_id=local.id),
         max_wait_ms=FETCH_MAX_WAIT_MS,
-        max_bytes=FETCH_MAX_BYTES,
+        max_bytes=max_bytes,
         topics=[fetch.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[asked])],
     )
 
 
 def snapshot_request(
-    cluster_id: str, local: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int
+    cluster_id: str, local: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int, max_bytes: int = 1 << 20
 ) -> fetch_snapshot.FetchSnapshotRequest:
     asked = fetch_snapshot.PartitionSnapshotRequest(
         current_leader_epoch=epoch,
@@ -134,7 +132,7 @@ def snapshot_request(
     )
     topic = fetch_snapshot.TopicSnapshotRequest(name=TOPIC, partitions=[asked])
     return fetch_snapshot.FetchSnapshotRequest(
-        cluster_id=cluster_id, replica_id=local.id, max_bytes=FETCH_MAX_BYTES, topics=[topic]
+        cluster_id=cluster_id, replica_id=local.id, max_bytes=max_bytes, topics=[topic]
     )
 
 
