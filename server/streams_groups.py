@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ..metadata.features import STREAMS_VERSION
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from ..protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 
 if TYPE_CHECKING:
+    from ..protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
     from .broker import BrokerServer
 
 CREATE_TOPICS_VERSION = 7
