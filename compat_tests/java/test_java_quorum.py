@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from odradek.server.config import BrokerConfig
 from odradek.server.formatting import format_directories, standalone_voters
 
 from compat_tests.broker_process import free_port
 from compat_tests.java.tool import ToolHost, ToolResult
 from compat_tests.odradek_process import OdradekProcess
+from compat_tests.watcher import Watcher
 
 _TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -18,7 +21,7 @@ _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 class Node(OdradekProcess):
     """Started from a file, as the tool wants to be shown one."""
 
-    def __init__(self, directory: Path, node_id: int, role: str, port: int, bootstrap: int) -> None:
+    def __init__(self, directory: Path, node_id: int, role: str, port: int, bootstrap: int, **more: str) -> None:
         listener = "PLAINTEXT" if role == "broker" else "CONTROLLER"
         properties = {
             "process.roles": role,
@@ -27,6 +30,7 @@ class Node(OdradekProcess):
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{bootstrap}",
             "log.dirs": str(directory / "data"),
+            **{key.replace("_", "."): value for key, value in more.items()},
         }
         super().__init__(directory, properties)
         self.file = directory / "server.properties"
@@ -48,15 +52,26 @@ def roles(described: ToolResult) -> dict[str, str]:
     return {row[0]: row[-1] for row in rows if row}
 
 
-def test_the_tool_describes_a_quorum_adds_a_controller_and_removes_one(tools: ToolHost, tmp_path: Path) -> None:
+@pytest.fixture
+def noted(request: pytest.FixtureRequest) -> Iterator[Watcher]:
+    """Stands before the broker of this test's own cluster."""
+    with Watcher() as watcher:
+        yield watcher
+        request.node.user_properties.append(("requests", sorted(watcher.snapshot())))
+
+
+def test_the_tool_describes_a_quorum_adds_a_controller_and_removes_one(
+    tools: ToolHost, noted: Watcher, tmp_path: Path
+) -> None:
     port = free_port()
     first = Node(tmp_path / "1", 1, "controller", port, port)
-    broker = Node(tmp_path / "2", 2, "broker", free_port(), port)
+    broker = Node(tmp_path / "2", 2, "broker", free_port(), port, advertised_listeners=f"PLAINTEXT://{noted.address}")
     third = Node(tmp_path / "3", 3, "controller", free_port(), port)
     with first, broker, third:
+        noted.target = broker.bootstrap
 
         def tool(*arguments: str) -> ToolResult:
-            return tools.run(_TOOL, "--bootstrap-server", broker.bootstrap, *arguments)
+            return tools.run(_TOOL, "--bootstrap-server", noted.address, *arguments)
 
         status = tool("describe", "--status").checked().out
         assert f"ClusterId:              {_CLUSTER_ID}" in status and "LeaderId:               1" in status
