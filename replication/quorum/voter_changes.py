@@ -66,7 +66,11 @@ class VoterChanges:
         change = _Change(token, answer, now + CHANGE_TIMEOUT_MS)
         error = self._refuse(request) or decide(change, request, now)
         if error:
-            self._core.reply(token, answer(error))
+            response: Any = answer(error)
+            if error is ErrorCode.INCONSISTENT_CLUSTER_ID and not isinstance(request, updating.UpdateRaftVoterRequest):
+                own = self._core.config.cluster_id
+                response.error_message = f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{own}"'
+            self._core.reply(token, response)
 
     def _refuse(self, request: Any) -> ErrorCode:
         core, role = self._core, self._core.role

@@ -1,0 +1,29 @@
+"""AddRaftVoter and RemoveRaftVoter (KIP-853), as clients may ask brokers for them: of a cluster that is another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ground import NO_SUCH_ID
+from ..scenario import ask, prepare, scenario
+
+VOTER: dict[str, Any] = {"cluster_id": "$another", "voter_id": 99, "voter_directory_id": NO_SUCH_ID}
+#: Its id stands in the words of the refusal.
+OWN_CLUSTER = prepare("DescribeCluster", keep={"c": "cluster_id"})
+
+SCENARIOS = [
+    scenario(
+        "AddRaftVoter",
+        "a voter of another cluster is not added",
+        OWN_CLUSTER,
+        ask(
+            "AddRaftVoter",
+            timeout_ms=5_000,
+            listeners=[{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+            **VOTER,
+        ),
+    ),
+    scenario(
+        "RemoveRaftVoter", "a voter of another cluster is not removed", OWN_CLUSTER, ask("RemoveRaftVoter", **VOTER)
+    ),
+]
