@@ -12,8 +12,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..coordinator.checks import refuse
-from ..coordinator.refusals import refused
 from ..coordinator.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import (
@@ -24,15 +22,15 @@ from ..protocol.messages.create_topics import (
 )
 from ..protocol.records.compression import Compression
 from ..protocol.schema import Message
-from .group_configs import groups_config
-from .group_shard_driver import GroupShardDriver
 from .internal_topics import GROUP_METADATA_TOPIC
 from .shard_requests import Client
 
+# The machines of all kinds of groups are only imported for the first shard: a broker without groups starts without them.
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
     from .broker import BrokerServer
+    from .group_shard_driver import GroupShardDriver
     from .hosted_partition import HostedPartition
     from .transaction_markers import Marker
 
@@ -211,6 +209,8 @@ class GroupDriver(CoordinatorDriver):
                 shard.reconfigure(self._config_for(shard.partition))
 
     def _config_for(self, partition: HostedPartition) -> GroupsConfig:
+        from .group_configs import groups_config
+
         return groups_config(self._broker.config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
 
     def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
@@ -234,10 +234,16 @@ class GroupDriver(CoordinatorDriver):
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
+        from ..coordinator.checks import refuse
+        from ..coordinator.refusals import refused
+        from .group_configs import groups_config
+
         error = refuse(groups_config(self._broker.config), request, version)
         return refused(request, error or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
+        from .group_shard_driver import GroupShardDriver
+
         config = self._broker.config
         return GroupShardDriver(
             partition,
