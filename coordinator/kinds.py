@@ -15,12 +15,11 @@ from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 from .group import Group
 from .kind import Kind, Operation, Replay
-from .share.kind import SHARE
 
 #: Folders whose kind.py adds a kind.
-LATER = ("streams",)
+LATER = ("share", "streams")
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIC, CONSUMER, SHARE)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIC, CONSUMER)}
 
 OPERATIONS: dict[type[Message], Operation] = {
     request: operation for kind in KINDS.values() for request, operation in kind.operations.items()

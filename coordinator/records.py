@@ -22,19 +22,15 @@ from ..protocol.schema import Message
 from ..protocol.varint import Buffer
 from .consumer import record_types as consumer_records
 from .result import Record
-from .share import record_types as share_records
 
 GROUP_METADATA_VERSION = 3
 OFFSET_COMMIT_VERSION = 4
 #: The version that has an expiry of its own.
 OFFSET_COMMIT_EXPIRING_VERSION = 1
 
-#: The number that a key begins with -> key and value, of all kinds of groups but the classic one.
+#: The number that a key begins with -> key and value, of the kinds of groups that are known but the classic one.
 RecordType = tuple[type[Message], type[Message]]
-RECORD_TYPES: dict[int, RecordType] = {
-    **consumer_records.RECORD_TYPES,
-    **share_records.RECORD_TYPES,
-}
+RECORD_TYPES: dict[int, RecordType] = {**consumer_records.RECORD_TYPES}
 _PREFIX = struct.Struct(">h")
 _OFFSET_COMMIT = _PREFIX.pack(1)
 _GROUP_METADATA = _PREFIX.pack(2)

@@ -33,7 +33,6 @@ from ..protocol.messages.txn_offset_commit import (
 from ..protocol.schema import Message
 from .classic.refusals import join_refused, sync_refused
 from .consumer import refused as consumer_refused
-from .share import refused as share_refused
 
 Refused = Callable[[Any, ErrorCode], Message]
 
@@ -134,7 +133,6 @@ _REFUSALS: dict[type[Message], Refused] = {
     ListGroupsRequest: _list,
     DeleteGroupsRequest: _delete,
     **consumer_refused.REFUSED,
-    **share_refused.REFUSED,
 }
 
 

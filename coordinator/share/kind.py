@@ -7,8 +7,20 @@ from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffset
 from ...protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from .. import kinds
 from ..kind import Kind
-from . import commits, describe, heartbeat, initializing, offset_requests, replaying, targets, writing
+from . import (
+    commits,
+    describe,
+    heartbeat,
+    initializing,
+    offset_requests,
+    record_types,
+    refused,
+    replaying,
+    targets,
+    writing,
+)
 from .group import ShareGroup
 from .requests import DeletionOfGroups, InitializedPartitions, StatesDeleted, StatesInitialized
 
@@ -39,3 +51,4 @@ SHARE = Kind(
     expires=False,
     makes_room=False,
 )
+kinds.add(SHARE, record_types.RECORD_TYPES, refused.REFUSED)
