@@ -166,9 +166,10 @@ class ConsumerSimulation:
             is_of_a_former_life = request.member_id != client.member_id
             if is_of_a_former_life or request.member_epoch == 0:
                 self.late.remove((client, request))
-            elif client.epoch >= request.member_epoch + 2 and group is not None:
-                member = group.members.get(client.member_id)
-                is_worst = member is not None and member.state is MemberState.UNREVOKED_PARTITIONS
+            elif group is not None and (member := group.members.get(client.member_id)) is not None:
+                is_worst = member.state is MemberState.UNREVOKED_PARTITIONS
+                if request.member_epoch in (member.epoch, member.previous_epoch):
+                    continue
                 if is_worst or self.chance.random() < 0.02:
                     self.late.remove((client, request))
                     self._ask(request)
