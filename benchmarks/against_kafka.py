@@ -34,14 +34,17 @@ Figures = dict[tuple[str, str, Kind], dict[str, list[float]]]
 def main() -> None:
     options = arguments()
     figures: Figures = defaultdict(lambda: defaultdict(list))
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        if options.only in STARTS_AND_IDLE:
-            measure_starts(Path(folder), figures)
-        measure_loads(Path(folder), options, figures)
-    found = [result(key, by_broker) for key, by_broker in figures.items()]
-    report.show(found, Console())
-    if options.write:
-        report.write(found, options.write)
+    try:
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            if options.only in STARTS_AND_IDLE:
+                measure_starts(Path(folder), figures)
+            measure_loads(Path(folder), options, figures)
+    finally:
+        # Of a run that was interrupted, the rows that both brokers have.
+        found = [result(key, by_broker) for key, by_broker in figures.items() if len(by_broker) == 2]
+        report.show(found, Console())
+        if options.write and found:
+            report.write(found, options.write)
 
 
 def arguments() -> argparse.Namespace:
