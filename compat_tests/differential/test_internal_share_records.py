@@ -66,8 +66,9 @@ def kept(bootstrap: str) -> History:
         ("__consumer_offsets", of_groups.decode_record),
     ):
         for index in range(partition_count(bootstrap, topic)):
-            for _, records in read_batches(bootstrap, topic, index):
-                for record in records:
+            for header, records in read_batches(bootstrap, topic, index):
+                # Other tests commit offsets in transactions: their markers are no records of groups.
+                for record in () if header.is_control else records:
                     assert record.key is not None
                     key: Any = decode(record.key, record.value).key
                     is_of_share = topic == "__share_group_state" or isinstance(key, _GROUP_KEYS)

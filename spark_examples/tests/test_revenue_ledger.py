@@ -2,8 +2,9 @@
 
     SPARK_ROUNDS=20 pytest spark_examples/tests/test_revenue_ledger.py
 
-A round feeds some thousand orders in transactions, kills at random times, and compares the ledger's sums with a count of
-the seed in plain Python. The sums grow from round to round: what one round counts twice or not at all, all later ones show.
+A round feeds orders in transactions until driver and broker have been killed at random times, and compares the ledger's
+sums with a count of the seed in plain Python.
+The sums grow from round to round: what one round counts twice or not at all, all later ones show.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from compat_tests.broker_process import BrokerProcess
 from spark_examples.tests.programs import QUICK_JVM, Program
 
 ROUNDS = int(os.environ.get("SPARK_ROUNDS", "1"))
-EVENTS, CHUNK = 12_000, 400
+CHUNK = 400
+#: Orders that the ledger does not have yet: always some, so that there is something to be killed in the middle of.
+BACKLOG = 6_000
 TOPIC, LEDGER, SEED = "order-events", "revenue-ledger", 11
 ABORTED_SHARE = 0.3
 _DEADLINE_S = 240
@@ -47,9 +50,13 @@ class Feeder:
         self._chunks = 0
         #: What the ledger must add up to.
         self.sums: Sums = Counter()
+        #: How many orders the ledger had when it was read last.
+        self.added = 0
 
-    def feed(self, count: int) -> None:
-        for _ in range(count // CHUNK):
+    def feed(self, enough: threading.Event) -> None:
+        while not enough.wait(0.05):  # the pace of the load
+            if total(self.sums) - self.added > BACKLOG:
+                continue
             chunk = list(islice(self._events, CHUNK))
             if self._chance.random() < ABORTED_SHARE:
                 self._batches.write(_record(event, cents=99_999_999) for event in chunk)
@@ -60,7 +67,6 @@ class Feeder:
                 minute = event.order.placed_ms // 60_000 * 60_000
                 self.sums[minute, event.order.region, "orders"] += 1
                 self.sums[minute, event.order.region, "cents"] += event.order.amount_cents
-            time.sleep(0.05)  # the pace of the load
 
 
 def _record(event: OrderEvent, cents: int | None = None) -> Entry:
@@ -130,27 +136,31 @@ def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
 
 def play(program: Stream, broker: BrokerProcess, feeder: Feeder, chance: random.Random) -> None:
     """One round: events come, driver and broker die at random points of it, and all of it gets through."""
+
+    def added() -> int:
+        feeder.added = total(ledger_sums(broker))
+        return feeder.added
+
     program.look()
-    before = added(broker)
-    feeding = threading.Thread(target=feeder.feed, args=(EVENTS,))
+    before, enough = added(), threading.Event()
+    feeding = threading.Thread(target=feeder.feed, args=(enough,))
     feeding.start()
     victims = [program, broker]
     chance.shuffle(victims)
-    for victim in victims:
-        # Somewhere between a batch that has gone through and several later.
-        wait_for(lambda seen=before: added(broker) > seen, program, "a batch has been added")
-        time.sleep(chance.random() * 3)
-        before = added(broker)
-        victim.kill()
-        if victim is broker:
-            broker.start()
+    try:
+        for victim in victims:
+            # Somewhere between a batch that has gone through and several later.
+            wait_for(lambda seen=before: added() > seen, program, "a batch has been added")
+            time.sleep(chance.random() * 3)
+            before = added()
+            victim.kill()
+            if victim is broker:
+                broker.start()
+    finally:
+        enough.set()
     feeding.join(_DEADLINE_S)
     assert not feeding.is_alive(), "the feeder is stuck"
-    wait_for(lambda: added(broker) >= total(feeder.sums), program, "all orders are added")
-
-
-def added(broker: BrokerProcess) -> int:
-    return total(ledger_sums(broker))
+    wait_for(lambda: added() >= total(feeder.sums), program, "all orders are added")
 
 
 def total(sums: Sums) -> int:
