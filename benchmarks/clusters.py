@@ -13,7 +13,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-from compat_tests.broker_process import BrokerProcess, free_port
+from compat_tests.broker_process import BrokerProcess, free_port, start_all
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
@@ -89,10 +89,7 @@ class MeasuredCluster:
 
     def start(self) -> None:
         began = time.perf_counter()
-        for node in self.nodes.values():
-            node.begin()
-        for node in self.nodes.values():
-            node.await_serving()
+        start_all(self.nodes.values())
         eventually(
             lambda: all(self._knows_all(node) for node in self.nodes.values()), what="all know all", deadline_s=120
         )

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -26,6 +27,15 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def start_all(nodes: Iterable[BrokerProcess]) -> None:
+    """Those that do not run. A quorum needs a majority to serve, so none is waited for before all have begun."""
+    ended = [node for node in nodes if not node.is_running]
+    for node in ended:
+        node.begin()
+    for node in ended:
+        node.await_serving()
 
 
 class BrokerProcess:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.broker_process import BrokerProcess
+from compat_tests.broker_process import BrokerProcess, start_all
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.oracle import QUICK_JVM
 
@@ -133,12 +133,7 @@ class FaultyCluster:
         return self
 
     def start_all(self) -> None:
-        """A quorum needs a majority to serve, so none is waited for before all have begun."""
-        ended = [node for node in self.nodes.values() if not node.is_running]
-        for node in ended:
-            node.begin()
-        for node in ended:
-            node.await_serving()
+        start_all(self.nodes.values())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -29,7 +29,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.schema import Message
 
-from tests.coordinator.transcript import Options, shown, shown_record
+from tests.coordinator.transcript import Options, Script, shown, shown_record
 
 FIRST_PRODUCER_ID = 1000
 
@@ -97,7 +97,7 @@ REQUESTS: dict[str, tuple[Callable[[Options], Message], int]] = {
 }
 
 
-class TransactionTranscript:
+class TransactionTranscript(Script):
     """One shard and its log, driven line by line. Every record that it writes goes through bytes into the log."""
 
     def __init__(self) -> None:
@@ -108,15 +108,6 @@ class TransactionTranscript:
         self.next_producer_id = FIRST_PRODUCER_ID
         self.sent: list[SendMarkers] = []
         self.shard = self._loaded()
-
-    def run(self, text: str) -> str:
-        out: list[str] = []
-        for line in text.splitlines():
-            if line.startswith("> "):
-                out += [line, *self.command(line[2:])]
-            elif line.startswith("#") or not line.strip():
-                out.append(line)
-        return "\n".join(out) + "\n"
 
     def command(self, line: str) -> list[str]:
         word, *rest = shlex.split(line)

@@ -185,15 +185,8 @@ REQUESTS: dict[str, Callable[[Options], Message]] = {
 }
 
 
-class Transcript:
-    """One shard and its log, driven line by line. Every record that it writes goes through bytes into the log."""
-
-    def __init__(self) -> None:
-        self.now = 1_000
-        self.config = GroupsConfig()
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.tokens = 0
-        self.shard = self._loaded()
+class Script:
+    """A text of commands, each behind "> ", played with what comes of them; comments and blank lines stay."""
 
     def run(self, text: str) -> str:
         out: list[str] = []
@@ -203,6 +196,20 @@ class Transcript:
             elif line.startswith("#") or not line.strip():
                 out.append(line)
         return "\n".join(out) + "\n"
+
+    def command(self, line: str) -> list[str]:
+        raise NotImplementedError
+
+
+class Transcript(Script):
+    """One shard and its log, driven line by line. Every record that it writes goes through bytes into the log."""
+
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.config = GroupsConfig()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.tokens = 0
+        self.shard = self._loaded()
 
     def command(self, line: str) -> list[str]:
         word, *rest = shlex.split(line)

@@ -17,7 +17,7 @@ from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, Par
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.schema import Message
 
-from compat_tests.broker_process import free_port
+from compat_tests.broker_process import free_port, start_all
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
 
@@ -109,11 +109,7 @@ class Cluster:
         return self
 
     def start_all(self) -> None:
-        begun = [node for node in self.nodes.values() if not node.is_running]
-        for node in begun:
-            node.begin()
-        for node in begun:
-            node.await_serving()
+        start_all(self.nodes.values())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
