@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .faults import FAULTS
 from .network import why_not
-from .rounds import Plan, play
+from .rounds import Outcome, Plan, play
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compat_tests.faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1, help="of the first round; each further one has the next")
+    parser.add_argument("--lanes", type=int, default=1, help="how many rounds at a time, each on a network of its own")
     parser.add_argument("--nodes", type=int, default=3, choices=(3, 5))
     parser.add_argument("--faults", type=int, default=4, help="how many in a round")
     parser.add_argument("--only", action="append", choices=tuple(FAULTS), help="draw from these faults")
@@ -27,17 +30,26 @@ def main() -> None:
         sys.exit(refused)
     plan = Plan(options.kind, options.nodes, options.faults, names=tuple(options.only or FAULTS))
     bad = 0
-    for seed in range(options.seed, options.seed + options.rounds):
-        with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-            outcome = play(seed, plan, Path(folder), lambda text: print(f"  {text}", flush=True))
-            if outcome.anomalies and options.keep:
-                shutil.copytree(folder, options.keep / f"seed-{seed}", dirs_exist_ok=True)
-        print(outcome, flush=True)
-        for told in outcome.anomalies[:20]:
-            print(f"  {told}")
-        bad += bool(outcome.anomalies)
+    with ThreadPoolExecutor(options.lanes) as lanes:
+        seeds = range(options.seed, options.seed + options.rounds)
+        for outcome in lanes.map(functools.partial(played, plan=plan, keep=options.keep), seeds):
+            print(outcome, flush=True)
+            for told in outcome.anomalies[:20]:
+                print(f"  {told}")
+            bad += bool(outcome.anomalies)
     print(f"{options.rounds} rounds, {bad} with anomalies")
     sys.exit(bool(bad))
+
+
+def played(seed: int, plan: Plan, keep: Path | None) -> Outcome:
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        try:
+            outcome = play(seed, plan, Path(folder), lambda text: print(f"  seed {seed}: {text}", flush=True))
+        except AssertionError as late:
+            outcome = Outcome(seed, anomalies=[f"late: {late}"])
+        if outcome.anomalies and keep:
+            shutil.copytree(folder, keep / f"seed-{seed}", dirs_exist_ok=True)
+    return outcome
 
 
 if __name__ == "__main__":
