@@ -57,6 +57,17 @@ def leader(first: BrokerServer) -> int:
     return found.leader
 
 
+def counted(owner: object, name: str, calls: list[str]) -> None:
+    """Calls of a method are noted before they are made."""
+    method = getattr(owner, name)
+
+    def note(*words: Any, **named: Any) -> Any:
+        calls.append(name)
+        return method(*words, **named)
+
+    setattr(owner, name, note)
+
+
 async def test_a_broker_registers_and_is_unfenced_when_it_is_ready(first: BrokerServer) -> None:
     broker = await RemoteBroker.start(first, SECOND)
     await broker.lifecycle.register()
@@ -88,8 +99,10 @@ async def test_what_a_broker_asks_for_itself_needs_no_envelope(second: RemoteBro
 
 async def test_a_request_waits_until_there_is_a_controller(second: RemoteBroker) -> None:
     endpoint, second.controller.leader_endpoint = second.controller.leader_endpoint, None
+    tries: list[str] = []
+    counted(second.forwarding, "_try_later", tries)
     waiting = asyncio.create_task(asked(second, topic_on(FIRST), 7))
-    await asyncio.sleep(0.15)
+    await until(lambda: len(tries) >= 2)
     assert not waiting.done()
     second.controller.leader_endpoint = endpoint
     assert (await waiting).topics[0].error_code == ErrorCode.NONE
@@ -127,10 +140,12 @@ async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
 
 
 async def test_a_broker_that_is_silent_is_fenced_when_its_session_is_over() -> None:
-    async with first_node(**{"broker.session.timeout.ms": 600}) as broker:
+    async with first_node(**{"broker.session.timeout.ms": 2000}) as broker:
         second = await RemoteBroker.start(broker.server, SECOND)
         await second.join()
-        await asyncio.sleep(0.8)
+        began, heartbeats = time.monotonic(), list[str]()
+        counted(second.lifecycle, "_answered", heartbeats)
+        await until(lambda: time.monotonic() - began > 2.5 and len(heartbeats) >= 10)
         assert not second.registered.fenced, "heartbeats keep it"
         await second.fall_silent()
         await until(lambda: second.registered.fenced)
@@ -161,8 +176,10 @@ async def test_a_second_process_of_one_id_waits_for_the_first_and_comes_in_when_
     first: BrokerServer, second: RemoteBroker
 ) -> None:
     other = await RemoteBroker.start(first, SECOND)
+    refusals: list[str] = []
+    counted(other.lifecycle, "_refused", refusals)
     joined = asyncio.create_task(other.join())
-    await asyncio.sleep(0.3)
+    await until(lambda: len(refusals) >= 2)
     assert not joined.done() and second.registered.epoch == second.lifecycle.broker_epoch
     await second.die()
     await joined
