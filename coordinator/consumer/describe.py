@@ -14,6 +14,7 @@ from ...protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ...protocol.messages.consumer_group_describe import Member as DescribedMember
+from ..membership import no_group
 from ..result import GroupRequest
 from ..state import ShardState
 from .group import ConsumerGroup
@@ -34,9 +35,8 @@ def _described(state: ShardState, group_id: str) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     group = state.find(ConsumerGroup, group_id)
     if group is None:
-        is_other = group_id in state.groups
-        words = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=words)
+        error, words = no_group(state.groups, group_id, ConsumerGroup.kind, "Group")
+        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ...protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -15,14 +14,15 @@ from ...protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitionsResponse,
 )
+from .. import membership
 from ..classic.group import ClassicGroup
+from ..membership import Refusal
 from ..patterns import InvalidRegularExpression, compiled
 from ..result import GroupRequest
 from ..state import ShardState
 from . import migration, refusals, settings, writing
 from .group import ConsumerGroup
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, NOTHING_SAID, Member, Owned, Partitions, as_partitions, drawn_id
-from .refusals import Refusal
 from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
 from .stepping import take_step
 from .targets import update_epoch, update_target
@@ -37,7 +37,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
         answer = _leave(state, request, now) if is_leaving else _beat(state, message, request, now)
     else:
         answer = refusal
-    state.reply(message, answer.response() if isinstance(answer, Refusal) else answer)
+    state.reply(message, refusals.response(answer) if isinstance(answer, Refusal) else answer)
 
 
 def _leave(
@@ -45,8 +45,8 @@ def _leave(
 ) -> ConsumerGroupHeartbeatResponse | Refusal:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        return _no_group(state, request.group_id, "Group")
-    member = refusals.find_member(group, request)
+        return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind, "Group")
+    member = membership.find_member(group, request)
     if isinstance(member, Refusal):
         return member
     if request.member_epoch == LEAVE_STATIC_EPOCH:
@@ -57,12 +57,6 @@ def _leave(
     else:
         migration.remove_or_downgrade(state, group, [member.member_id], now)
     return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
-
-
-def _no_group(state: ShardState, group_id: str, what: str = "Consumer group") -> Refusal:
-    is_other = group_id in state.groups
-    words = f"Group {group_id} is not a consumer group." if is_other else f"{what} {group_id} not found."
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, words)
 
 
 def _beat(
@@ -78,12 +72,12 @@ def _beat(
     limit = state.config.consumer_max_size
     is_new = member_id not in group.members and request.instance_id not in group.static_members
     if is_new and request.member_epoch == JOIN_EPOCH and len(group.members) >= limit:
-        return refusals.full(limit)
+        return membership.full(ConsumerGroup.kind, limit)
     owned = as_partitions(request.topic_partitions) if request.topic_partitions is not None else None
     if request.member_epoch == JOIN_EPOCH:
         member = _joining_member(state, group, request, member_id)
     else:
-        member = refusals.find_member(group, request)
+        member = membership.find_member(group, request)
         if isinstance(member, Member):
             refusal = refusals.refuse_epoch(member, request.member_epoch, owned)
             member = member if refusal is None else refusal
@@ -95,11 +89,12 @@ def _beat(
 def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
     """What the first member of the new protocol finds: nothing, an empty classic group, or one to be migrated."""
     if request.member_epoch != JOIN_EPOCH:
-        return _no_group(state, request.group_id)
+        return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
     classic = state.find(ClassicGroup, request.group_id)
     if state.may_replace(request.group_id) or classic is None:
-        is_free = classic is not None or request.group_id not in state.groups
-        return ConsumerGroup(request.group_id) if is_free else _no_group(state, request.group_id)
+        if classic is None and request.group_id in state.groups:
+            return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
+        return ConsumerGroup(request.group_id)
     refusal = migration.refuse_upgrade(state, classic) or _refuse_before_upgrade(state, classic, request)
     return migration.upgrade(state, classic, now) if refusal is None else refusal
 
@@ -110,7 +105,7 @@ def _refuse_before_upgrade(
     """Nothing may be changed by a request that is refused afterwards."""
     is_known = request.instance_id in classic.static_members or request.member_id in classic.members
     if not is_known and len(classic.members) >= state.config.consumer_max_size:
-        return refusals.full(state.config.consumer_max_size)
+        return membership.full(ConsumerGroup.kind, state.config.consumer_max_size)
     try:
         compiled(request.subscribed_topic_regex or "")
     except InvalidRegularExpression as error:
@@ -129,7 +124,7 @@ def _joining_member(
     if request.instance_id is None:
         return known
     if known.epoch != LEAVE_STATIC_EPOCH and not known.is_classic:
-        return refusals.unreleased(request, known_id)
+        return membership.unreleased(request, known_id)
     return known
 
 

@@ -22,12 +22,12 @@ from ..classic.group import ClassicGroup
 from ..classic.member import Member as ClassicMember
 from ..classic.refusals import join_refused, sync_refused
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from ..membership import Refusal
 from ..timers import Timer
 from . import targets, writing
 from .embedded import MalformedEmbedded, by_id, read_assignment, read_subscription, version_of, write_assignment
 from .group import ConsumerGroup
 from .member import Member
-from .refusals import Refusal
 from .topics import metadata_hash
 
 if TYPE_CHECKING:

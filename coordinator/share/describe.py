@@ -14,10 +14,10 @@ from ...protocol.messages.share_group_describe import (
     TopicPartitions,
 )
 from ...protocol.messages.share_group_describe import Member as DescribedMember
+from ..membership import no_group
 from ..result import GroupRequest
 from .group import ShareGroup
 from .member import Member
-from .refusals import no_group
 
 if TYPE_CHECKING:
     from ..state import ShardState
@@ -37,7 +37,7 @@ def _described(state: ShardState, group_id: str) -> DescribedGroup:
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     if group is None:
-        error, words = no_group(group_id, group_id in state.groups, "Group")
+        error, words = no_group(state.groups, group_id, ShareGroup.kind, "Group")
         return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
     return DescribedGroup(
         group_id=group_id,

@@ -16,11 +16,12 @@ from ...protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from .. import membership
+from ..membership import Refusal
 from ..result import GroupRequest
 from . import initializing, refusals, settings, writing
 from .group import ShareGroup
 from .member import JOIN_EPOCH, LEAVE_EPOCH, NOTHING_SAID, Member
-from .refusals import Refusal
 from .requests import Followed
 from .targets import remove_member, update_epoch, update_target
 
@@ -39,15 +40,15 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
         answer = _leave(state, request) if leaves else _beat(state, message, request, now)
     else:
         answer = refusal
-    state.reply(message, Followed(answer.response(), None) if isinstance(answer, Refusal) else answer)
+    state.reply(message, Followed(refusals.response(answer), None) if isinstance(answer, Refusal) else answer)
 
 
 def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Answer | Refusal:
     group = state.find(ShareGroup, request.group_id)
     if group is None:
-        return refusals.no_group(request.group_id, request.group_id in state.groups, "Group")
+        return membership.no_group(state.groups, request.group_id, ShareGroup.kind, "Group")
     if request.member_id not in group.members:
-        return refusals.unknown_member(group, request.member_id)
+        return membership.unknown_member(group.group_id, request.member_id)
     remove_member(state, group, request.member_id)
     response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     return Followed(response, None)
@@ -58,15 +59,15 @@ def _beat(state: ShardState, message: GroupRequest, request: ShareGroupHeartbeat
     group = state.find(ShareGroup, group_id)
     if group is None:
         if not is_joining or group_id in state.groups:
-            return refusals.no_group(group_id, group_id in state.groups)
+            return membership.no_group(state.groups, group_id, ShareGroup.kind)
         group = ShareGroup(group_id)
     limit = state.config.share_max_size
     if len(group.members) >= limit and member_id not in group.members:
-        return refusals.full(limit)
+        return membership.full(ShareGroup.kind, limit)
     member = group.members.get(member_id)
     if member is None:
         if not is_joining:
-            return refusals.unknown_member(group, member_id)
+            return membership.unknown_member(group_id, member_id)
         member = Member(member_id, NOTHING_SAID)
     refusal = refusals.refuse_epoch(member, request.member_epoch)
     return _go_on(state, group, member, message, request, now) if refusal is None else refusal

@@ -12,11 +12,11 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_share_group_offsets as alter
 from ...protocol.messages import delete_share_group_offsets as delete
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData, PartitionData
+from ..membership import no_group
 from ..result import GroupRequest
 from . import writing
 from .group import ShareGroup
 from .initializing import initialize_request, write_initializing
-from .refusals import no_group
 from .requests import (
     DeletionOfGroups,
     DeletionsOfStates,
@@ -45,7 +45,7 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     if not group_id:
         error, words = ErrorCode.INVALID_GROUP_ID, "The group id is invalid."
     elif group is None and group_id in state.groups:
-        error, words = no_group(group_id, is_other=True)
+        error, words = no_group(state.groups, group_id, ShareGroup.kind)
     elif group is not None and group.members:
         error, words = ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY
     if error:
@@ -123,8 +123,7 @@ def _refuse_deletion(state: ShardState, group_id: str, group: ShareGroup | None)
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID, "The group id is invalid."
     if group is None:
-        error, words = no_group(group_id, group_id in state.groups, "Group")
-        return error, words
+        return no_group(state.groups, group_id, ShareGroup.kind, "Group")
     return (ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY) if group.members else (ErrorCode.NONE, None)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
 from ...protocol.internal.streams_group_records import TopicInfo as TopicInRecord
 from ...protocol.messages.streams_group_describe import (
     Assignment,
@@ -21,6 +20,7 @@ from ...protocol.messages.streams_group_describe import (
     Topology,
 )
 from ...protocol.messages.streams_group_describe import Member as DescribedMember
+from ..membership import no_group
 from ..result import GroupRequest
 from .group import StreamsGroup
 from .member import Member
@@ -43,9 +43,8 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
 def _described(state: ShardState, group_id: str) -> DescribedGroup:
     group = state.find(StreamsGroup, group_id)
     if group is None:
-        is_other = group_id in state.groups
-        words = f"Group {group_id} is not a streams group." if is_other else f"Group {group_id} not found."
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=words)
+        error, words = no_group(state.groups, group_id, StreamsGroup.kind, "Group")
+        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
 from ...protocol.internal.streams_group_records import (
     Endpoint,
     KeyValue,
@@ -18,8 +17,10 @@ from ...protocol.internal.streams_group_records import (
 )
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
+from .. import membership
 from ..classic.group import ClassicGroup
 from ..consumer.topics import metadata_hash
+from ..membership import Refusal
 from ..result import GroupRequest
 from . import refusals, settings, writing
 from .answer import answer
@@ -28,7 +29,6 @@ from .group import NO_TOPOLOGY_EPOCH, StreamsGroup
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState
 from .partition_counts import InvalidTopology
 from .reconciliation import Target, reconcile
-from .refusals import Refusal
 from .targets import remove_from_group, update_target
 from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks
 from .topology import as_record, is_same, required_topics
@@ -66,18 +66,16 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     else:
         understood = _understood(state, message, request)
         response = understood if isinstance(understood, Refusal) else _go_on(state, message, request, understood, now)
-    state.reply(message, response.response() if isinstance(response, Refusal) else response)
+    state.reply(message, refusals.response(response) if isinstance(response, Refusal) else response)
 
 
 def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse | Refusal:
     group = state.find(StreamsGroup, request.group_id)
     if group is None:
-        if request.group_id not in state.groups:
-            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
-        return refusals.no_group(request.group_id, is_other=True)
+        return membership.no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
     if request.shutdown_application and group.shutdown_asked_by is None:
         group.shutdown_asked_by = request.member_id
-    member = refusals.find_member(group, request)
+    member = membership.find_member(group, request)
     if isinstance(member, Refusal):
         return member
     if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
@@ -131,12 +129,12 @@ def _group(state: ShardState, request: Request) -> StreamsGroup | Refusal:
     if group is None:
         is_free = group_id not in state.groups or state.find(ClassicGroup, group_id) is not None
         if not is_joining or not is_free or not state.may_replace(group_id):
-            return refusals.no_group(group_id, group_id in state.groups)
+            return membership.no_group(state.groups, group_id, StreamsGroup.kind)
         return StreamsGroup(group_id)
     limit = state.config.streams.max_size
     is_known = request.instance_id in group.static_members or request.member_id in group.members
     if is_joining and not is_known and len(group.members) >= limit:
-        return refusals.full(limit)
+        return membership.full(StreamsGroup.kind, limit)
     return group
 
 
@@ -148,7 +146,7 @@ def _replaced(group: StreamsGroup, request: Request) -> Member | Refusal | None:
     if known_id is None:
         return None
     known = group.members[known_id]
-    return known if known.epoch == LEAVE_STATIC_EPOCH else refusals.unreleased(request, known_id)
+    return known if known.epoch == LEAVE_STATIC_EPOCH else membership.unreleased(request, known_id)
 
 
 def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> Member | Refusal:
@@ -156,7 +154,7 @@ def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> M
         return replace(replaced, member_id=request.member_id, epoch=JOIN_EPOCH, previous_epoch=0)
     if request.member_epoch == JOIN_EPOCH:
         return group.members.get(request.member_id) or Member(request.member_id)
-    return refusals.find_member(group, request)
+    return membership.find_member(group, request)
 
 
 def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValue | Refusal:

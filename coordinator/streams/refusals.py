@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ..membership import Refusal, first_refusal, invalid, wrong_epoch
 from .configured import ConfiguredTopology
-from .group import StreamsGroup
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState
 from .tasks import Tasks, tasks_in
 
 Heartbeat = StreamsGroupHeartbeatRequest
 
 
-class Refusal(NamedTuple):
-    error: ErrorCode
-    message: str
-
-    def response(self) -> StreamsGroupHeartbeatResponse:
-        return StreamsGroupHeartbeatResponse(error_code=self.error, error_message=self.message, status=[])
-
-
-def _invalid(words: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, words)
+def response(refusal: Refusal) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message, status=[])
 
 
 def _features(request: Heartbeat) -> Refusal | None:
     if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
-        return _invalid("Regular expressions for source topics are not supported yet.")
+        return invalid("Regular expressions for source topics are not supported yet.")
     return None
 
 
 def _names(request: Heartbeat) -> Refusal | None:
     if not request.member_id.strip():
-        return _invalid("MemberId can't be empty.")
+        return invalid("MemberId can't be empty.")
     if not request.group_id.strip():
-        return _invalid("GroupId can't be empty.")
+        return invalid("GroupId can't be empty.")
     if request.instance_id is not None and not request.instance_id.strip():
-        return _invalid("InstanceId can't be empty.")
+        return invalid("InstanceId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():
-        return _invalid("RackId can't be empty.")
+        return invalid("RackId can't be empty.")
     return None
 
 
@@ -50,12 +42,12 @@ def _joining(request: Heartbeat) -> Refusal | None:
     if request.member_epoch != JOIN_EPOCH:
         return None
     if request.rebalance_timeout_ms == -1:
-        return _invalid("RebalanceTimeoutMs must be provided in first request.")
+        return invalid("RebalanceTimeoutMs must be provided in first request.")
     for role, tasks in zip(("ActiveTasks", "StandbyTasks", "WarmupTasks"), _roles(request), strict=True):
         if tasks is None or tasks:
-            return _invalid(f"{role} must be empty when (re-)joining.")
+            return invalid(f"{role} must be empty when (re-)joining.")
     if request.topology is None:
-        return _invalid("Topology must be non-null when (re-)joining.")
+        return invalid("Topology must be non-null when (re-)joining.")
     for topic in (topic for one in request.topology.subtopologies for topic in one.state_changelog_topics):
         if topic.partitions != 0:
             words = (
@@ -68,18 +60,18 @@ def _joining(request: Heartbeat) -> Refusal | None:
 
 def _epochs(request: Heartbeat) -> Refusal | None:
     if request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        return _invalid("InstanceId can't be null.")
+        return invalid("InstanceId can't be null.")
     if request.member_epoch < LEAVE_STATIC_EPOCH:
-        return _invalid(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
+        return invalid(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
     return None
 
 
 def _tasks(request: Heartbeat) -> Refusal | None:
     said = [tasks is not None for tasks in _roles(request)]
     if any(said) and not all(said):
-        return _invalid("If one task-type is non-null, all must be non-null.")
+        return invalid("If one task-type is non-null, all must be non-null.")
     if request.member_epoch != JOIN_EPOCH and request.topology is not None:
-        return _invalid("Topology can only be provided when (re-)joining.")
+        return invalid("Topology can only be provided when (re-)joining.")
     return None
 
 
@@ -87,11 +79,7 @@ CHECKS: tuple[Callable[[Heartbeat], Refusal | None], ...] = (_features, _names, 
 
 
 def refuse(request: Heartbeat) -> Refusal | None:
-    for check in CHECKS:
-        refusal = check(request)
-        if refusal is not None:
-            return refusal
-    return None
+    return first_refusal(CHECKS, request)
 
 
 def _roles(request: Heartbeat) -> tuple[list[Any] | None, ...]:
@@ -117,11 +105,7 @@ def refuse_epoch(member: Member, epoch: int, owned: Tasks | None) -> Refusal | N
         size = "smaller"
     else:
         return None
-    words = (
-        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}). The member must abandon all its partitions and rejoin."
-    )
-    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+    return wrong_epoch("streams", size, epoch, member.epoch)
 
 
 def refuse_unknown_state(member: Member, owned: Tasks | None) -> Refusal | None:
@@ -138,59 +122,21 @@ def refuse_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> Refusal
     for task in sorted(owned.active) + sorted(owned.standby) + sorted(owned.warmup):
         subtopology = configured.subtopologies.get(task.subtopology_id)
         if subtopology is None:
-            return _invalid(f"Subtopology {task.subtopology_id} does not exist in the topology.")
+            return invalid(f"Subtopology {task.subtopology_id} does not exist in the topology.")
         if not 0 <= task.partition < subtopology.task_count:
-            return _invalid(
+            return invalid(
                 f"Task {task.partition} for subtopology {task.subtopology_id} is invalid. Number of tasks for this "
                 f"subtopology: {subtopology.task_count}"
             )
     return None
 
 
-def unknown_member(group: StreamsGroup, member_id: str) -> Refusal:
-    words = f"Member {member_id} is not a member of group {group.group_id}."
-    return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, words)
-
-
-def find_member(group: StreamsGroup, request: Heartbeat) -> Member | Refusal:
-    """Who must be a member already: it goes on, or leaves."""
-    if request.instance_id is None:
-        return group.members.get(request.member_id) or unknown_member(group, request.member_id)
-    owner_id = group.static_members.get(request.instance_id)
-    if owner_id is None:
-        return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
-    if owner_id != request.member_id:
-        words = (
-            f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member {owner_id}."
-        )
-        return Refusal(ErrorCode.FENCED_INSTANCE_ID, words)
-    return group.members[owner_id]
-
-
-def unreleased(request: Heartbeat, owner_id: str) -> Refusal:
-    words = (
-        f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because the "
-        f"instance id is owned by {owner_id} member."
-    )
-    return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, words)
-
-
-def full(limit: int) -> Refusal:
-    words = f"The streams group has reached its maximum capacity of {limit} members."
-    return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, words)
-
-
 def other_topology() -> Refusal:
-    return _invalid("Topology updates are not supported yet.")
+    return invalid("Topology updates are not supported yet.")
 
 
 def invalid_topology(words: str) -> Refusal:
     return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
-
-
-def no_group(group_id: str, is_other: bool) -> Refusal:
-    words = f"Group {group_id} is not a streams group." if is_other else f"Streams group {group_id} not found."
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, words)
 
 
 def names_in_topology(request: Heartbeat) -> list[str]:
