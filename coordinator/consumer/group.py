@@ -1,7 +1,7 @@
 """One consumer group: what its records say, and what follows from that.
 
-Two epochs: `epoch` is counted when members, subscriptions or topics change; `target_epoch` is that of the target assignment,
-which follows. Each member goes from epoch to epoch at its own pace (reconciliation.py).
+Beside the group's two epochs (assigned_group.py) each member has its own, and goes from one to the next at its own pace
+(reconciliation.py).
 
 Empty          no members
 Assigning      the target is behind the group
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import ClassVar
 
 from ...protocol.internal.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -31,10 +30,9 @@ from ...protocol.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
 )
 from ...protocol.schema import Message
-from ..timers import Timer
+from ..assigned_group import FIRST_EPOCH, AssignedGroup
 from .member import (
     LEAVE_EPOCH,
     NOTHING_SAID,
@@ -54,21 +52,14 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class ConsumerGroup:
-    kind: ClassVar[str] = "consumer"
+class ConsumerGroup(AssignedGroup[Member, Partitions]):
+    kind = "consumer"
     protocol_type = "consumer"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        #: Kafka counts from one: the first members make it two.
-        self.epoch = 1
+        super().__init__(group_id)
+        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.target_epoch = 1
-        #: When the target was made; 0 when it never was, or for members who are gone.
-        self.target_timestamp_ms = 0
-        self.members: dict[str, Member] = {}
-        #: Member id -> what it is to have.
-        self.targets: dict[str, Partitions] = {}
         #: Regular expression -> the topics that it stands for.
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
         #: Topic, and regular expression -> how many members subscribe by it.
@@ -80,12 +71,8 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         #: (topic id, partition) -> who holds it.
         self.holders: dict[tuple[bytes, int], str] = {}
-        #: Topics may have changed since the group was last compared with them.
-        self.is_outdated = True
         #: Topics may have come since the regular expressions were last resolved.
         self.has_outdated_regexes = True
-        #: Member id -> what is timed of it -> the timer.
-        self.timers: dict[str, dict[str, Timer]] = {}
 
     # Questions.
 
@@ -128,35 +115,27 @@ class ConsumerGroup:
 
     # Replay.
 
-    def replay(self, key: Message, value: Message | None) -> None:
-        if isinstance(key, ConsumerGroupMetadataKey):
-            assert isinstance(value, ConsumerGroupMetadataValue)
-            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
-        elif isinstance(key, ConsumerGroupMemberMetadataKey):
-            assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
-            self._replay_member(key.member_id, value)
-        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
-            self._replay_current(key.member_id, value)
-        elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
-            assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
-            self.targets.pop(key.member_id, None)
-            if value is not None:
-                self.targets[key.member_id] = as_partitions(value.topic_partitions)
-        elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
-            assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
-            self.target_epoch = 0 if value is None else value.assignment_epoch
-            self.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
-        elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            assert value is None or isinstance(value, ConsumerGroupRegularExpressionValue)
-            self.regexes.pop(key.regular_expression, None)
-            if value is not None:
-                self.regexes[key.regular_expression] = value
-        else:
-            assert isinstance(key, ConsumerGroupPartitionMetadataKey)
-            self.has_partition_metadata = value is not None
+    def _replay_epoch(self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue) -> None:
+        self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
 
-    def _replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+    @staticmethod
+    def target_from(value: ConsumerGroupTargetAssignmentMemberValue) -> Partitions:
+        return as_partitions(value.topic_partitions)
+
+    def _replay_regex(
+        self, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
+    ) -> None:
+        self.regexes.pop(key.regular_expression, None)
+        if value is not None:
+            self.regexes[key.regular_expression] = value
+
+    def _replay_partition_metadata(self, key: ConsumerGroupPartitionMetadataKey, value: Message | None) -> None:
+        self.has_partition_metadata = value is not None
+
+    def _replay_member(
+        self, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        member_id = key.member_id
         before = self.members.get(member_id)
         self._count(value, 1)
         self._count(before.metadata if before is not None else None, -1)
@@ -177,7 +156,10 @@ class ConsumerGroup:
         if value.instance_id is not None:
             self.static_members[value.instance_id] = member_id
 
-    def _replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+    def _replay_current(
+        self, key: ConsumerGroupCurrentMemberAssignmentKey, value: ConsumerGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        member_id = key.member_id
         before = self.members.get(member_id)
         if before is None:
             if value is None:
@@ -222,26 +204,12 @@ class ConsumerGroup:
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
-    # Timers.
-
-    def timer(self, what: str, member_id: str) -> Timer:
-        """`what` is the first word of its event: consumer session, revocation, join or sync."""
-        of_member = self.timers.setdefault(member_id, {})
-        timer = of_member.get(what)
-        if timer is None:
-            timer = of_member[what] = Timer((what, self.group_id, member_id))
-        return timer
-
-    def session(self, member_id: str) -> Timer:
-        return self.timer("consumer session", member_id)
-
-    def revocation(self, member_id: str) -> Timer:
-        return self.timer("consumer revocation", member_id)
-
-    def cancel_timers_of(self, member_id: str) -> None:
-        for timer in self.timers.pop(member_id, {}).values():
-            timer.cancel()
-
-    def cancel_timers(self) -> None:
-        for member_id in list(self.timers):
-            self.cancel_timers_of(member_id)
+    REPLAYS = {
+        ConsumerGroupMetadataKey: _replay_epoch,
+        ConsumerGroupPartitionMetadataKey: _replay_partition_metadata,
+        ConsumerGroupMemberMetadataKey: _replay_member,
+        ConsumerGroupTargetAssignmentMetadataKey: AssignedGroup.replay_target_epoch,
+        ConsumerGroupTargetAssignmentMemberKey: AssignedGroup.replay_target,
+        ConsumerGroupCurrentMemberAssignmentKey: _replay_current,
+        ConsumerGroupRegularExpressionKey: _replay_regex,
+    }

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
+from ...protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
 from ...protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...protocol.messages.heartbeat import HeartbeatRequest
 from ...protocol.messages.join_group import JoinGroupRequest
 from ...protocol.messages.leave_group import LeaveGroupRequest
 from ...protocol.messages.sync_group import SyncGroupRequest
+from ..assigned_group import replays
 from ..kind import Kind
 from ..timers import Event
-from . import classic_members, commits, describe, heartbeat, migration, replaying, targets, writing
+from . import classic_members, commits, describe, heartbeat, migration, targets, writing
 from .group import ConsumerGroup
 from .member import MemberState
 
@@ -36,22 +37,18 @@ def _expired(state: ShardState, event: Event, now: int) -> None:
         migration.remove_or_downgrade(state, group, [member.member_id], now)
 
 
-def _refuse_deletion(group: ConsumerGroup) -> ErrorCode:
-    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
-
-
 CONSUMER = Kind(
     name=ConsumerGroup.kind,
     operations={
         ConsumerGroupHeartbeatRequest: heartbeat.heartbeat,
         ConsumerGroupDescribeRequest: describe.describe,
     },
-    replays=dict.fromkeys(replaying.KEYS, replaying.replay),
+    replays=replays(ConsumerGroup, ConsumerGroupMetadataKey),
     offsets=commits.RULES,
     restore=targets.restore,
     expired=_expired,
     delete=writing.delete_group,
-    refuse_deletion=_refuse_deletion,
+    refuse_deletion=ConsumerGroup.refuse_deletion,
     metadata_changed=_metadata_changed,
     classic_requests={
         JoinGroupRequest: classic_members.join,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode
+from ...protocol.internal.share_group_records import ShareGroupMetadataKey
 from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from ...protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from .. import kinds
+from ..assigned_group import replays
 from ..kind import Kind
 from . import (
     commits,
@@ -17,17 +18,11 @@ from . import (
     offset_requests,
     record_types,
     refused,
-    replaying,
     targets,
     writing,
 )
 from .group import ShareGroup
 from .requests import DeletionOfGroups, InitializedPartitions, StatesDeleted, StatesInitialized
-
-
-def _refuse_deletion(group: ShareGroup) -> ErrorCode:
-    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
-
 
 SHARE = Kind(
     name=ShareGroup.kind,
@@ -41,12 +36,12 @@ SHARE = Kind(
         DeletionOfGroups: offset_requests.delete_groups,
         InitializedPartitions: offset_requests.initialized_partitions,
     },
-    replays=dict.fromkeys(replaying.KEYS, replaying.replay),
+    replays=replays(ShareGroup, ShareGroupMetadataKey),
     offsets=commits.RULES,
     restore=targets.restore,
     expired=targets.expired,
     delete=writing.delete_group,
-    refuse_deletion=_refuse_deletion,
+    refuse_deletion=ShareGroup.refuse_deletion,
     metadata_changed=initializing.metadata_changed,
     expires=False,
     makes_room=False,

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.image import GROUP_RESOURCE
+from ..group_settings import number
 
 if TYPE_CHECKING:
     from ..state import ShardState
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "share.session.timeout.ms", state.config.share_session_timeout_ms)
+    return number(state, group_id, "share.session.timeout.ms", state.config.share_session_timeout_ms)
 
 
 def heartbeat_interval_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "share.heartbeat.interval.ms", state.config.share_heartbeat_interval_ms)
+    return number(state, group_id, "share.heartbeat.interval.ms", state.config.share_heartbeat_interval_ms)
 
 
 def assignment_interval_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "share.assignment.interval.ms", state.config.share_assignment_interval_ms)
-
-
-def _of(state: ShardState, group_id: str, key: str, of_broker: int) -> int:
-    own = state.image.config(GROUP_RESOURCE, group_id).get(key)
-    return of_broker if own is None else int(own)
+    return number(state, group_id, "share.assignment.interval.ms", state.config.share_assignment_interval_ms)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import ClassVar
 
 from ...protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentKey,
@@ -26,11 +25,10 @@ from ...protocol.internal.streams_group_records import (
     StreamsGroupTargetAssignmentMemberKey,
     StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
-from ...protocol.schema import Message
+from ..assigned_group import FIRST_EPOCH, AssignedGroup
 from ..timers import Timer
 from .configured import ConfiguredTopology
 from .holders import TaskHolders
@@ -39,8 +37,6 @@ from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks, tasks_in
 from .topology import input_topics, required_topics
 
 NO_TOPOLOGY_EPOCH = -1
-#: Kafka counts both from one, so that no member that has joined is at epoch 0.
-FIRST_EPOCH = 1
 
 
 class GroupState(Enum):
@@ -51,28 +47,21 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class StreamsGroup:
-    kind: ClassVar[str] = "streams"
+class StreamsGroup(AssignedGroup[Member, Tasks]):
+    kind = "streams"
     protocol_type = "streams"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         #: Epoch, hash of the topics, the topology that was found valid, and what assignments were made by.
         self.metadata = StreamsGroupMetadataValue(epoch=FIRST_EPOCH)
         self.topology: StreamsGroupTopologyValue | None = None
-        self.target_epoch = FIRST_EPOCH
-        #: When the target was made; 0 when it never was.
-        self.target_timestamp_ms = 0
-        self.members: dict[str, Member] = {}
-        self.targets: dict[str, Tasks] = {}
         #: group.instance.id -> member id.
         self.static_members: dict[str, str] = {}
         self.holders = TaskHolders()
         # Of members that are alive.
         #: The topology over the topics as they were last looked at; None: not yet.
         self.configured: ConfiguredTopology | None = None
-        #: Topics may have changed since then.
-        self.is_outdated = True
         #: Who asked that the whole application ends.
         self.shutdown_asked_by: str | None = None
         #: Counted when it changes which user endpoint serves what (interactive queries).
@@ -80,8 +69,6 @@ class StreamsGroup:
         #: Member id -> task -> how far its state is, and where its changelog ends, as last told.
         self.task_offsets: dict[str, dict[TaskId, int]] = {}
         self.task_end_offsets: dict[str, dict[TaskId, int]] = {}
-        self.sessions: dict[str, Timer] = {}
-        self.revocations: dict[str, Timer] = {}
         #: While it runs, the first members gather before the first assignment.
         self.delay_timer = Timer(("streams delay", group_id))
 
@@ -120,32 +107,18 @@ class StreamsGroup:
 
     # Replay.
 
-    def replay(self, key: Message, value: Message | None) -> None:
-        if isinstance(key, StreamsGroupMetadataKey):
-            assert isinstance(value, StreamsGroupMetadataValue)
-            self.metadata = value
-        elif isinstance(key, StreamsGroupTopologyKey):
-            assert value is None or isinstance(value, StreamsGroupTopologyValue)
-            self.topology, self.configured = value, None
-        elif isinstance(key, StreamsGroupMemberMetadataKey):
-            assert value is None or isinstance(value, StreamsGroupMemberMetadataValue)
-            self._replay_member(key.member_id, value)
-        elif isinstance(key, StreamsGroupCurrentMemberAssignmentKey):
-            assert value is None or isinstance(value, StreamsGroupCurrentMemberAssignmentValue)
-            self._replay_current(key.member_id, value)
-        elif isinstance(key, StreamsGroupTargetAssignmentMemberKey):
-            assert value is None or isinstance(value, StreamsGroupTargetAssignmentMemberValue)
-            self.targets.pop(key.member_id, None)
-            if value is not None:
-                roles = (value.active_tasks, value.standby_tasks, value.warmup_tasks)
-                self.targets[key.member_id] = Tasks(*(tasks_in(role) for role in roles))
-        else:
-            assert isinstance(key, StreamsGroupTargetAssignmentMetadataKey)
-            assert value is None or isinstance(value, StreamsGroupTargetAssignmentMetadataValue)
-            self.target_epoch = -1 if value is None else value.assignment_epoch
-            self.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
+    def _replay_metadata(self, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue) -> None:
+        self.metadata = value
 
-    def _replay_member(self, member_id: str, value: StreamsGroupMemberMetadataValue | None) -> None:
+    def _replay_topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
+        self.topology, self.configured = value, None
+
+    @staticmethod
+    def target_from(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
+        return Tasks(*(tasks_in(role) for role in (value.active_tasks, value.standby_tasks, value.warmup_tasks)))
+
+    def _replay_member(self, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None) -> None:
+        member_id = key.member_id
         before = self.members.get(member_id)
         if value is not None:
             self._put(before, replace(before or Member(member_id), metadata=value))
@@ -154,11 +127,14 @@ class StreamsGroup:
             del self.members[member_id]
             self.task_offsets.pop(member_id, None)
             self.task_end_offsets.pop(member_id, None)
-            self._cancel_timers_of(member_id)
+            self.cancel_timers_of(member_id)
             if not self.members:
                 self.shutdown_asked_by = None
 
-    def _replay_current(self, member_id: str, value: StreamsGroupCurrentMemberAssignmentValue | None) -> None:
+    def _replay_current(
+        self, key: StreamsGroupCurrentMemberAssignmentKey, value: StreamsGroupCurrentMemberAssignmentValue | None
+    ) -> None:
+        member_id = key.member_id
         before = self.members.get(member_id)
         if value is not None:
             # A compacted log may have a member's newer metadata behind its assignment.
@@ -181,21 +157,17 @@ class StreamsGroup:
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
+    REPLAYS = {
+        StreamsGroupMetadataKey: _replay_metadata,
+        StreamsGroupMemberMetadataKey: _replay_member,
+        StreamsGroupTargetAssignmentMetadataKey: AssignedGroup.replay_target_epoch,
+        StreamsGroupTargetAssignmentMemberKey: AssignedGroup.replay_target,
+        StreamsGroupCurrentMemberAssignmentKey: _replay_current,
+        StreamsGroupTopologyKey: _replay_topology,
+    }
+
     # Timers.
-
-    def session(self, member_id: str) -> Timer:
-        return self.sessions.setdefault(member_id, Timer(("streams session", self.group_id, member_id)))
-
-    def revocation(self, member_id: str) -> Timer:
-        return self.revocations.setdefault(member_id, Timer(("streams revocation", self.group_id, member_id)))
-
-    def _cancel_timers_of(self, member_id: str) -> None:
-        for timers in (self.sessions, self.revocations):
-            timer = timers.pop(member_id, None)
-            if timer is not None:
-                timer.cancel()
 
     def cancel_timers(self) -> None:
         self.delay_timer.cancel()
-        for member_id in list(self.members):
-            self._cancel_timers_of(member_id)
+        super().cancel_timers()

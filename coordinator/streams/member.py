@@ -43,6 +43,11 @@ class Member:
     revoking: HeldTasks = NOTHING_HELD
 
     @property
+    def is_classic(self) -> bool:
+        """None ever is: the classic protocol knows no tasks."""
+        return False
+
+    @property
     def instance_id(self) -> str | None:
         return self.metadata.instance_id
 

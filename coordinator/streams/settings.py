@@ -5,39 +5,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.image import GROUP_RESOURCE
+from ..group_settings import number
 
 if TYPE_CHECKING:
     from ..state import ShardState
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "streams.session.timeout.ms", state.config.streams.session_timeout_ms)
+    return number(state, group_id, "streams.session.timeout.ms", state.config.streams.session_timeout_ms)
 
 
 def heartbeat_interval_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "streams.heartbeat.interval.ms", state.config.streams.heartbeat_interval_ms)
+    return number(state, group_id, "streams.heartbeat.interval.ms", state.config.streams.heartbeat_interval_ms)
 
 
 def assignment_interval_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "streams.assignment.interval.ms", state.config.streams.assignment_interval_ms)
+    return number(state, group_id, "streams.assignment.interval.ms", state.config.streams.assignment_interval_ms)
 
 
 def initial_rebalance_delay_ms(state: ShardState, group_id: str) -> int:
     of_broker = state.config.streams.initial_rebalance_delay_ms
-    return _of(state, group_id, "streams.initial.rebalance.delay.ms", of_broker)
+    return number(state, group_id, "streams.initial.rebalance.delay.ms", of_broker)
 
 
 def task_offset_interval_ms(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "streams.task.offset.interval.ms", state.config.streams.task_offset_interval_ms)
+    return number(state, group_id, "streams.task.offset.interval.ms", state.config.streams.task_offset_interval_ms)
 
 
 def acceptable_recovery_lag(state: ShardState, group_id: str) -> int:
-    return _of(state, group_id, "streams.acceptable.recovery.lag", state.config.streams.acceptable_recovery_lag)
+    return number(state, group_id, "streams.acceptable.recovery.lag", state.config.streams.acceptable_recovery_lag)
 
 
 def assignment_configs(state: ShardState, group_id: str) -> dict[str, str]:
     """What assignments are made by, as the group's record keeps it: a change means a new assignment."""
-    replicas = _of(state, group_id, "streams.num.standby.replicas", state.config.streams.num_standby_replicas)
+    replicas = number(state, group_id, "streams.num.standby.replicas", state.config.streams.num_standby_replicas)
     configs = {"num.standby.replicas": str(replicas)}
     tags = rack_aware_tags(state, group_id)
     return configs | ({"rack.aware.assignment.tags": ",".join(tags)} if tags else {})
@@ -52,8 +53,3 @@ def rack_aware_tags(state: ShardState, group_id: str) -> tuple[str, ...]:
     if own is None:
         return state.config.streams.rack_aware_assignment_tags
     return tuple(tag for one in own.split(",") if (tag := one.strip()))
-
-
-def _of(state: ShardState, group_id: str, key: str, of_broker: int) -> int:
-    own = state.image.config(GROUP_RESOURCE, group_id).get(key)
-    return of_broker if own is None else int(own)

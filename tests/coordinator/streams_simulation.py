@@ -247,7 +247,8 @@ class StreamsSimulation:
     def _give_up(self) -> None:
         """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
         for client in self.clients:
-            revocation = self.group.revocations.get(client.member_id) if self.group is not None else None
+            timers = self.group.timers.get(client.member_id, {}) if self.group is not None else {}
+            revocation = timers.get("streams revocation")
             is_too_slow = revocation is not None and revocation.deadline_ms <= self.now
             if is_too_slow or self.now - client.heard_at >= SESSION_MS - 1:
                 client.start_anew()

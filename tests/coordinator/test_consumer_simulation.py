@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.consumer import commits, reconciliation, refusals, writing
+from odradek.coordinator import member_commits
+from odradek.coordinator.consumer import reconciliation, refusals, writing
 from odradek.coordinator.consumer.group import ConsumerGroup
 from odradek.coordinator.consumer.member import Member
 from odradek.protocol.errors import ErrorCode
@@ -62,7 +63,7 @@ def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 
 def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commits, "stale", lambda member: ErrorCode.NONE)
+    patch.setattr(member_commits, "stale", lambda member: ErrorCode.NONE)
 
 
 BUGS = (

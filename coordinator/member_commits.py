@@ -1,0 +1,76 @@
+"""May a member commit, may it fetch? In groups that the coordinator assigns members are fenced by their epochs, so that
+who lost something cannot move its offsets (KIP-848, KIP-1071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from ..protocol.errors import ErrorCode
+from ..protocol.messages.offset_commit import OffsetCommitRequest
+from ..protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from .offset_store import CommittedOffset
+
+if TYPE_CHECKING:
+    from .state import ShardState
+
+#: The first version whose clients know of member epochs.
+MEMBER_EPOCH_VERSION = 9
+
+
+class Committer(Protocol):
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def is_classic(self) -> bool:
+        """It speaks the classic protocol."""
+
+
+class CommittingGroup(Protocol):
+    @property
+    def members(self) -> Mapping[str, Committer]: ...
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+
+
+def stale(member: Committer) -> ErrorCode:
+    """The epoch is not the member's, in the words of its protocol."""
+    return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def refuse_commit(
+    state: ShardState, group: CommittingGroup, request: OffsetCommitRequest, version: int, now: int
+) -> ErrorCode:
+    """Of a whole request. Without members anybody may commit who claims no epoch."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if version < MEMBER_EPOCH_VERSION and not member.is_classic:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return stale(member) if epoch > member.epoch else ErrorCode.NONE
+
+
+def refuse_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> ErrorCode:
+    """Tools name no member."""
+    if asked.member_id is None and asked.member_epoch < 0:
+        return ErrorCode.NONE
+    member = group.members.get(asked.member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if asked.member_epoch == member.epoch else stale(member)
+
+
+def refuse_delete(group: CommittingGroup) -> ErrorCode:
+    """It is always known which topics are used."""
+    return ErrorCode.NONE
+
+
+def is_expired(state: ShardState, group: CommittingGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
+    if group.is_subscribed_to(topic):
+        return False
+    return now - committed.commit_timestamp_ms >= state.config.offsets_retention_ms
