@@ -18,7 +18,8 @@ from ..protocol.records.control import ControlType, control_type
 from ..protocol.records.record import decode_batch
 from ..protocol.varint import Buffer
 from .offset_store import NO_PRODUCER_ID
-from .records import UnknownRecord, decode_record
+from .record_frames import UnknownRecord
+from .records import decode_record
 from .result import GroupsConfig
 from .shard import GroupShard
 

@@ -12,7 +12,8 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-from odradek.coordinator.records import UnknownRecord, decode_record
+from odradek.coordinator.record_frames import UnknownRecord
+from odradek.coordinator.records import decode_record
 from odradek.coordinator.streams.record_types import RECORD_TYPES
 from odradek.protocol.schema import Message
 

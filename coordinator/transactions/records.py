@@ -5,16 +5,13 @@ Values are of version 1, which has tagged fields, once the cluster's `transactio
 
 from __future__ import annotations
 
-import struct
-
-from ...protocol.codec import decode, encode
 from ...protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 from ...protocol.varint import Buffer
-from ..records import UnknownRecord
+from ..record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
 from ..result import Record
 
-_PREFIX = struct.Struct(">h")
-_KEY_VERSION = 0
+_KIND = 0
+_PREFIX = prefix(_KIND)
 
 
 def transaction_record(transactional_id: str, value: TransactionLogValue | None, transaction_version: int) -> Record:
@@ -22,27 +19,12 @@ def transaction_record(transactional_id: str, value: TransactionLogValue | None,
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
-    key, value, version, *_ = record
-    key_bytes = _PREFIX.pack(_KEY_VERSION) + encode(key, _KEY_VERSION)
-    return key_bytes, None if value is None else _PREFIX.pack(version) + encode(value, version)
+    return encode_framed(_PREFIX, record)
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> Record:
     """Raises UnknownRecord, and MalformedMessage for bytes that are not what they say."""
-    kind = _prefix(key)
-    if kind != _KEY_VERSION:
+    kind = number_of(key)
+    if kind != _KIND:
         raise UnknownRecord(f"a record of kind {kind}")
-    decoded, _ = decode(TransactionLogKey, _KEY_VERSION, key, _PREFIX.size)
-    if value is None:
-        return Record(decoded, None)
-    version = _prefix(value)
-    if version not in TransactionLogValue.SCHEMA.versions:
-        raise UnknownRecord(f"TransactionLogValue of version {version}")
-    return Record(decoded, decode(TransactionLogValue, version, value, _PREFIX.size)[0], version)
-
-
-def _prefix(buf: Buffer) -> int:
-    if len(buf) < _PREFIX.size:
-        raise UnknownRecord("a record without a kind")
-    kind: int = _PREFIX.unpack_from(buf)[0]
-    return kind
+    return decode_value(decode_key(TransactionLogKey, key), TransactionLogValue, value)

@@ -12,7 +12,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.loading import ShardLoader
-from odradek.coordinator.records import UnknownRecord, decode_record, encode_record, group_record, offset_record
+from odradek.coordinator.record_frames import UnknownRecord
+from odradek.coordinator.records import decode_record, encode_record, group_record, offset_record
 from odradek.coordinator.result import GroupsConfig
 from odradek.coordinator.shard import GroupShard
 from odradek.protocol.codec import encode
