@@ -6,8 +6,9 @@ import itertools
 import struct
 
 import pytest
+from odradek.coordinator import kinds
 from odradek.coordinator.loading import ShardLoader
-from odradek.coordinator.records import encode_record, group_record, offset_record
+from odradek.coordinator.records import RECORD_TYPES, encode_record, group_record, offset_record
 from odradek.coordinator.result import GroupsConfig
 from odradek.coordinator.result import Record as GroupRecord
 from odradek.coordinator.shard import GroupShard
@@ -17,6 +18,7 @@ from odradek.protocol.internal.classic_group_records import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     MemberMetadata,
+    OffsetCommitKey,
     OffsetCommitValue,
 )
 from odradek.protocol.records.control import encode_end_transaction
@@ -144,3 +146,8 @@ def test_a_log_is_loaded_in_slices(log: Log) -> None:
     assert loader.replay_some(9)
     assert not loader.replay_some(1)
     assert not loader.replay_some(1)
+
+
+def test_every_kind_of_record_that_is_known_is_replayed() -> None:
+    kinds.load_later()
+    assert {key for key, _ in RECORD_TYPES.values()} == {*kinds.REPLAYS, OffsetCommitKey}
