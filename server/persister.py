@@ -59,6 +59,9 @@ class Persister:
             self._ask_each(request, reply)
 
     def _ask_each(self, request: Any, reply: Reply) -> None:
+        if len(request.topics) == len(request.topics[0].partitions) == 1:
+            self._ask_one(request, MOST_TRIES, reply)
+            return
         gather([partial(self._ask_one, one, MOST_TRIES) for one in singles(request)], partial(joined, request, reply))
 
     def _ask_one(self, request: Any, tries: int, reply: Reply) -> None:

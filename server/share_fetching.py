@@ -204,18 +204,21 @@ class ShareFetch(Parked):
             return None
         try:
             records = log.read(offset, max_bytes, limit, True, self._pread)
-            batches = self._wanted(records)
+            batches = self._wanted(records, offset, machine.end_offset)
         except BlockingIOError:
             raise Cold(partial(_warm_all, partial(log.read, offset, max_bytes, limit, True))) from None
         except OffsetOutOfRange:
             return None
         return Found(led, offset, records, batches) if batches else None
 
-    def _wanted(self, records: LogSlice) -> list[Batch]:
+    def _wanted(self, records: LogSlice, offset: int, end_offset: int) -> list[Batch]:
+        """All that may be given; between records in flight, where some are others', twice that."""
+        most = self._wish.max_records
+        last = offset + (most if offset >= end_offset else 2 * most) - 1
         batches: list[Batch] = []
         for batch in batches_of(records, self._pread) if records.size else ():
             batches.append(batch)
-            if batch.header.last_offset - batches[0].header.base_offset >= 2 * self._wish.max_records:
+            if batch.last_offset >= last:
                 break
         return batches
 
@@ -240,8 +243,7 @@ class ShareFetch(Parked):
         if machine is None:
             return []
         now = self._call.broker.now_ms()
-        fetched = [batch.fetched for batch in found.batches]
-        acquired = acquire(machine, self._member_id, self._wish, found.fetch_offset, fetched, now)
+        acquired = acquire(machine, self._member_id, self._wish, found.fetch_offset, found.batches, now)
         if self._is_isolated and acquired:
             for first, last in aborted_stretches(found.led.hosted.log, found.batches):
                 acquired = [piece for one in acquired for piece in _outside(one, first, last)]
@@ -254,6 +256,7 @@ class ShareFetch(Parked):
         count = sum(one.last - one.first + 1 for one in acquired)
         self._wish = self._wish._replace(max_records=self._wish.max_records - count)
         records = cut(found.records, found.batches, acquired[0].first, acquired[-1].last)
+        found.led.hosted.log.remember(records)
         data = PartitionData(partition_index=key.partition, records=b"")
         data.records = sendable(records, may_wait=True)
         data.acquired_records = [AcquiredRecords(*one) for one in acquired]

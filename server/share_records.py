@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..coordinator.share.acquiring import FetchedBatch
 from ..protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
 from ..storage.files import pread_nowait
 from ..storage.segment import Pread
@@ -14,19 +13,17 @@ from ..storage.slices import LogSlice
 if TYPE_CHECKING:
     from ..storage.log import Log
 
-#: Headers are read in stretches of this: small batches share one read, of large ones only the head is read.
+#: Headers of small batches are read in stretches of this; of large ones, of which a stretch holds no two, only the header.
 STRETCH_BYTES = 16 * 1024
 
 
 class Batch(NamedTuple):
-    header: BatchHeader
+    base_offset: int
+    last_offset: int
     #: In the file.
     position: int
     size: int
-
-    @property
-    def fetched(self) -> FetchedBatch:
-        return FetchedBatch(self.header.base_offset, self.header.last_offset)
+    header: BatchHeader
 
 
 def batches_of(found: LogSlice, pread: Pread = pread_nowait) -> Iterator[Batch]:
@@ -34,33 +31,35 @@ def batches_of(found: LogSlice, pread: Pread = pread_nowait) -> Iterator[Batch]:
     end = found.position + found.size
     position = stretch_start = found.position
     stretch: bytes | bytearray = b""
+    wanted = STRETCH_BYTES
     while position < end:
         if position + HEADER_BYTES > stretch_start + len(stretch):
             stretch_start = position
-            stretch = pread(found.fd, min(STRETCH_BYTES, end - position), position)
+            stretch = pread(found.fd, min(wanted, end - position), position)
         header = read_header(stretch, position - stretch_start)
         size = header.size
-        yield Batch(header, position, size)
+        yield Batch(header.base_offset, header.last_offset, position, size, header)
         position += size
+        wanted = HEADER_BYTES if 2 * size > STRETCH_BYTES else STRETCH_BYTES
 
 
 def cut(found: LogSlice, batches: list[Batch], first: int, last: int) -> LogSlice:
     """The batches that have anything from `first` to `last`."""
-    wanted = [b for b in batches if b.header.last_offset >= first and b.header.base_offset <= last]
+    wanted = [b for b in batches if b.last_offset >= first and b.base_offset <= last]
     start, end = wanted[0], wanted[-1]
     return LogSlice(
         found.file,
         start.position,
         end.position + end.size - start.position,
-        start.header.base_offset,
-        end.header.last_offset + 1,
+        start.base_offset,
+        end.last_offset + 1,
         found.segment_base_offset,
     )
 
 
 def aborted_stretches(log: Log, batches: list[Batch]) -> list[tuple[int, int]]:
     """First and last offset of the batches whose transactions were aborted; not their markers, which hold no records."""
-    entries = log.aborted_transactions(batches[0].header.base_offset, batches[-1].header.last_offset + 1)
+    entries = log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1)
     begins = sorted((entry.first_offset, entry.producer_id) for entry in entries)
     aborted: set[int] = set()
     stretches: list[tuple[int, int]] = []

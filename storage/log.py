@@ -188,6 +188,13 @@ class Log(LogSegments):
         segment.remember(next_offset, stop)
         return LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
 
+    def remember(self, taken: LogSlice) -> None:
+        """Of what was read, a reader took this much and will ask for the next: `read` sees to that where it takes all."""
+        for segment in reversed(self.segments):
+            if segment.base_offset == taken.segment_base_offset:
+                segment.remember(taken.next_offset, taken.position + taken.size)
+                return
+
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp is `timestamp` or later; None when there is none. Opens one batch."""
         try:

@@ -9,15 +9,19 @@ use up the deliveries of its neighbours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from .partition import SharePartition
 from .runs import RecordState, Run
 
 
-class FetchedBatch(NamedTuple):
-    base_offset: int
-    last_offset: int
+class FetchedBatch(Protocol):
+    """A batch that was read, whatever else is known of it."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
 
 
 class Wish(NamedTuple):

@@ -7,10 +7,11 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from immutables import Map
 from odradek.coordinator.result import GroupRequest
-from odradek.coordinator.share.acquiring import FetchedBatch, Wish, acquire
+from odradek.coordinator.share.acquiring import Wish, acquire
 from odradek.coordinator.share.partition import AckBatch, Limits, Refusal, SharePartition, Write
 from odradek.coordinator.share.persister.combining import StateBatch
 from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
@@ -22,6 +23,12 @@ from odradek.protocol.messages import read_share_group_state as read
 from odradek.protocol.messages import write_share_group_state as write
 
 from tests.coordinator.share_ledger import Ledger
+
+
+class FetchedBatch(NamedTuple):
+    base_offset: int
+    last_offset: int
+
 
 TOPIC_ID = b"t" * 16
 LIMITS = Limits(delivery_count=4, record_locks=120, record_lock_duration_ms=1_000)

@@ -11,6 +11,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.storage.config import LogConfig
 from odradek.storage.files import OpenFiles, pread_nowait
 from odradek.storage.log import OffsetOutOfRange
+from odradek.storage.slices import LogSlice
 
 SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 
@@ -71,6 +72,25 @@ def test_nothing_is_read_at_or_past_the_offset_that_the_reader_may_see(logbook):
                 break
             size, at = size + piece.size, piece.next_offset
         assert size == seen, f"up to offset {limit}"
+
+
+def test_who_took_a_part_of_what_was_read_goes_on_without_a_search(logbook):
+    log = logbook.open(LogConfig(index_interval_bytes=100_000))
+    written = fill(logbook, log, 100)
+    headers = [header for _, header in iter_headers(written)]
+    reads = []
+
+    def counted(fd, size, position):
+        reads.append(position)
+        return os.pread(fd, size, position)
+
+    found = log.read(0, 1 << 20)
+    size = sum(header.size for header in headers[:40])
+    log.remember(LogSlice(found.file, 0, size, 0, headers[40].base_offset, found.segment_base_offset))
+    assert log.read(headers[40].base_offset, 1 << 20, pread=counted).position == size
+    assert not reads
+    assert log.read(headers[41].base_offset, 1 << 20, pread=counted).position == size + headers[40].size
+    assert reads
 
 
 def test_a_first_batch_larger_than_the_limit_is_not_given_when_it_reaches_past_the_visible_end(logbook):
