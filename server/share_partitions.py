@@ -60,7 +60,11 @@ class Waiter(Protocol):
 
 class LedSharePartition:
     def __init__(
-        self, broker: BrokerServer, key: ShareKey, hosted: HostedPartition, forget: Callable[[], None]
+        self,
+        broker: BrokerServer,
+        key: ShareKey,
+        hosted: HostedPartition,
+        forget: Callable[[LedSharePartition], None],
     ) -> None:
         self.key = key
         self.hosted = hosted
@@ -94,7 +98,7 @@ class LedSharePartition:
             refusal = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
         if refusal is not None:
             self.refusal = refusal
-            self._forget()
+            self._forget(self)
         else:
             self._begin(found)
         self._wake()
@@ -183,7 +187,7 @@ class LedSharePartition:
         if refusal is not None:
             log.warning("%s: its state could not be written: %s", self.key, refusal)
             if refusal.error in _FENCED:
-                self._forget()
+                self._forget(self)
 
     @property
     def is_writing(self) -> bool:
@@ -241,7 +245,7 @@ class SharePartitions:
             self._forget(key, led)
             led = None
         if led is None:
-            led = LedSharePartition(self._broker, key, hosted, lambda: self._forget_by_key(key))
+            led = LedSharePartition(self._broker, key, hosted, self._forget_if_current)
             self._led[key] = led
             led.load()
         led.refresh()
@@ -271,10 +275,10 @@ class SharePartitions:
         for key, led in list(self._led.items()):
             self._forget(key, led)
 
-    def _forget_by_key(self, key: ShareKey) -> None:
-        led = self._led.get(key)
-        if led is not None:
-            self._forget(key, led)
+    def _forget_if_current(self, led: LedSharePartition) -> None:
+        """One that was forgotten may hear of its state yet, when another has its place."""
+        if self._led.get(led.key) is led:
+            self._forget(led.key, led)
 
     def _forget(self, key: ShareKey, led: LedSharePartition) -> None:
         del self._led[key]

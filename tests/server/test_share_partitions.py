@@ -1,0 +1,68 @@
+"""Share partitions that are made, forgotten and made again, while the persister takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.coordinator.share.persister.state import ShareKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import read_share_group_state as read
+from odradek.server import share_configs
+from odradek.server.share_partitions import SharePartitions
+
+KEY = ShareKey("group", b"t" * 16, 0)
+
+
+@dataclass
+class SlowPersister:
+    """Answers when the test says so."""
+
+    asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
+
+    def ask(self, request: Any, reply: Callable[[Any], None]) -> None:
+        self.asked.append((request, reply))
+
+    def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """The oldest question."""
+        _, reply = self.asked.pop(0)
+        partition = read.PartitionResult(partition=0, error_code=error, start_offset=7)
+        reply(
+            read.ReadShareGroupStateResponse(
+                results=[read.ReadStateResult(topic_id=KEY.topic_id, partitions=[partition])]
+            )
+        )
+
+
+@pytest.fixture
+def persister(monkeypatch: pytest.MonkeyPatch) -> SlowPersister:
+    monkeypatch.setattr(share_configs, "limits", lambda *_: None)
+    return SlowPersister()
+
+
+def led_in_epoch(epoch: int) -> Any:
+    return SimpleNamespace(leader_epoch=epoch, is_leader=True, offline=False)
+
+
+def test_what_one_that_was_forgotten_hears_is_of_no_matter_to_its_successor(persister: SlowPersister) -> None:
+    partitions = SharePartitions(SimpleNamespace(persister=persister, image=None))  # type: ignore[arg-type]
+    partitions.open(KEY, led_in_epoch(1))
+    successor = partitions.open(KEY, led_in_epoch(2))
+    persister.answer(ErrorCode.FENCED_LEADER_EPOCH)
+    persister.answer()
+    assert partitions.get(KEY) is successor
+    assert successor.machine is not None and successor.machine.start_offset == 7
+
+
+def test_one_whose_state_cannot_be_read_is_made_anew_for_whoever_asks_next(persister: SlowPersister) -> None:
+    partitions = SharePartitions(SimpleNamespace(persister=persister, image=None))  # type: ignore[arg-type]
+    hosted = led_in_epoch(1)
+    first = partitions.open(KEY, hosted)
+    persister.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert first.refusal is not None and partitions.get(KEY) is None
+    second = partitions.open(KEY, hosted)
+    persister.answer()
+    assert partitions.get(KEY) is second and second.machine is not None
