@@ -59,19 +59,20 @@ class Persister:
             self._ask_each(request, reply)
 
     def _ask_each(self, request: Any, reply: Reply) -> None:
-        if len(request.topics) == len(request.topics[0].partitions) == 1:
+        if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
             self._ask_one(request, MOST_TRIES, reply)
             return
         gather([partial(self._ask_one, one, MOST_TRIES) for one in singles(request)], partial(joined, request, reply))
 
     def _ask_one(self, request: Any, tries: int, reply: Reply) -> None:
         driver, broker = self._broker.share_states, self._broker
-        index = driver.partition_for(coordinator_key(key_of(request)))
+        key = coordinator_key(key_of(request))
+        index = driver.partition_for(key)
         led = broker.image.partition(driver.topic, index)
         done = partial(self._answered, request, tries - 1, reply)
         endpoint = None if led is None or led.leader == broker.node_id else self._endpoint(led.leader)
         if endpoint is None:
-            driver.submit(coordinator_key(key_of(request)), request, LATEST, ASKER, done)
+            driver.submit(key, request, LATEST, ASKER, done)
         else:
             broker.peers.send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
 

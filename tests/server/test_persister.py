@@ -1,0 +1,47 @@
+"""Questions to the persister, about no share partition, one, and several: one answer each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from odradek.protocol.messages import read_share_group_state as read
+from odradek.server.persister import Persister
+
+
+class EveryShard:
+    """Knows of each share partition that it begins at its number."""
+
+    topic = "__share_group_state"
+
+    def partition_for(self, key: str) -> int:
+        return 0
+
+    def submit(self, key: str, request: Any, version: int, client: Any, reply: Callable[[Any], None]) -> None:
+        (topic,) = request.topics
+        (partition,) = topic.partitions
+        found = read.PartitionResult(partition=partition.partition, start_offset=partition.partition)
+        reply(read.ReadShareGroupStateResponse(results=[read.ReadStateResult(topic.topic_id, [found])]))
+
+
+def asked(*topics: list[int]) -> list[list[int]]:
+    image = SimpleNamespace(topic=lambda _: object(), partition=lambda *_: None)
+    broker: Any = SimpleNamespace(share_states=EveryShard(), image=image, node_id=1)
+    request = read.ReadShareGroupStateRequest(
+        group_id="group",
+        topics=[
+            read.ReadStateData(bytes([number]) * 16, [read.PartitionData(partition=index) for index in indexes])
+            for number, indexes in enumerate(topics)
+        ],
+    )
+    answers: list[Any] = []
+    Persister(broker).ask(request, answers.append)
+    (answer,) = answers
+    return [[found.start_offset for found in result.partitions] for result in answer.results]
+
+
+def test_one_question_has_one_answer_however_many_shards_are_asked() -> None:
+    assert asked() == []
+    assert asked([3]) == [[3]]
+    assert asked([3, 1], [2]) == [[3, 1], [2]]
