@@ -20,6 +20,7 @@ from .quorum_state import read_quorum_state
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
+    from .config import BrokerConfig
     from .quorum_log import QuorumLog
 
 
@@ -33,7 +34,7 @@ def join(
 ) -> tuple[QuorumRaft, ReplicatedQuorumLog]:
     """`leads_from`: see QuorumReplica. Raises OSError, CorruptQuorumState."""
     replicated = ReplicatedQuorumLog(quorum_log, clock)
-    history = _voter_history(broker, replicated)
+    history = voter_history(broker.config, replicated)
     last = read_quorum_state(quorum_log.directory)
     state = (
         ElectionState()
@@ -63,22 +64,25 @@ def local_key(broker: BrokerServer) -> ReplicaKey:
     return ReplicaKey(broker.node_id, properties.directory_id)
 
 
-def _voter_history(broker: BrokerServer, replicated: ReplicatedQuorumLog) -> VoterHistory:
+def voter_history(config: BrokerConfig, replicated: ReplicatedQuorumLog) -> VoterHistory:
     """The voters of the configuration, or those that the directory was formatted with, and then what the log says."""
     formatted = VoterHistory(VoterSet())
     newest = replicated.latest_snapshot
     for _, record in replicated.snapshot_controls():
         _learn(formatted, 0, record.message)
     if newest is not None and newest.end_offset > 0:
-        history = VoterHistory(static_voters(broker.config))
+        history = VoterHistory(static_voters(config))
         for offset, record in replicated.snapshot_controls():
             _learn(history, offset, record.message)
     elif formatted.current.voters:
         history = VoterHistory(formatted.current, formatted.kraft_version)
     else:
-        history = VoterHistory(static_voters(broker.config))
-    for offset, record in replicated.controls(replicated.start_offset):
-        _learn(history, offset, record.message)
+        history = VoterHistory(static_voters(config))
+    # The log may begin below the newest snapshot, which has said what is there.
+    begin = max(replicated.start_offset, newest.end_offset if newest is not None else 0)
+    for offset, record in replicated.controls(begin):
+        if offset >= begin:
+            _learn(history, offset, record.message)
     return history
 
 

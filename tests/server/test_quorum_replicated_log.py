@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
-from odradek.protocol.internal.control_records import LeaderChangeMessage
+from odradek.protocol.internal.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    VotersRecord,
+    VotersVoter,
+)
 from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.replication.quorum.log import EpochEnd, SnapshotId
 from odradek.server.config import BrokerConfig
 from odradek.server.metadata_batches import QuorumVoters
+from odradek.server.quorum_joining import voter_history
 from odradek.server.quorum_log import QuorumLog
 from odradek.server.quorum_replicated_log import ReplicatedQuorumLog
 from odradek.server.quorum_snapshots import encode_snapshot, write_image_snapshot
@@ -109,3 +115,19 @@ def test_the_first_snapshot_of_a_directory_has_nothing_before_it(tmp_path: Path)
         ControlType.KRAFT_VOTERS,
         ControlType.SNAPSHOT_FOOTER,
     ]
+
+
+def test_voters_are_known_to_a_log_that_begins_below_its_newest_snapshot(tmp_path: Path) -> None:
+    voters = [VotersVoter(voter_id=1, voter_directory_id=bytes(15) + b"\x07"), VotersVoter(voter_id=2)]
+    version, record = KRaftVersionRecord(kraft_version=1), VotersRecord(voters=voters)
+    log = opened(tmp_path / "log")
+    said = [ControlRecord(ControlType.KRAFT_VERSION, version), ControlRecord(ControlType.KRAFT_VOTERS, record)]
+    log.append_control([LEADER, *said], 2, 1)
+    grow(log, 3, 2)
+    image = EMPTY_IMAGE._replace(offset=3, epoch=3, last_append_timestamp_ms=5)
+    log._quorum_log.add_snapshot(write_image_snapshot(tmp_path / "log", image, QuorumVoters(1, voters), 1), 1)
+    log._quorum_log.log.flush(1)
+    again = opened(tmp_path / "log")
+    assert (again.start_offset, again.latest_snapshot) == (0, SnapshotId(4, 3))
+    history = voter_history(BrokerConfig({}), again)
+    assert (history.current.ids, history.current_offset, history.kraft_version) == ((1, 2), 3, 1)
