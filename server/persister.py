@@ -16,7 +16,7 @@ from ..coordinator.share.persister.state import ShareKey
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from .gathering import gather
-from .listener import Endpoint
+from .leaders import other_leader
 from .share_state_driver import coordinator_key
 
 if TYPE_CHECKING:
@@ -68,19 +68,12 @@ class Persister:
         driver, broker = self._broker.share_states, self._broker
         key = coordinator_key(key_of(request))
         index = driver.partition_for(key)
-        led = broker.image.partition(driver.topic, index)
         done = partial(self._answered, request, tries - 1, reply)
-        endpoint = None if led is None or led.leader == broker.node_id else self._endpoint(led.leader)
+        endpoint = other_leader(broker, driver.topic, index)
         if endpoint is None:
             driver.submit(key, request, LATEST, ASKER, done)
         else:
             broker.peers.send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
-
-    def _endpoint(self, node_id: int) -> Endpoint | None:
-        registered = self._broker.image.broker(node_id)
-        name = self._broker.config.listeners.inter_broker_name
-        found = registered.listeners.get(name) if registered is not None else None
-        return None if found is None else Endpoint(name, found.host, found.port)
 
     def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
         if response is None:

@@ -1,7 +1,7 @@
 """DescribeShareGroupOffsets (key 90), versions 0-1: where share groups are, and from version 1 how far behind (KIP-1226).
 
 Of a group that names no topics: all that the persister knows of it. The lag is what is not done with, up to the end of
-the partition, where that is led here.
+the partition, for which its leader is asked.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ...protocol.messages.describe_share_group_offsets import (
 )
 from ..dispatch import Call
 from ..gathering import gather
+from ..latest_offsets import End, Ends, latest_offsets
 from ..share_refusals import is_enabled
 
 UNINITIALIZED = -1
@@ -114,26 +115,38 @@ def _summed_up(
     done: Done,
     response: summary.ReadShareGroupStateSummaryResponse,
 ) -> None:
+    names: dict[bytes, str] = {}
     for result in response.results:
         topic = call.broker.image.topic_by_id(result.topic_id)
-        answer.topics.append(
-            DescribeShareGroupOffsetsResponseTopic(
-                topic_id=result.topic_id,
-                topic_name="" if topic is None else topic.name,
-                partitions=[_partition(call, result.topic_id, found) for found in result.partitions],
+        names[result.topic_id] = "" if topic is None else topic.name
+
+    def ends_are_known(ends: Ends) -> None:
+        for result in response.results:
+            name = names[result.topic_id]
+            partitions = [_partition(found, ends.get((name, found.partition))) for found in result.partitions]
+            answer.topics.append(
+                DescribeShareGroupOffsetsResponseTopic(topic_id=result.topic_id, topic_name=name, partitions=partitions)
             )
-        )
-    done(answer)
+        done(answer)
+
+    begun = [(names[r.topic_id], p.partition) for r in response.results for p in r.partitions if _is_begun(p)]
+    latest_offsets(call.broker, begun, ends_are_known)
 
 
-def _partition(call: Call, topic_id: bytes, found: Any) -> DescribeShareGroupOffsetsResponsePartition:
+def _is_begun(found: Any) -> bool:
+    return not found.error_code and UNINITIALIZED not in (found.start_offset, found.delivery_complete_count)
+
+
+def _partition(found: Any, end: End | None) -> DescribeShareGroupOffsetsResponsePartition:
+    """`end`: None of what the persister did not tell, which is no error but the absence of data."""
     one = DescribeShareGroupOffsetsResponsePartition(partition_index=found.partition)
+    if end is not None and end.error:
+        one.error_code = end.error
+        return one
     if found.error_code:
         one.start_offset = UNINITIALIZED
         return one
     one.start_offset, one.leader_epoch = found.start_offset, found.leader_epoch
-    hosted = call.broker.partitions.get_by_id((topic_id, found.partition))
-    is_begun = UNINITIALIZED not in (found.start_offset, found.delivery_complete_count)
-    if is_begun and hosted is not None and hosted.is_leader:
-        one.lag = hosted.high_watermark - found.start_offset - found.delivery_complete_count
+    if end is not None:
+        one.lag = end.offset - found.start_offset - found.delivery_complete_count
     return one

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from odradek.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
+from compat_tests.wire import WireClient
 from tests.server.cluster_process import COMBINED, DEADLINE_S, Cluster
 from tests.server.share_member import ACCEPT, Member
 from tests.server.test_share_groups import configure
@@ -65,6 +70,14 @@ def leader_of(cluster: Cluster, index: int) -> str:
     return address
 
 
+def lags(cluster: Cluster) -> list[int]:
+    """How far the group is behind in each partition, whoever leads it."""
+    asked = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)
+    with WireClient(coordinator(cluster)) as client:
+        answer = client.call(DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
+    return [part.lag for topic in answer.groups[0].topics for part in topic.partitions]
+
+
 def test_what_is_acknowledged_to_a_leader_that_dies_is_done_for_the_next(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, ASSIGNMENTS)
     configure(cluster.bootstrap.split(",")[0], GROUP)
@@ -75,6 +88,7 @@ def test_what_is_acknowledged_to_a_leader_that_dies_is_done_for_the_next(cluster
         assert cluster.until(member.take, "records") != []
         assert member.acknowledge((0, 4, ACCEPT)).error_code == 0
         member.close()
+    cluster.until(lambda: lags(cluster) == [RECORDS - 5] * len(ASSIGNMENTS), "each is as far behind")
     cluster.nodes[1].kill()
     for index in range(len(ASSIGNMENTS)):
         member = Member(leader_of(cluster, index), GROUP, TOPIC, [(shared, index)], coordinator(cluster))
@@ -88,3 +102,4 @@ def test_what_is_acknowledged_to_a_leader_that_dies_is_done_for_the_next(cluster
         member.session_epoch = 1
         assert cluster.until(lambda m=member: m.acknowledge((5, 8, ACCEPT)).error_code == 0, "it is done")  # type: ignore[misc]
         member.close()
+    cluster.until(lambda: lags(cluster) == [0] * len(ASSIGNMENTS), "all is done")

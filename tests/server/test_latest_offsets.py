@@ -1,0 +1,61 @@
+"""Where partitions end, asked of whoever leads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.server import latest_offsets as asking
+from odradek.server.latest_offsets import End, Ends, latest_offsets
+
+HERE, THERE, NOBODYS = ("t", 0), ("t", 1), ("t", 2)
+
+
+def ends(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
+    """Of three partitions: one that is led here, one by another broker that gives this answer, one by nobody."""
+    monkeypatch.setattr(asking, "other_leader", lambda _, *place: "b2" if place == THERE else None)
+
+    def send(endpoint: str, request: ListOffsetsRequest, reply: Callable[[Any], None], **_: object) -> None:
+        assert endpoint == "b2"
+        assert [(t.name, [p.partition_index for p in t.partitions]) for t in request.topics] == [("t", [1])]
+        reply(answer(request))
+
+    partitions = {HERE: SimpleNamespace(is_leader=True, high_watermark=11)}
+    broker: Any = SimpleNamespace(partitions=partitions, peers=SimpleNamespace(send=send))
+    found: list[Ends] = []
+    latest_offsets(broker, [HERE, THERE, NOBODYS], found.append)
+    (one,) = found
+    return one
+
+
+def says(error: ErrorCode, offset: int) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse("t", [ListOffsetsPartitionResponse(1, error, -1, offset)])]
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (says(ErrorCode.NONE, 22), End(ErrorCode.NONE, 22)),
+        (says(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), End(ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+        (None, End(ErrorCode.NETWORK_EXCEPTION)),
+    ],
+)
+def test_each_leader_is_asked_and_what_it_does_not_tell_is_an_error(
+    answer: ListOffsetsResponse | None, expected: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ends(monkeypatch, lambda _: answer) == {
+        HERE: End(ErrorCode.NONE, 11),
+        THERE: expected,
+        NOBODYS: End(ErrorCode.LEADER_NOT_AVAILABLE),
+    }
