@@ -30,7 +30,14 @@ _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 #: What both are told: nothing that favours either.
-PROPERTIES = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "1"}
+PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "0",
+    "num.partitions": "1",
+    # Members of a share group come and are given records at once: what is measured is what comes then.
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.assignment.interval.ms": "0",
+}
 
 
 class MeasuredKafka(ApacheKafka):

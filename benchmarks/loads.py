@@ -84,6 +84,19 @@ def java_consume(bootstrap: str, topic: str, records: int, size: int) -> Load:
     return Load(int(columns[4]), size, int(columns[7]) / 1000, {})
 
 
+def java_share_consume(bootstrap: str, topic: str, records: int, size: int, members: int) -> Load:
+    """ShareConsumerPerformance with so many members of the group that is called as the topic is."""
+    printed = _tool(
+        "ShareConsumerPerformance",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic, "--num-records", str(records)),
+        # It is the time for all of it, too.
+        *("--hide-header", "--timeout", "180000", "--threads", str(members)),
+    )
+    columns = printed.strip().splitlines()[-1].split(",")
+    assert "WARNING" not in printed, printed
+    return Load(int(columns[5]), size, int(columns[6]) / 1000, {})
+
+
 def java_end_to_end(bootstrap: str, topic: str, records: int, size: int, acks: str) -> Load:
     """EndToEndLatency: one record at a time, from send to receipt."""
     printed = _tool("EndToEndLatency", bootstrap, topic, str(records), acks, str(size))

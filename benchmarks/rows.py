@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from . import loads
 from .kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Row
 from .loads import Load
+from .share_rows import share_rows
 from .transaction_rows import transaction_rows
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -103,7 +104,7 @@ def latency_rows(scale: float) -> Iterator[Row]:
 
 def all_rows(scale: float) -> list[Row]:
     data = [*produce_rows(scale), *unbatched_rows(scale), *consume_rows(scale), *latency_rows(scale)]
-    return [*data, *transaction_rows(scale)]
+    return [*data, *transaction_rows(scale), *share_rows(scale)]
 
 
 def label(size: int) -> str:

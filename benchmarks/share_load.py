@@ -1,0 +1,71 @@
+"""librdkafka as a member of a share group that accepts all it gets.
+
+    python share_load.py begin|consume BOOTSTRAP TOPIC RECORDS
+
+The group is called as the topic is. `begin` comes, sees one record, and leaves all to others: the group has been there.
+`consume` takes RECORDS; its time runs from its subscription, and ends when the last of them is accepted. Prints one line of
+JSON, as rdkafka_load.py does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from confluent_kafka import ShareConsumer
+
+GIVE_UP_S = 120.0
+_POLL_S = 0.1
+
+
+def member(bootstrap: str, topic: str, mode: str) -> ShareConsumer:
+    settings = {"bootstrap.servers": bootstrap, "group.id": topic, "share.acknowledgement.mode": mode}
+    consumer = ShareConsumer({**settings, "log_level": 0})
+    consumer.subscribe([topic])
+    return consumer
+
+
+def take(consumer: ShareConsumer, records: int) -> int:
+    """How many came, once that are at least `records`."""
+    taken, give_up = 0, time.perf_counter() + GIVE_UP_S
+    while taken < records:
+        taken += sum(message.error() is None for message in consumer.poll(_POLL_S))
+        assert time.perf_counter() < give_up, f"only {taken} came"
+    return taken
+
+
+def begin(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
+    consumer = member(bootstrap, topic, "explicit")
+    started = time.perf_counter()
+    taken = take(consumer, 1)
+    seconds = time.perf_counter() - started
+    # What it has is acknowledged by nobody: it goes back when the member leaves.
+    consumer.close()
+    return {"records": taken, "seconds": seconds}
+
+
+def consume(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
+    started = time.perf_counter()
+    consumer = member(bootstrap, topic, "implicit")
+    taken = take(consumer, records)
+    refused = [error for error in consumer.commit_sync(GIVE_UP_S).values() if error is not None]
+    assert not refused, refused
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return {"records": taken, "seconds": seconds}
+
+
+LOADS = {"begin": begin, "consume": consume}
+
+
+def main() -> None:
+    what, bootstrap, topic, records = sys.argv[1:]
+    print(json.dumps(LOADS[what](bootstrap, topic, int(records))), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

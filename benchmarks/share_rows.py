@@ -1,0 +1,87 @@
+"""The rows of share groups: what one member, and what four members of a group take of a topic and accept.
+
+The group begins with the topic's first record, and has its state with the persister before the time runs: who is the first
+to come to a new group is given nothing before its next heartbeat, whichever broker it is.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from compat_tests.wire import WireClient
+
+from . import loads
+from .kinds import CPU_PER_GB, THROUGHPUT, Row
+from .loads import Load
+
+_PROGRAM = Path(__file__).with_name("share_load.py")
+_DEADLINE_S = 600
+#: In IncrementalAlterConfigs.
+_GROUP_RESOURCE, _SET = 32, 0
+KIB = 1024
+
+
+def share_rows(scale: float) -> Iterator[Row]:
+    for size, records in ((KIB, int(400_000 * scale)), (100, int(1_000_000 * scale))):
+        for members in (1, 4):
+            yield _row(size, records, members)
+    yield _rdkafka_row(KIB, int(400_000 * scale))
+
+
+def _row(size: int, records: int, members: int) -> Row:
+    def run(bootstrap: str, topic: str) -> Load:
+        return loads.java_share_consume(bootstrap, topic, records, size, members)
+
+    return Row(_name(size, members), "Java", run, (THROUGHPUT, CPU_PER_GB), feeds=_filled(records, size))
+
+
+def _rdkafka_row(size: int, records: int) -> Row:
+    def run(bootstrap: str, topic: str) -> Load:
+        return share_load(bootstrap, topic, "consume", records, size)
+
+    return Row(_name(size, 1), "librdkafka", run, (THROUGHPUT, CPU_PER_GB), feeds=_filled(records, size))
+
+
+def _name(size: int, members: int) -> str:
+    label = f"{size // KIB} KiB" if size % KIB == 0 else f"{size} B"
+    return f"share group of {members}, {label}"
+
+
+def _filled(records: int, size: int) -> Callable[[str, str], Load]:
+    """The topic, full, and the group, known to the persister."""
+
+    def feed(bootstrap: str, topic: str) -> Load:
+        begin_with_the_first_record(bootstrap, topic)
+        load = loads.java_produce(bootstrap, topic, records, size, acks="1")
+        share_load(bootstrap, topic, "begin", 1, size)
+        return load
+
+    return feed
+
+
+def begin_with_the_first_record(bootstrap: str, group: str) -> None:
+    setting = AlterableConfig(name="share.auto.offset.reset", config_operation=_SET, value="earliest")
+    resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=[setting])
+    with WireClient(bootstrap) as client:
+        answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert answer.responses[0].error_code == 0, answer
+
+
+def share_load(bootstrap: str, topic: str, what: str, records: int, size: int) -> Load:
+    """share_load.py, in a process of its own; the group is called as the topic is."""
+    command = [sys.executable, str(_PROGRAM), what, bootstrap, topic, str(records)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
+    if done.returncode:
+        raise RuntimeError(f"share consumer failed:\n{done.stderr[-2000:]}")
+    answer = json.loads(done.stdout)
+    return Load(answer["records"], size, answer["seconds"], {})
