@@ -66,6 +66,7 @@ class FollowerState:
         self.last_fetch_ms = now_ms
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        self.last_caught_up_ms = min(self.last_caught_up_ms, now_ms)  # a clock that was set back
         return self.end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_time_max_ms
 
 

@@ -85,7 +85,9 @@ class BrokerLifecycle:
     # ---- from outside
 
     async def register(self) -> None:
-        """Returns when this broker has an epoch. Raises RegistrationFailed."""
+        """Returns when this broker has an epoch, and knows itself by it: who is served before that is served by what this
+        broker was before a crash. Raises RegistrationFailed.
+        """
         self._broker.controller.on_leader_changed.append(self.speak)
         self._broker.on_published.append(self._published)
         self._broker.config.subscribe(self._config_changed)
@@ -204,8 +206,6 @@ class BrokerLifecycle:
         log.info("registered with broker epoch %d", epoch)
         self.broker_epoch = self._broker.controller.broker_epoch = epoch
         self.state = LifecycleState.STARTING
-        if not self._registered.done():
-            self._registered.set_result(None)
         self._published(self._broker.image)
         self.speak()
 
@@ -232,6 +232,8 @@ class BrokerLifecycle:
             return
         registered = image.broker(self._broker.node_id)
         knows_itself = registered is not None and registered.epoch == self.broker_epoch
+        if knows_itself and not self._registered.done():
+            self._registered.set_result(None)
         if self.state is LifecycleState.STARTING and self._is_ready and registered is not None and knows_itself:
             if registered.fenced:
                 self.speak()

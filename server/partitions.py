@@ -17,7 +17,7 @@ import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage
+from ..metadata.image import NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -133,7 +133,16 @@ class Partitions:
             hosted = self._create(image, topic, topic_id, index, registration)
             if hosted is None:
                 return
+        if registration.leader == self._node_id and not self._is_registered(image):
+            registration = registration._replace(leader=NO_LEADER)
         self._give_role(hosted, registration)
+
+    def _is_registered(self, image: MetadataImage) -> bool:
+        """What the metadata says of this broker before its own registration, it says of its life before a crash: that one
+        led, and what it had may be lost. Nothing is led, and nothing written, in an epoch of its.
+        """
+        own = image.broker(self._node_id)
+        return own is not None and own.epoch == self._broker.controller.broker_epoch
 
     def _give_role(self, hosted: HostedPartition, registration: PartitionImage) -> None:
         changed = hosted.take_role(registration, self._broker.now_ms())

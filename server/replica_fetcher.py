@@ -103,7 +103,7 @@ class ReplicaFetcher:
         self._planned = None
         if self.is_waiting or self._is_closed:
             return
-        now_ms = self._broker.now_ms()
+        now_ms = self._steady_ms()
         for key in [key for key, followed in self._followed.items() if not followed.is_current]:
             del self._followed[key]
         if not self._followed:
@@ -125,6 +125,10 @@ class ReplicaFetcher:
             timeout_ms=self._broker.config.get("replica.socket.timeout.ms"),
             purpose=self._purpose,
         )
+
+    def _steady_ms(self) -> int:
+        """For how long something is left alone: the day's time may be set back meanwhile."""
+        return int(asyncio.get_running_loop().time() * 1000)
 
     def _soonest_ms(self, now_ms: int) -> int:
         soonest_ms = min(one.not_before_ms for one in self._followed.values()) - now_ms
@@ -196,7 +200,7 @@ class ReplicaFetcher:
             log.exception("a bug: what broker %d answered for %s was not taken", self._leader, followed.hosted.name)
             error = ErrorCode.UNKNOWN_SERVER_ERROR
         if error:
-            self._refused(followed, error, now_ms)
+            self._refused(followed, error)
         elif data.records:
             self._broker.replication.followers.record(followed.hosted, len(data.records))
 
@@ -208,8 +212,8 @@ class ReplicaFetcher:
         else:
             self._session_epoch = 1 if self._session_epoch == _LAST_SESSION_EPOCH else self._session_epoch + 1
 
-    def _refused(self, followed: FollowedPartition, error: int, now_ms: int) -> None:
-        followed.failed(now_ms, self._backoff_ms)
+    def _refused(self, followed: FollowedPartition, error: int) -> None:
+        followed.failed(self._steady_ms(), self._backoff_ms)
         name = followed.hosted.name
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
             endpoint = self._endpoint()

@@ -61,6 +61,16 @@ def test_the_high_watermark_never_goes_back() -> None:
     assert partition.high_watermark == 8
 
 
+def test_a_clock_that_is_set_back_keeps_nobody_in_sync_who_falls_behind() -> None:
+    partition = leader_of(ME, OTHER)
+    partition.lag_time_max_ms = 30_000
+    partition.follower_fetched(OTHER, 10, NOW)
+    partition.appended(11, NOW)
+    hour_ms = 3_600_000
+    assert partition.propose_shrinking(NOW - hour_ms) is None, "how long it has been behind is not known yet"
+    assert partition.propose_shrinking(NOW - hour_ms + 30_001) is not None
+
+
 def test_who_is_no_replica_changes_nothing() -> None:
     partition = leader_of(ME)
     assert not partition.follower_fetched(99, 100, NOW)
