@@ -58,7 +58,8 @@ class Listener:
         #: Shared by all connections of the listener (see connection.py).
         self.read_buffer = bytearray(READ_BUFFER_BYTES)
         self.read_view = memoryview(self.read_buffer)
-        self.connections: set[Connection] = set()
+        # In the order in which they came.
+        self.connections: dict[Connection, None] = {}
         self._silent_sweeps: Counter[Connection] = Counter()
         self._bound: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
@@ -148,7 +149,7 @@ class Listener:
         connection.remote_address = f"[{ip}]:{peer[1]}" if ":" in ip else f"{ip}:{peer[1]}"
         connection.connection_id = f"{self.endpoint.address}-{connection.remote_address}"
         connection.counted_as = ip
-        self.connections.add(connection)
+        self.connections[connection] = None
         loop = asyncio.get_running_loop()
         pause_s = self.limits.pause_s(self.name, loop.time())
         if pause_s > 0:
@@ -159,7 +160,7 @@ class Listener:
         if connection.counted_as is None:
             return
         self.limits.leave(connection.counted_as, self.name)
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._silent_sweeps.pop(connection, None)
         self.broker.connection_lost(connection)
 

@@ -37,25 +37,26 @@ class OpenRequests:
 
     def __init__(self, refused: Callable[[Message, ErrorCode], Message]) -> None:
         self._refused = refused
-        self._open: set[Pending] = set()
+        # In the order in which they came.
+        self._open: dict[Pending, None] = {}
 
     def add(self, pending: Pending) -> None:
-        self._open.add(pending)
+        self._open[pending] = None
 
     def answer(self, token: object, response: Message) -> None:
         assert isinstance(token, Pending)
         if token in self._open:
-            self._open.remove(token)
+            del self._open[token]
             self._give(token, response)
 
     def refuse(self, token: object, error: ErrorCode) -> None:
         assert isinstance(token, Pending)
         if token in self._open:
-            self._open.remove(token)
+            del self._open[token]
             self._give(token, self._refused(token.request, error))
 
     def refuse_all(self, error: ErrorCode) -> None:
-        waiting, self._open = self._open, set()
+        waiting, self._open = self._open, {}
         for pending in waiting:
             self._give(pending, self._refused(pending.request, error))
 

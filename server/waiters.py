@@ -23,7 +23,7 @@ class Parked:
     __slots__ = ("deadline",)
 
     def __init__(self) -> None:
-        self.deadline: set[Parked] | asyncio.TimerHandle | None = None
+        self.deadline: dict[Parked, None] | asyncio.TimerHandle | None = None
 
     def expired(self) -> None:
         raise NotImplementedError
@@ -36,7 +36,8 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._buckets: dict[int, set[Parked]] = {}
+        # Buckets are dicts for their order: in simulated time the same seed has the same.
+        self._buckets: dict[int, dict[Parked, None]] = {}
 
     def add(self, parked: Parked, wait_ms: int) -> None:
         if wait_ms > LONGEST_BUCKETED_WAIT_MS:
@@ -45,15 +46,15 @@ class Deadlines:
         due = int(self._loop.time() * 1000 + wait_ms) // BUCKET_MS + 1
         bucket = self._buckets.get(due)
         if bucket is None:
-            bucket = self._buckets[due] = set()
+            bucket = self._buckets[due] = {}
             self._loop.call_at(due * BUCKET_MS / 1000, self._fire, due)
-        bucket.add(parked)
+        bucket[parked] = None
         parked.deadline = bucket
 
     def remove(self, parked: Parked) -> None:
         deadline, parked.deadline = parked.deadline, None
-        if type(deadline) is set:
-            deadline.discard(parked)
+        if type(deadline) is dict:
+            deadline.pop(parked, None)
         elif deadline is not None:
             deadline.cancel()  # type: ignore[union-attr]
 
