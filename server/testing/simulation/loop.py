@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import socket
 import time
 from collections.abc import Callable
 from random import Random
@@ -21,6 +22,9 @@ THREAD_S = (0.0002, 0.004)
 
 #: What a turn of the loop takes at least.
 TURN_S = 2e-6
+
+#: Who belongs to no node.
+OUTSIDE = ""
 
 
 class Deadlock(RuntimeError):
@@ -40,6 +44,10 @@ class Incarnation:
 OWNER: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("owner", default=None)
 
 
+def name_of(owner: Incarnation | None) -> str:
+    return OUTSIDE if owner is None else owner.name
+
+
 class _Clock:
     """Stands where a selector does: to wait is to move the time."""
 
@@ -56,12 +64,15 @@ class _Clock:
 class VirtualLoop(asyncio.BaseEventLoop):
     """`network` carries what `create_server` and `create_connection` make."""
 
-    def __init__(self, chance: Random, network: Network) -> None:
+    def __init__(self, chance: Random, network: Network, started: float | None = None) -> None:
         super().__init__()
         self.chance = chance
         self.network = network
-        #: It starts at the day's own time, in whole seconds: clients with C inside stamp records without asking Python.
-        self.started = float(int(time.time()))
+        #: Called after each event of a node, with the node's name.
+        self.watch: Callable[[str], None] | None = None
+        #: It starts at the day's own time, in whole seconds, unless told: clients with C inside stamp records without
+        #: asking Python.
+        self.started = float(int(time.time())) if started is None else started
         self._now = self.started
         self._selector = _Clock(self)
         self._clock_resolution = TURN_S / 2
@@ -84,12 +95,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # ---- what belongs to whom
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
-        return super().call_soon(_owned(callback, context), *args, context=context)
+        return super().call_soon(self._owned(callback, context), *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        return super().call_at(when, _owned(callback, context), *args, context=context)
+        return super().call_at(when, self._owned(callback, context), *args, context=context)
+
+    def _owned(self, callback: Callable[..., Any], context: contextvars.Context | None) -> Callable[..., Any]:
+        owner = OWNER.get() if context is None else context.get(OWNER)
+        if owner is None:
+            return callback
+
+        def run(*args: Any) -> None:
+            if owner.is_alive:
+                callback(*args)
+                if self.watch is not None:
+                    self.watch(owner.name)
+
+        return run
 
     # ---- threads and connections
 
@@ -99,24 +123,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return done
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
-        bound = options.get("sock")
-        address = bound.getsockname()[:2] if bound is not None else (host, port)
-        return self.network.listen(protocol_factory, address, bound)
+        return self.network.listen(protocol_factory, options["sock"])
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         return await self.network.connect(protocol_factory, (host, port))
 
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
+        """Names are those of addresses: nobody is asked."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
-def _owned(callback: Callable[..., Any], context: contextvars.Context | None) -> Callable[..., Any]:
-    owner = OWNER.get() if context is None else context.get(OWNER)
-    if owner is None:
-        return callback
-
-    def run(*args: Any) -> None:
-        if owner.is_alive:
-            callback(*args)
-
-    return run
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """Only to find out whether anybody listens. Raises Refused."""
+        await self.network.reach(address)
 
 
 def _work(done: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]) -> None:

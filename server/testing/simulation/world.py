@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import os
 import random
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -19,9 +21,11 @@ from ...config import BrokerConfig
 from ...embedded import EMBEDDED_DEFAULTS
 from .disk import Disk
 from .loop import OWNER, Incarnation, VirtualLoop
-from .network import LATENCY_S, Network
+from .network import LATENCY_S, Network, SimulatedSocket
 
 T = TypeVar("T")
+#: Disks are simulated; where the real one would be, memory will do.
+_IN_MEMORY = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), None)
 #: A cleaner is a process of its own, which simulated time does not reach.
 _PROPERTIES = {**EMBEDDED_DEFAULTS, "log.cleaner.enable": "false"}
 
@@ -34,8 +38,20 @@ class Node:
         self.directory = simulation.directory / name
         self._simulation = simulation
         self._properties = {**_PROPERTIES, "listeners": "PLAINTEXT://127.0.0.1:0", **properties}
+        #: How far its clock is from the true time; it may be changed at any moment.
+        self.skew_s = 0.0
         self._life: Incarnation | None = None
         self._server: BrokerServer | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Or starting."""
+        return self._server is not None
+
+    @property
+    def life(self) -> Incarnation | None:
+        """From a start to a crash or stop; each is another object."""
+        return self._life
 
     @property
     def server(self) -> BrokerServer:
@@ -50,16 +66,21 @@ class Node:
         """Returns when it serves, on the port of its first start."""
         assert self._server is None, f"{self.name} runs already"
         config = BrokerConfig({**self._properties, "log.dirs": str(self.directory)})
-        server = BrokerServer(config, clock=asyncio.get_running_loop().time)
+        time_s = asyncio.get_running_loop().time
+        server = BrokerServer(config, clock=lambda: time_s() + self.skew_s)
         self._life, self._server = Incarnation(self.name), server
         await self._within(server.start())
         said = [f"{one.name}://{one.endpoint.address}" for one in server.listeners]
         self._properties["listeners"] = ",".join(said)
 
     async def stop(self) -> None:
-        server, self._server = self.server, None
-        await self._within(server.stop())
-        self._life = None
+        """Returns when its process has ended in good order."""
+        life = self._life
+        await self._within(self.server.stop())
+        if life is not None and self._life is life:  # it did not crash in its last moment
+            life.is_alive = False
+            self._life = self._server = None
+            self._simulation.network.crashed(self.name)
 
     def crash(self, *, power: bool = False) -> None:
         """As kill -9, at this instant: nothing of it runs any more. With `power`, what was not synced is lost too."""
@@ -96,14 +117,20 @@ class Process:
 
 
 class Simulation:
-    """Enter it, make nodes, and `run` a coroutine. While it is entered, time and chance of this process are its own."""
+    """Enter it, make nodes, and `run` a coroutine. While it is entered, time, chance and sockets of this process are its
+    own.
 
-    def __init__(self, seed: int = 0, latency_s: tuple[float, float] = LATENCY_S) -> None:
+    `started`: when it begins, in seconds since 1970; today, unless said.
+    """
+
+    def __init__(
+        self, seed: int = 0, latency_s: tuple[float, float] = LATENCY_S, *, started: float | None = None
+    ) -> None:
         self.chance = random.Random(seed)
         self.network = Network(random.Random(self.chance.random()), latency_s)
-        self.loop = VirtualLoop(random.Random(self.chance.random()), self.network)
-        self.disk = Disk()
-        self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-"))
+        self.loop = VirtualLoop(random.Random(self.chance.random()), self.network, started)
+        self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=_IN_MEMORY))
+        self.disk = Disk(self.directory)
         self._undo: list[tuple[Any, str, Any]] = []
 
     def node(self, name: str, properties: Mapping[str, str] | None = None) -> Node:
@@ -122,6 +149,7 @@ class Simulation:
         dice = random.Random(self.chance.random())
         self._replace(time, "time", self.loop.time)
         self._replace(time, "monotonic", self.loop.time)
+        self._replace(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))
         self._replace(os, "urandom", dice.randbytes)
         self._replace(random, "_urandom", dice.randbytes)
         random.seed(dice.random())
@@ -137,10 +165,11 @@ class Simulation:
         while self._undo:
             setattr(*self._undo.pop())
         random.seed()
-        self.network.close()
         # What crashed is still in the middle of something; it ends here, without a word.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+            with contextlib.suppress(BaseException):
+                task.get_coro().close()
         self.loop.close()
         gc.collect()
         shutil.rmtree(self.directory, ignore_errors=True)

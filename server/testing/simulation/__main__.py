@@ -1,0 +1,71 @@
+"""Plays seeds of the cluster; see cluster/__init__.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+
+from .cluster import Run
+
+#: Python's own chance, which decides in which order some maps are walked through.
+_HASH_SEED = "0"
+
+
+def main() -> int:
+    arguments = _arguments()
+    if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
+        os.environ["PYTHONHASHSEED"] = _HASH_SEED
+        os.execv(sys.executable, [sys.executable, "-m", "odradek.server.testing.simulation", *sys.argv[1:]])
+    began, played, failed = time.perf_counter(), 0, 0
+    for seed in arguments.seeds:
+        if arguments.budget_s and time.perf_counter() - began > arguments.budget_s:
+            break
+        played += 1
+        failed += not _play(seed, arguments)
+        if failed >= arguments.failures:
+            break
+    print(f"{played} seeds, {failed} failed, {time.perf_counter() - began:.1f} s")
+    return 1 if failed else 0
+
+
+def _play(seed: int, arguments: argparse.Namespace) -> bool:
+    run = Run(seed, arguments.duration_s, print if arguments.trace else None)
+    began = time.process_time()
+    try:
+        ran = run.run()
+    except Exception as failure:
+        if not arguments.trace:
+            print("\n".join(run.trace.lines))
+        traceback.print_exception(failure)
+        print(f"seed {seed}: {failure}; again with --seeds {seed} --trace (hash {run.trace.hash:08x})", flush=True)
+        return False
+    if not arguments.quiet:
+        print(
+            f"seed {seed}: hash {ran.hash:08x}, {ran.seconds:.1f} s in {time.process_time() - began:.2f} s of CPU, "
+            f"{ran.events} events, {ran.acknowledged} batches acknowledged",
+            flush=True,
+        )
+    return True
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m odradek.server.testing.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=_range, default=range(10), help="one, or first-last")
+    parser.add_argument("--duration-s", type=float, default=40.0, help="of faults, in virtual time")
+    parser.add_argument("--budget-s", type=float, default=0.0, help="no seed is begun after that")
+    parser.add_argument("--failures", type=int, default=1, help="it ends after as many")
+    parser.add_argument("--trace", action="store_true", help="show what happens")
+    parser.add_argument("--quiet", action="store_true", help="only failures, and the sum")
+    return parser.parse_args()
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""A consumer without a group's membership, who commits where it is: 1, 2, 3... What was acknowledged is there in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from .....protocol.messages.find_coordinator import FindCoordinatorRequest
+from .....protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from .....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from .....protocol.schema import Message
+from ..network import Address
+from .client import BACKOFF_S, Client, Unreachable
+from .invariants import ACKNOWLEDGED, Broken
+from .workload import TOPIC, refuse_fatal
+
+GROUP = "readers"
+_FIND_VERSION, _COMMIT_VERSION, _FETCH_VERSION = 3, 8, 7
+
+
+class Committer:
+    """`acknowledged`: the last offset of which it was told that it is committed."""
+
+    def __init__(self, client: Client, chance: Random) -> None:
+        self.acknowledged = -1
+        self._sent = -1
+        self._client = client
+        self._chance = chance
+        self._coordinator: Address | None = None
+
+    async def run(self, interval_s: float) -> None:
+        while True:
+            await asyncio.sleep(self._chance.uniform(0, 2 * interval_s))
+            self._sent += 1
+            place = OffsetCommitRequestPartition(0, self._sent, committed_metadata="")
+            topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[place])]
+            answer = await self._ask(OffsetCommitRequest(GROUP, topics=topics), _COMMIT_VERSION)
+            if answer is not None and self._is_good(answer.topics[0].partitions[0].error_code):
+                self.acknowledged = self._sent
+
+    async def check(self) -> None:
+        """Asks until it is told. Who was cut off may tell of the past, so this is for when all is well again."""
+        request = OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic(TOPIC, [0])])
+        while True:
+            answer = await self._ask(request, _FETCH_VERSION)
+            if answer is not None and self._is_good(answer.error_code or answer.topics[0].partitions[0].error_code):
+                break
+            await asyncio.sleep(BACKOFF_S)
+        found = answer.topics[0].partitions[0].committed_offset
+        if not self.acknowledged <= found <= self._sent:
+            told = f"{self.acknowledged} was acknowledged and {self._sent} sent"
+            raise Broken(ACKNOWLEDGED, f"group {GROUP} has committed {found}, where {told}")
+
+    def _is_good(self, error: int) -> bool:
+        refuse_fatal(error, f"group {GROUP}")
+        if error:
+            self._coordinator = None
+        return not error
+
+    async def _ask(self, request: Message, version: int) -> Any:
+        """The coordinator's answer; None when there is none."""
+        try:
+            if self._coordinator is None:
+                asked = FindCoordinatorRequest(key=GROUP)
+                found = await self._client.ask(self._client.any_address(), asked, _FIND_VERSION, "group")
+                if not self._is_good(found.error_code):
+                    return None
+                self._coordinator = (found.host, found.port)
+            return await self._client.ask(self._coordinator, request, version, "group")
+        except Unreachable:
+            self._coordinator = None
+            return None

@@ -1,0 +1,177 @@
+"""What goes wrong, and when, by a seed: processes killed, power lost, links cut, slow and loose, clocks that jump."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import permutations
+from random import Random
+
+from ..loop import OUTSIDE
+from .nodes import NODE_IDS, Cluster
+from .watch import Watch
+
+#: The worst that links do: as slow as that, and so many deliveries break their connection.
+_SLOW_S = ((0.02, 0.3), (0.2, 2.5))
+_LOOSE = (0.02, 0.2)
+#: Less than an hour, from which on records of the future are refused (message.timestamp.after.max.ms).
+_SKEWS_S = (0.0, 0.3, 5.0, 60.0, 1700.0)
+_STOP_DEADLINE_S = 20.0
+
+
+class Faults:
+    """`mend` ends them all."""
+
+    def __init__(self, cluster: Cluster, watch: Watch, chance: Random) -> None:
+        self._cluster = cluster
+        self._watch = watch
+        self._network = cluster.simulation.network
+        self._chance = chance
+        #: What will happen later, and stops that are on their way.
+        self._later: list[asyncio.Task[None]] = []
+        self._stopping: list[asyncio.Task[None]] = []
+        self._kinds: list[tuple[int, Callable[[], None]]] = [
+            (4, self._kill),
+            (3, self._lose_power),
+            (2, self._stop),
+            (1, self._kill_all),
+            (3, self._isolate),
+            (3, self._cut_one_way),
+            (2, self._cut_pair),
+            (2, self._slow_down),
+            (2, self._loosen),
+            (3, self._reset),
+            (3, self._jump),
+            (4, self._mend_links),
+        ]
+        #: A seed has a few kinds of faults, each then more often than among all.
+        count = chance.choice((2, 3, 5, len(self._kinds) - 1))
+        self._kinds = [*chance.sample(self._kinds[:-1], count), self._kinds[-1]]
+
+    async def run(self, duration_s: float) -> None:
+        loop, chance = asyncio.get_running_loop(), self._chance
+        end = loop.time() + duration_s
+        busy = chance.choice((0.4, 1.5, 4.0))
+        while loop.time() < end:
+            await asyncio.sleep(chance.uniform(0.05, 2 * busy))
+            weights = [weight for weight, _ in self._kinds]
+            chance.choices([kind for _, kind in self._kinds], weights)[0]()
+
+    async def mend(self) -> None:
+        """Everything is well again, but for the clocks: those stay where they are."""
+        self._say("all is mended")
+        for task in self._later:
+            task.cancel()
+        self._network.mend()
+        await asyncio.gather(*self._stopping)
+        for node_id, node in self._cluster.nodes.items():
+            if not node.is_running:
+                self._cluster.start(node_id)
+
+    def _say(self, what: str) -> None:
+        self._cluster.trace.say("", what)
+
+    def _start_in(self, seconds: float, node_id: int) -> None:
+        async def start() -> None:
+            await asyncio.sleep(seconds)
+            if not self._cluster.nodes[node_id].is_running:
+                self._cluster.start(node_id)
+
+        self._later.append(asyncio.get_running_loop().create_task(start()))
+
+    # ---- nodes
+
+    def _kill(self) -> None:
+        self._crash(self._chance.choice(NODE_IDS), power=False)
+
+    def _kill_all(self) -> None:
+        for node_id in NODE_IDS:
+            self._crash(node_id, power=False)
+
+    def _lose_power(self) -> None:
+        """Nothing is synced, so a record is safe as long as another one in sync has it, who was not killed either: who
+        was counts for unclean, and is taken out of the set in sync (KIP-966).
+        """
+        node_id = self._chance.choice(NODE_IDS)
+        others_hold = all(
+            {*registration.isr, *registration.elr} - {node_id}
+            for registration in map(self._watch.registration, self._watch.histories)
+            if registration is not None
+        )
+        if all(map(self._cluster.serves, NODE_IDS)) and others_hold:
+            self._crash(node_id, power=True)
+
+    @property
+    def _somebody_has_lost(self) -> bool:
+        """And is not back in every set in sync."""
+        lost = [node_id for node_id in NODE_IDS if self._watch.has_lost(node_id) or self._cluster.is_dark(node_id)]
+        return bool(lost) or any(
+            set(registration.isr) != set(registration.replicas)
+            for registration in map(self._watch.registration, self._watch.histories)
+            if registration is not None and self._watch.lost
+        )
+
+    def _crash(self, node_id: int, *, power: bool) -> None:
+        if self._cluster.nodes[node_id].is_running and not self._somebody_has_lost:
+            self._cluster.crash(node_id, power=power)
+            down_s = self._chance.choice((0.05, 0.5, 3.0, 12.0)) * self._chance.uniform(0.5, 1.5)
+            self._start_in(down_s, node_id)
+
+    def _stop(self) -> None:
+        node_id = self._chance.choice(NODE_IDS)
+
+        async def stop() -> None:
+            await self._cluster.stop(node_id, _STOP_DEADLINE_S)
+            self._start_in(self._chance.uniform(0.1, 5), node_id)
+
+        if self._cluster.serves(node_id) and not self._somebody_has_lost:
+            self._stopping.append(asyncio.get_running_loop().create_task(stop()))
+
+    def _jump(self) -> None:
+        node = self._cluster.nodes[self._chance.choice(NODE_IDS)]
+        node.skew_s = self._chance.choice((-1, 1)) * self._chance.choice(_SKEWS_S)
+        self._say(f"the clock of {node.name} is off by {node.skew_s:+.1f} s")
+
+    # ---- links
+
+    def _isolate(self) -> None:
+        node_id = self._chance.choice(NODE_IDS)
+        others = [f"n{other}" for other in NODE_IDS if other != node_id]
+        if self._chance.random() < 0.5:
+            others.append(OUTSIDE)
+        self._say(f"n{node_id} is cut off from {others}")
+        self._network.isolate(f"n{node_id}", others)
+
+    def _link(self) -> tuple[str, str]:
+        names = [f"n{node_id}" for node_id in NODE_IDS]
+        return self._chance.choice([*permutations(names, 2), *((name, OUTSIDE) for name in names)])
+
+    def _cut_one_way(self) -> None:
+        link = self._link()
+        self._say(f"{link} is cut")
+        self._network.cut(*link)
+
+    def _cut_pair(self) -> None:
+        one, other = self._link()
+        self._say(f"{one} and {other} are cut off from each other")
+        self._network.isolate(one, [other])
+
+    def _slow_down(self) -> None:
+        link, latency_s = self._link(), self._chance.choice(_SLOW_S)
+        self._say(f"{link} takes {latency_s}")
+        self._network.slow_down(*link, latency_s)
+
+    def _loosen(self) -> None:
+        link, likelihood = self._link(), self._chance.choice(_LOOSE)
+        self._say(f"{link} breaks by {likelihood}")
+        self._network.loosen(*link, likelihood)
+
+    def _reset(self) -> None:
+        one, other = self._link()
+        self._say(f"connections of {one} and {other} are reset")
+        self._network.reset(one, other)
+
+    def _mend_links(self) -> None:
+        self._say("links are mended")
+        self._network.mend()
+        self._cluster.mended()

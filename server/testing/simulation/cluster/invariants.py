@@ -1,0 +1,137 @@
+"""What must hold of a cluster after each event of any of its nodes. Each breach names its invariant.
+
+"Committed" is what a leader has ever held for committed: of the metadata log any node's high watermark, of a partition
+its leader's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .....metadata.image import MetadataImage
+from .shadow import Digest, LogShadow
+
+ONE_LEADER = "one leader per epoch"
+COMMITTED = "committed entries never change"
+LOG_MATCHING = "logs that share offset and epoch are equal there"
+HIGH_WATERMARK_BACK = "the high watermark never runs back"
+BOUNDARY = "the high watermark never passes what is committed"
+IN_SYNC = "who is in sync holds all that is committed"
+IMAGES = "images are equal at equal offsets"
+ACKNOWLEDGED = "what was acknowledged is committed, once and in order"
+PROGRESS = "a cluster that is well again goes on"
+NO_BUG = "no node meets a bug"
+
+
+class Broken(AssertionError):
+    def __init__(self, invariant: str, what: str) -> None:
+        super().__init__(f"{invariant}: {what}")
+        self.invariant = invariant
+
+
+class History:
+    """One replicated log, as all its replicas together have it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        #: By base offset.
+        self.committed: dict[int, Digest] = {}
+        self.end_offset = 0
+        self._leaders: dict[int, object] = {}
+        self._written: dict[tuple[int, int], Digest] = {}
+
+    def led(self, epoch: int, leader: object) -> None:
+        """`leader`: a life of a node."""
+        known = self._leaders.setdefault(epoch, leader)
+        if known is not leader:
+            raise Broken(ONE_LEADER, f"{self.name}: two lead in epoch {epoch}")
+
+    def written(self, replica: str, digests: Iterable[Digest]) -> None:
+        """By whomever: a batch of the same offset and epoch is the same batch."""
+        for digest in digests:
+            known = self._written.setdefault((digest.base_offset, digest.leader_epoch), digest)
+            if known != digest:
+                raise Broken(LOG_MATCHING, f"{self.name} at {replica}: {digest}, elsewhere {known}")
+
+    def commit(self, replica: str, shadow: LogShadow, high_watermark: int) -> bool:
+        """A leader holds for committed what is below; whether there is more of it now."""
+        if high_watermark > shadow.end_offset:
+            raise Broken(COMMITTED, f"{self.name}: {replica} lacks what is below its high watermark {high_watermark}")
+        self.verify(replica, shadow, high_watermark)
+        if high_watermark <= self.end_offset:
+            return False
+        for digest in _from(shadow.digests, self.end_offset):
+            if digest.base_offset >= high_watermark:
+                break
+            self.committed[digest.base_offset] = digest
+        self.end_offset = high_watermark
+        return True
+
+    def verify(self, replica: str, shadow: LogShadow, high_watermark: int) -> None:
+        """Below its high watermark every replica has what is committed."""
+        end = min(high_watermark, self.end_offset)
+        while shadow.verified < len(shadow.digests):
+            digest = shadow.digests[shadow.verified]
+            if digest.base_offset >= end:
+                return
+            if self.committed.get(digest.base_offset) != digest:
+                known = self.committed.get(digest.base_offset)
+                raise Broken(COMMITTED, f"{self.name}: {replica} has {digest}, committed was {known}")
+            shadow.verified += 1
+
+    def hold(self, replica: str, shadow: LogShadow | None, invariant: str) -> None:
+        """The replica must have all that is committed."""
+        end = 0 if shadow is None else shadow.end_offset
+        if end < self.end_offset:
+            raise Broken(invariant, f"{self.name}: {replica} ends at {end}, committed is {self.end_offset}")
+        try:
+            if shadow is not None:
+                self.verify(replica, shadow, self.end_offset)
+        except Broken as broken:
+            raise Broken(invariant, str(broken)) from broken
+
+
+def _from(digests: Sequence[Digest], offset: int) -> Sequence[Digest]:
+    number = len(digests)
+    while number and digests[number - 1].base_offset >= offset:
+        number -= 1
+    return digests[number:]
+
+
+class Images:
+    """What was published, by offset."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, MetadataImage] = {}
+        self.newest = MetadataImage()
+
+    def published(self, node: str, image: MetadataImage) -> bool:
+        """Whether it is newer than all before it."""
+        known = self._known.setdefault(image.offset, image)
+        if known is not image and known != image:
+            raise Broken(IMAGES, f"at offset {image.offset}, {node}: {_difference(known, image)}")
+        if image.offset <= self.newest.offset:
+            return False
+        self.newest = image
+        return True
+
+
+def _difference(one: Any, other: Any) -> str:
+    names = [name for name in one._fields if getattr(one, name) != getattr(other, name)]
+    return "; ".join(f"{name} {getattr(one, name)} and {getattr(other, name)}" for name in names)
+
+
+class Monotonic:
+    """A high watermark while its owner is the same."""
+
+    __slots__ = ("_owner", "_value")
+
+    def __init__(self) -> None:
+        self._owner: object = None
+        self._value = 0
+
+    def at(self, owner: object, value: int, name: Callable[[], str]) -> None:
+        if owner == self._owner and value < self._value:
+            raise Broken(HIGH_WATERMARK_BACK, f"{name()}: from {self._value} to {value}")
+        self._owner, self._value = owner, value

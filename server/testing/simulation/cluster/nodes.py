@@ -1,0 +1,162 @@
+"""Three whole nodes, brokers and voters both, on simulated machines that lose their process, or their power."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from random import Random
+
+from ....broker_lifecycle import RegistrationFailed
+from ....config import BrokerConfig
+from ....formatting import InitialVoter, format_directories
+from ..loop import OUTSIDE
+from ..world import Node, Simulation
+from .invariants import NO_BUG, Broken
+from .trace import Trace
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+NODE_IDS = (1, 2, 3)
+_PROPERTIES = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "1",
+    "auto.create.topics.enable": "false",
+}
+#: What a seed chooses of: how soon replicas are late, how much they fetch, how often the quorum has a snapshot.
+_CHOICES = {
+    "replica.lag.time.max.ms": ("1500", "4000", "10000", "30000"),
+    "metadata.log.max.record.bytes.between.snapshots": ("2000", "6000", "20971520"),
+    "replica.fetch.wait.max.ms": ("500", "1500"),
+    "broker.session.timeout.ms": ("3000", "9000"),
+    "replica.high.watermark.checkpoint.interval.ms": ("700", "5000"),
+    "auto.leader.rebalance.enable": ("true", "false"),
+    "leader.imbalance.check.interval.seconds": ("5",),
+    "controller.quorum.election.timeout.ms": ("50", "300", "1000"),
+    "controller.quorum.fetch.timeout.ms": ("300", "2000"),
+    "controller.quorum.election.backoff.max.ms": ("30", "1000"),
+    "replica.fetch.max.bytes": ("100", "1048576"),
+    "unclean.leader.election.enable": ("false",),
+}
+
+
+class Cluster:
+    """`nodes` by id. A process that has ended is started again by whoever ended it."""
+
+    def __init__(self, simulation: Simulation, trace: Trace, chance: Random) -> None:
+        self.simulation = simulation
+        self.trace = trace
+        #: Voters that the log names (KIP-853), or the configuration.
+        self._voters_in_log = chance.random() < 0.5
+        self._directory_ids = {node_id: chance.randbytes(16) for node_id in NODE_IDS}
+        chosen = {key: chance.choice(values) for key, values in _CHOICES.items()}
+        self.nodes = {node_id: self._node(node_id, chosen) for node_id in NODE_IDS}
+        self.bootstrap = [("127.0.0.1", 9090 + node_id) for node_id in NODE_IDS]
+        self._serving: set[int] = set()
+        self._starting: dict[int, asyncio.Task[None]] = {}
+        #: Machines without power.
+        self._dark: set[int] = set()
+        #: Told of a node before it loses what it has not synced.
+        self.on_power_failure: Callable[[int], None] = lambda node_id: None
+        #: Told of what ended a node that was not to end.
+        self.failed: Callable[[BaseException], None] = lambda failure: None
+
+    def _node(self, node_id: int, chosen: Mapping[str, str]) -> Node:
+        properties = {
+            **_PROPERTIES,
+            **chosen,
+            "node.id": str(node_id),
+            "listeners": f"PLAINTEXT://127.0.0.1:{9090 + node_id},CONTROLLER://127.0.0.1:{19090 + node_id}",
+            **self._quorum(),
+        }
+        node = self.simulation.node(f"n{node_id}", properties)
+        config = BrokerConfig({**properties, "log.dirs": str(node.directory)})
+        format_directories(config, CLUSTER_ID, initial_voters=self._initial_voters())
+        return node
+
+    def _quorum(self) -> dict[str, str]:
+        places = {voter: f"127.0.0.1:{19090 + voter}" for voter in NODE_IDS}
+        if self._voters_in_log:
+            return {"controller.quorum.bootstrap.servers": ",".join(places.values())}
+        return {"controller.quorum.voters": ",".join(f"{voter}@{place}" for voter, place in places.items())}
+
+    def _initial_voters(self) -> list[InitialVoter] | None:
+        if not self._voters_in_log:
+            return None
+        return [InitialVoter(voter, "127.0.0.1", 19090 + voter, self._directory_ids[voter]) for voter in NODE_IDS]
+
+    def running(self) -> list[int]:
+        return [node_id for node_id, node in self.nodes.items() if node.is_running]
+
+    def start(self, node_id: int) -> None:
+        """Begins; it serves some time later, when a majority is there."""
+        node = self.nodes[node_id]
+        assert not node.is_running
+        self.trace.say(node.name, "starts")
+        if node_id in self._dark:
+            self._dark.discard(node_id)
+            self.simulation.network.mend(node.name)
+            self.mended()
+        self._starting[node_id] = asyncio.get_running_loop().create_task(self._start(node_id))
+
+    async def _start(self, node_id: int) -> None:
+        node = self.nodes[node_id]
+        try:
+            await node.start()
+            self.trace.say(node.name, "serves")
+            self._serving.add(node_id)
+            failed, life = node.server.failed, node.life
+            failed.add_done_callback(lambda _: self._failed(node, life, failed.result()))
+        except RegistrationFailed:
+            self.trace.say(node.name, "gives up")  # as a process would that is started again
+            node.crash()
+        except Exception as failure:
+            self.failed(_bug(node, failure))
+
+    def _failed(self, node: Node, life: object, failure: Exception) -> None:
+        if node.life is life:
+            self.failed(_bug(node, failure))
+
+    def crash(self, node_id: int, *, power: bool = False) -> None:
+        node = self.nodes[node_id]
+        self.trace.say(node.name, "loses power" if power else "is killed")
+        if power:
+            # The machine says nothing any more, not even that nobody listens.
+            self._dark.add(node_id)
+            self.mended()
+            self.on_power_failure(node_id)
+        self._serving.discard(node_id)
+        node.crash(power=power)
+
+    def serves(self, node_id: int) -> bool:
+        """Whether its start is over, and it has not ended since."""
+        return node_id in self._serving
+
+    def is_dark(self, node_id: int) -> bool:
+        return node_id in self._dark
+
+    def mended(self) -> None:
+        """To be called when links are well again: machines without power stay dark."""
+        for node_id in sorted(self._dark):
+            name = self.nodes[node_id].name
+            others = [other.name for other in self.nodes.values() if other.name != name]
+            self.simulation.network.isolate(name, [*others, OUTSIDE])
+
+    async def stop(self, node_id: int, deadline_s: float) -> None:
+        """A stop that takes too long becomes a kill."""
+        node = self.nodes[node_id]
+        self.trace.say(node.name, "is stopped")
+        life = node.life
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(node.stop()), deadline_s)
+        self._serving.discard(node_id)
+        if node.life is life and life is not None:
+            self.crash(node_id)
+
+
+def _bug(node: Node, failure: BaseException) -> Broken:
+    broken = Broken(NO_BUG, f"{node.name} failed: {failure!r}")
+    broken.__cause__ = failure
+    return broken

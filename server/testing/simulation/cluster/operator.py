@@ -1,0 +1,117 @@
+"""Somebody who changes the cluster all the time: topics come and go, grow and are configured, replicas and leaders move."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from random import Random
+from typing import Any
+
+from .....metadata.image import TOPIC_RESOURCE
+from .....protocol.errors import ErrorCode
+from .....protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from .....protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from .....protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from .....protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from .....protocol.messages.elect_leaders import ElectLeadersRequest
+from .....protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from .....protocol.schema import Message
+from .client import Client, Unreachable
+from .invariants import NO_BUG, Broken
+from .nodes import NODE_IDS
+from .workload import PARTITIONS, TOPIC
+
+_TIMEOUT_MS = 3000
+_AGAIN_S = 3.0
+_TOPICS = ("letters", "parcels")
+_MOST_PARTITIONS = 4
+
+
+class Operator:
+    """Each request is sent once, and may fail; but it may not meet a bug."""
+
+    def __init__(self, client: Client, chance: Random) -> None:
+        self._client = client
+        self._chance = chance
+        self._kinds: list[Callable[[], tuple[Message, int]]] = [
+            self._create,
+            self._delete,
+            self._grow,
+            self._configure,
+            self._elect,
+            self._reassign,
+        ]
+
+    async def run(self, interval_s: float) -> None:
+        while True:
+            await asyncio.sleep(self._chance.uniform(0, 2 * interval_s))
+            await self._ask(*self._chance.choice(self._kinds)())
+
+    async def end(self) -> None:
+        """Every partition is to have all replicas again; what was asked before may still be on its way."""
+        while True:
+            await self._ask(*self._reassignment(list(NODE_IDS), every=True))
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _ask(self, request: Message, version: int) -> bool:
+        try:
+            answer = await self._client.ask(self._client.any_address(), request, version, "operator")
+        except Unreachable:
+            return False
+        errors = set(_errors(answer))
+        if ErrorCode.UNKNOWN_SERVER_ERROR in errors:
+            raise Broken(NO_BUG, f"{request}: {answer}")
+        return errors <= {ErrorCode.NONE}
+
+    # ---- requests, with their versions
+
+    def _create(self) -> tuple[Message, int]:
+        topic = CreatableTopic(name=self._topic(), num_partitions=2, replication_factor=len(NODE_IDS))
+        return CreateTopicsRequest([topic], timeout_ms=_TIMEOUT_MS), 7
+
+    def _delete(self) -> tuple[Message, int]:
+        return DeleteTopicsRequest(topics=[DeleteTopicState(self._topic())], timeout_ms=_TIMEOUT_MS), 6
+
+    def _grow(self) -> tuple[Message, int]:
+        count = self._chance.randint(3, _MOST_PARTITIONS)
+        return CreatePartitionsRequest([CreatePartitionsTopic(self._topic(), count, None)], _TIMEOUT_MS), 3
+
+    def _configure(self) -> tuple[Message, int]:
+        config = AlterableConfig("retention.ms", 0, str(self._chance.randint(10**9, 10**10)))
+        return IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC_RESOURCE, self._topic(), [config])]), 1
+
+    def _elect(self) -> tuple[Message, int]:
+        return ElectLeadersRequest(0, None, _TIMEOUT_MS), 2
+
+    def _reassign(self) -> tuple[Message, int]:
+        """Two replicas are the least, which all is safe with."""
+        replicas = self._chance.sample(NODE_IDS, self._chance.choice((2, 3)))
+        return self._reassignment(replicas, every=False)
+
+    def _reassignment(self, replicas: list[int], *, every: bool) -> tuple[Message, int]:
+        indexes = range(PARTITIONS) if every else [self._chance.randrange(PARTITIONS)]
+        topic = ReassignableTopic(TOPIC, [ReassignablePartition(index, replicas) for index in indexes])
+        return AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[topic]), 1
+
+    def _topic(self) -> str:
+        return self._chance.choice(_TOPICS)
+
+
+def _errors(answer: Any) -> Iterator[int]:
+    """Every error code of an answer, wherever it stands."""
+    for field in fields(answer):
+        value = getattr(answer, field.name)
+        if field.name == "error_code":
+            yield value
+        for inner in value if isinstance(value, list) else ():
+            if isinstance(inner, Message):
+                yield from _errors(inner)

@@ -1,0 +1,251 @@
+"""One seed, from the first start of three nodes to the last look at what they have."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any, NamedTuple
+
+from .....protocol.records.batch import iter_headers
+from .....protocol.records.record import decode_batch
+from ..world import Simulation
+from .client import Client
+from .committer import Committer
+from .faults import Faults
+from .invariants import ACKNOWLEDGED, NO_BUG, PROGRESS, Broken
+from .nodes import NODE_IDS, Cluster
+from .operator import Operator
+from .trace import Trace
+from .watch import Key, Watch
+from .workload import PARTITIONS, TOPIC, Consumer, Producer, create_topic
+
+#: Runs begin at the same time, so that they write the same bytes.
+STARTED_S = 1_800_000_000.0
+#: For a cluster without faults to start, and to be whole again after the last: sessions of 9 s, and clocks that jumped.
+WELL_WITHIN_S = 120.0
+_LOOK_S = 0.25
+#: Of all links: those of a room, those of a building with many doors.
+_LATENCIES_S = ((0.0001, 0.002), (0.001, 0.06))
+#: Between two changes of the cluster, two commits of a consumer, and two batches of a producer in a partition.
+_OPERATOR_S = (0.5, 3.0, 1e6)
+_COMMITS_S = (0.3, 2.0)
+_INTERVALS_S = (0.06, 0.25, 0.25)
+PRODUCERS = 2
+
+
+class Ran(NamedTuple):
+    """`hash`: equal for equal runs. `seconds`: of virtual time."""
+
+    hash: int
+    seconds: float
+    events: int
+    acknowledged: int
+
+
+class Run:
+    """`show` is given each line of the trace."""
+
+    def __init__(self, seed: int, duration_s: float = 40.0, show: Callable[[str], None] | None = None) -> None:
+        self._chance = Random(seed)
+        latency_s = self._chance.choice(_LATENCIES_S)
+        self._simulation = Simulation(self._chance.getrandbits(32), latency_s, started=STARTED_S)
+        self._duration_s = duration_s
+        self.trace = Trace(self._simulation.loop.time, show)
+        self._broken: BaseException | None = None
+        self._over: asyncio.Future[None]
+
+    def run(self) -> Ran:
+        """Raises Broken, and whatever else this code meets."""
+        with _listening(self._break), self._simulation as simulation:
+            simulation.loop.set_exception_handler(self._met_exception)
+            simulation.run(self._until_over())
+            seconds = simulation.loop.time() - STARTED_S
+            acknowledged = sum(len(producer.acknowledged) for producer in self._producers)
+            return Ran(self.trace.hash, seconds, self._watch.events, acknowledged)
+
+    def _break(self, broken: BaseException) -> None:
+        if self._broken is None:
+            self._broken = broken
+            self.trace.say("", repr(broken))
+            if not self._over.done():
+                self._over.set_exception(broken)
+
+    def _met_exception(self, loop: Any, context: dict[str, Any]) -> None:
+        failure = context.get("exception")
+        if isinstance(failure, Broken):
+            self._break(failure)
+        elif failure is not None:
+            self._break(_bug(context["message"], failure))
+
+    async def _until_over(self) -> None:
+        loop = self._simulation.loop
+        self._over = loop.create_future()
+        self._cluster = Cluster(self._simulation, self.trace, self._dice())
+        self._watch = Watch(self._cluster)
+        self._cluster.on_power_failure, self._cluster.failed = self._watch.power_failed, self._break
+        loop.watch = self._watch
+        story = loop.create_task(self._story())
+        story.add_done_callback(self._told)
+        await self._over
+
+    def _told(self, story: asyncio.Task[None]) -> None:
+        failure = story.exception()
+        if failure is not None:
+            self._break(_bare(failure))
+        elif not self._over.done():
+            self._over.set_result(None)
+
+    def _dice(self) -> Random:
+        return Random(self._chance.getrandbits(64))
+
+    # ---- the story
+
+    async def _story(self) -> None:
+        cluster = self._cluster
+        for node_id in NODE_IDS:
+            cluster.start(node_id)
+        await self._until(lambda: all(map(cluster.serves, NODE_IDS)), "three nodes serve")
+        await create_topic(Client(cluster.bootstrap, TOPIC), TOPIC, PARTITIONS)
+        consumer = Consumer(Client(cluster.bootstrap, TOPIC))
+        self._producers = [self._producer(number) for number in range(PRODUCERS)]
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(consumer.run())
+            interval_s = self._chance.choice(_INTERVALS_S)
+            writing = [group.create_task(producer.run(interval_s)) for producer in self._producers]
+            committer = Committer(Client(cluster.bootstrap, TOPIC), self._dice())
+            committing = group.create_task(committer.run(self._chance.choice(_COMMITS_S)))
+            operator = Operator(Client(cluster.bootstrap, TOPIC), self._dice())
+            operating = group.create_task(operator.run(self._chance.choice(_OPERATOR_S)))
+            faults = Faults(cluster, self._watch, self._dice())
+            await faults.run(self._duration_s)
+            await faults.mend()
+            operating.cancel()
+            ending = group.create_task(operator.end())
+            for producer in self._producers:
+                producer.end()
+            await self._until(lambda: all(task.done() for task in writing), "producers come to their end")
+            await self._until(self._is_whole, "all replicas are in sync, and equal")
+            await self._until(lambda: self._has_read(consumer), "consumers come to the end")
+            committing.cancel()
+            checking = group.create_task(committer.check())
+            await self._until(checking.done, "the group's coordinator tells what is committed")
+            reading.cancel()
+            ending.cancel()
+        self._judge(consumer)
+
+    def _producer(self, number: int) -> Producer:
+        client = Client(self._cluster.bootstrap, TOPIC)
+        return Producer(f"p{number}", client, self._dice(), self._acknowledged)
+
+    def _acknowledged(self, index: int, end_offset: int) -> None:
+        history = self._watch.histories[self._key(index)]
+        if end_offset > history.end_offset:
+            raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: {end_offset}, committed is {history.end_offset}")
+
+    def _key(self, index: int) -> Key:
+        topic = self._watch.images.newest.topic(TOPIC)
+        assert topic is not None
+        return topic.id, index
+
+    async def _until(self, holds: Callable[[], bool], what: str) -> None:
+        """Raises Broken when it does not come to be."""
+        loop = self._simulation.loop
+        deadline = loop.time() + WELL_WITHIN_S
+        while not holds():
+            if loop.time() > deadline:
+                self._say_who_waits()
+                raise Broken(PROGRESS, f"not within {WELL_WITHIN_S:g} s: {what}")
+            await asyncio.sleep(_LOOK_S)
+
+    def _say_who_waits(self) -> None:
+        for task in asyncio.all_tasks():
+            frames = task.get_stack()
+            if frames:
+                frame = frames[-1]
+                self.trace.say("", f"waits: {task.get_name()} {frame.f_code.co_qualname}:{frame.f_lineno}")
+
+    def _is_whole(self) -> bool:
+        for index in range(PARTITIONS):
+            key = self._key(index)
+            registration, history = self._watch.registration(key), self._watch.histories[key]
+            if registration is None or set(registration.isr) != set(NODE_IDS):
+                return False
+            shadows = [replicas[key].shadow for replicas in self._watch.replicas.values() if key in replicas]
+            if any(
+                shadow.digests != shadows[0].digests or shadow.end_offset != history.end_offset for shadow in shadows
+            ):
+                return False
+        return len(shadows) == len(NODE_IDS)
+
+    def _has_read(self, consumer: Consumer) -> bool:
+        return all(
+            len(consumer.values[index]) == self._watch.histories[self._key(index)].end_offset
+            for index in range(PARTITIONS)
+        )
+
+    def _judge(self, consumer: Consumer) -> None:
+        """Each acknowledged record is at its offset, nothing is there twice, and consumers have read just that."""
+        for index in range(PARTITIONS):
+            values = self._values(index)
+            if consumer.values[index] != values:
+                raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: consumers have read what is not there")
+            if len(set(values)) != len(values):
+                raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: a record is there twice")
+        for producer in self._producers:
+            for index, offset, sent in producer.acknowledged:
+                if consumer.values[index][offset : offset + len(sent)] != sent:
+                    raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: at {offset} there is not {sent}")
+
+    def _values(self, index: int) -> list[bytes]:
+        """What the log of one replica, which is equal to the others, has."""
+        hosted = self._cluster.nodes[NODE_IDS[0]].server.partitions.get((TOPIC, index))
+        assert hosted is not None
+        values: list[bytes] = []
+        while len(values) < hosted.log_end_offset:
+            data = hosted.log.read(len(values), 1 << 20).bytes()
+            for position, header in iter_headers(data):
+                values += [record.value or b"" for record in decode_batch(data, position, header)]
+        return values
+
+
+def _bug(what: str, failure: BaseException) -> Broken:
+    broken = Broken(NO_BUG, f"{what}: {failure!r}")
+    broken.__cause__ = failure
+    return broken
+
+
+def _bare(failure: BaseException) -> BaseException:
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
+
+
+class _Bugs(logging.Handler):
+    """What the server calls a bug in its log is one."""
+
+    def __init__(self, tell: Callable[[BaseException], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        failure = record.exc_info[1] if record.exc_info else None
+        if failure is not None:
+            self._tell(_bug(record.getMessage(), failure))
+
+
+@contextmanager
+def _listening(tell: Callable[[BaseException], None]) -> Iterator[None]:
+    log, bugs = logging.getLogger("odradek"), _Bugs(tell)
+    level, propagates = log.level, log.propagate
+    log.setLevel(logging.ERROR)
+    log.propagate = False
+    log.addHandler(bugs)
+    try:
+        yield
+    finally:
+        log.removeHandler(bugs)
+        log.setLevel(level)
+        log.propagate = propagates

@@ -1,0 +1,184 @@
+"""Three whole brokers in simulated time, under seeds; and planted bugs, to know that the checks bite.
+
+`python -m odradek.server.testing.simulation --seeds 0-9999` is the long run by hand; ODRADEK_CLUSTER_BUDGET_S is what it may
+take here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from odradek.protocol.schema import Message
+from odradek.replication.isr import IsrProposal
+from odradek.replication.partition import Partition
+from odradek.replication.quorum.core import Core
+from odradek.replication.quorum.elections import Elections
+from odradek.replication.quorum.following import DivergedCommit
+from odradek.replication.quorum.voters import VoterSet
+from odradek.server import fetching, quorum_commits
+from odradek.server.fetch_answer import NO_EPOCH
+from odradek.server.partitions import Partitions
+from odradek.server.quorum_replicated_log import ReplicatedQuorumLog
+from odradek.server.replica import Replica
+from odradek.server.replica_fetcher import ReplicaFetcher
+from odradek.server.testing.simulation.cluster import Broken, Run
+from odradek.server.testing.simulation.cluster.invariants import (
+    ACKNOWLEDGED,
+    BOUNDARY,
+    COMMITTED,
+    HIGH_WATERMARK_BACK,
+    IMAGES,
+    IN_SYNC,
+    LOG_MATCHING,
+    ONE_LEADER,
+    PROGRESS,
+)
+
+BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "30"))
+#: A planted bug is found within as many.
+SEEDS_FOR_A_BUG = 60
+DURATION_S = 15.0
+
+
+@pytest.mark.timeout(0)
+def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
+    command = [sys.executable, "-m", "odradek.server.testing.simulation", "--seeds", "0-99999", "--quiet"]
+    command += ["--budget-s", str(BUDGET_S), "--duration-s", str(DURATION_S)]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "0"}
+    )
+    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-5_000:]
+    played = re.search(r"^(\d+) seeds, 0 failed", ran.stdout, re.MULTILINE)
+    assert played is not None and int(played[1]) > 0, ran.stdout
+
+
+def test_a_seed_of_a_cluster_plays_the_same_again() -> None:
+    first, again, other = (Run(seed, DURATION_S).run() for seed in (4, 4, 5))
+    assert first == again and first.hash != other.hash
+    assert first.acknowledged > 10 and first.events > 1000
+
+
+# ---- planted bugs
+
+
+def votes_for_everybody(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(Elections, "_grant", lambda self, candidate, is_up_to_date, now: is_up_to_date)
+
+
+def leads_on_after_a_crash(plant: pytest.MonkeyPatch) -> None:
+    """What it led before, in the same epoch, before the controller knows of its new life."""
+    plant.setattr(Partitions, "_is_registered", lambda self, image: True)
+
+
+def votes_for_shorter_logs(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(Core, "is_log_up_to_date", lambda self, last_epoch, last_offset: True)
+
+
+def never_compares_epochs(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(fetching, "diverging_epoch", lambda *_: NO_EPOCH)
+
+
+def forgets_what_it_committed(plant: pytest.MonkeyPatch) -> None:
+    def advance(self: Partition, now_ms: int) -> bool:
+        ends = [self.followers[member].end_offset for member in self.isr if member in self.followers]
+        self.high_watermark = max(0, min([*ends, self.log_end_offset]))
+        return True
+
+    plant.setattr(Partition, "_advance", advance)
+
+
+def counts_who_leaves_as_gone(plant: pytest.MonkeyPatch) -> None:
+    def maximal_isr(self: Partition) -> Sequence[int]:
+        return self.isr if self.proposal is None else self.proposal.isr
+
+    plant.setattr(Partition, "maximal_isr", property(maximal_isr))
+    plant.setattr(Partition, "_is_joining", lambda self, *_: False)
+
+
+def commits_what_one_has(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(VoterSet, "replicated_offset", lambda self, ends: max(ends.values(), default=0))
+
+
+def tells_of_what_is_not_synced(plant: pytest.MonkeyPatch) -> None:
+    synced = property(lambda self: self.end_offset, lambda self, offset: None)
+    plant.setattr(ReplicatedQuorumLog, "synced_offset", synced, raising=False)
+
+
+def takes_anybody_in(plant: pytest.MonkeyPatch) -> None:
+    def propose_joining(self: Partition, replica: int) -> IsrProposal | None:
+        if self.proposal is not None or not self.is_leader or replica in self.isr or replica not in self.followers:
+            return None
+        return self._propose((*self.isr, replica))
+
+    plant.setattr(Partition, "propose_joining", propose_joining)
+
+
+def followers_miss_some_records(plant: pytest.MonkeyPatch) -> None:
+    original = quorum_commits.Commits._read
+
+    def read(self: quorum_commits.Commits, end_offset: int) -> bool:
+        plant.setattr(quorum_commits.Commits, "_replay", lambda self, records: replay(self, records[:-1]))
+        try:
+            return original(self, end_offset)
+        finally:
+            plant.setattr(quorum_commits.Commits, "_replay", replay)
+
+    replay: Callable[[Any, Sequence[Message]], None] = quorum_commits.Commits._replay
+    plant.setattr(quorum_commits.Commits, "_read", read)
+
+
+def acknowledges_what_is_written(plant: pytest.MonkeyPatch) -> None:
+    plant.setattr(Replica, "when_committed", lambda self, offset, callback: callback(0))
+
+
+def never_tries_again(plant: pytest.MonkeyPatch) -> None:
+    """A follower whose fetch had no answer."""
+    original = ReplicaFetcher._answered
+
+    def answered(self: ReplicaFetcher, asked: dict[Any, int], response: Any) -> None:
+        if response is not None:
+            original(self, asked, response)
+
+    plant.setattr(ReplicaFetcher, "_answered", answered)
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(
+    ("bug", "found_by"),
+    [
+        (votes_for_everybody, {ONE_LEADER}),
+        (leads_on_after_a_crash, {ONE_LEADER}),
+        (votes_for_shorter_logs, {COMMITTED}),
+        (never_compares_epochs, {LOG_MATCHING, COMMITTED}),
+        (forgets_what_it_committed, {HIGH_WATERMARK_BACK}),
+        (counts_who_leaves_as_gone, {IN_SYNC, BOUNDARY}),
+        (commits_what_one_has, {BOUNDARY}),
+        (tells_of_what_is_not_synced, {BOUNDARY}),
+        (takes_anybody_in, {IN_SYNC}),
+        (followers_miss_some_records, {IMAGES}),
+        (acknowledges_what_is_written, {ACKNOWLEDGED}),
+        (never_tries_again, {PROGRESS}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_planted_bug_of_a_cluster_is_caught(
+    bug: Callable[[pytest.MonkeyPatch], None], found_by: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    found: list[str] = []
+    for seed in range(SEEDS_FOR_A_BUG):
+        try:
+            Run(seed, DURATION_S).run()
+        except Broken as broken:
+            # The machine refuses by itself to change what is committed.
+            refused = isinstance(broken.__cause__, DivergedCommit)
+            found.append(COMMITTED if refused else broken.invariant)
+            if found[-1] in found_by:
+                return
+    pytest.fail(f"only {set(found)} found anything, in {len(found)} seeds")
