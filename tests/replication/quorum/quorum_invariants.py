@@ -41,11 +41,11 @@ class Invariants:
             self._one_leader(node, replica.epoch)
         if replica.high_watermark < node.seen_high_watermark:
             raise Broken(HIGH_WATERMARK_BACK, f"{node.seen_high_watermark} -> {replica.high_watermark} at {node.id}")
-        self._match(node)
+        node.matched = self._match(node)
         if replica.high_watermark > node.seen_high_watermark or log.lowest_end < node.seen_high_watermark:
             self._committed(node)
         node.seen_high_watermark = replica.high_watermark
-        node.matched, log.lowest_end = log.end_offset, log.end_offset
+        log.lowest_end = log.end_offset
 
     def _one_leader(self, node: Node, epoch: int) -> None:
         """What is not on the disk yet nobody has heard of: after a crash the same node may lead that epoch again."""
@@ -56,11 +56,15 @@ class Invariants:
         if known != here:
             raise Broken(ONE_LEADER, f"{here} and {known} lead epoch {epoch}")
 
-    def _match(self, node: Node) -> None:
+    def _match(self, node: Node) -> int:
+        """Up to where it was looked at: what is of an epoch that is not on the disk yet, nobody has heard of either."""
         for offset in range(min(node.matched, node.log.lowest_end), node.log.end_offset):
             entry = node.log.entries[offset]
+            if entry.epoch > node.state.leader_epoch:
+                return offset
             if self._digests.setdefault((offset, entry.epoch), entry.digest) != entry.digest:
                 raise Broken(LOG_MATCHING, f"offset {offset}, epoch {entry.epoch} at {node.id}")
+        return node.log.end_offset
 
     def _committed(self, node: Node) -> None:
         assert node.replica is not None
