@@ -40,10 +40,10 @@ from odradek.server.testing.simulation.cluster.invariants import (
     PROGRESS,
 )
 
-BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "30"))
+BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
 #: A planted bug is found within as many.
 SEEDS_FOR_A_BUG = 60
-DURATION_S = 15.0
+DURATION_S = 12.0
 
 
 @pytest.mark.timeout(0)
@@ -181,4 +181,6 @@ def test_a_planted_bug_of_a_cluster_is_caught(
             found.append(COMMITTED if refused else broken.invariant)
             if found[-1] in found_by:
                 return
+        except Exception as failure:
+            found.append(repr(failure))  # another bite
     pytest.fail(f"only {set(found)} found anything, in {len(found)} seeds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +60,13 @@ class Run:
 
     def run(self) -> Ran:
         """Raises Broken, and whatever else this code meets."""
+        gc.disable()  # what is garbage goes when it is over
+        try:
+            return self._play()
+        finally:
+            gc.enable()
+
+    def _play(self) -> Ran:
         with _listening(self._break), self._simulation as simulation:
             simulation.loop.set_exception_handler(self._met_exception)
             simulation.run(self._until_over())
