@@ -11,16 +11,9 @@ would be believed, by Kafka too (its connections keep requests in their order); 
 
 from __future__ import annotations
 
-import random
-
-from immutables import Map
-from odradek.coordinator.consumer.group import ConsumerGroup, GroupState
+from odradek.coordinator.consumer.group import GroupState
 from odradek.coordinator.consumer.member import MemberState
-from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
-from odradek.coordinator.shard import GroupShard
-from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from odradek.protocol.errors import ErrorCode
+from odradek.coordinator.result import GroupsConfig
 from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -33,6 +26,8 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
+from tests.coordinator.group_simulation import START_ANEW, GroupSimulation, topics_of
+
 SESSION_MS, REVOCATION_MS = 10_000, 6_000
 CONFIG = GroupsConfig(
     consumer_session_timeout_ms=SESSION_MS,
@@ -40,17 +35,7 @@ CONFIG = GroupsConfig(
     consumer_assignment_interval_ms=500,
     offsets_retention_check_interval_ms=1_000_000_000,
 )
-START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 Place = tuple[bytes, int]
-
-
-def image_of(counts: dict[str, int]) -> MetadataImage:
-    partition = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
-    topics = [
-        TopicImage(name, name.encode().ljust(16, b"."), Map(dict.fromkeys(range(count), partition)))
-        for name, count in counts.items()
-    ]
-    return MetadataImage(topics=TopicsImage(Map({t.name: t for t in topics}), Map({t.id: t for t in topics})))
 
 
 class Client:
@@ -78,21 +63,20 @@ class Client:
         self.wanted.clear()
 
 
-class ConsumerSimulation:
+class ConsumerSimulation(GroupSimulation):
+    CONFIG = CONFIG
+    SURVIVES = ("epoch", "metadata_hash", "static_members", "holders")
+
     def __init__(self, seed: int, clients: int = 5) -> None:
-        self.chance = random.Random(seed)
-        self.now = 1_000_000
-        self.counts = {"ta": 5, "tb": 3}
-        self.log: list[tuple[bytes, bytes | None]] = []
+        super().__init__(seed, {"ta": 5, "tb": 3})
         self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
-        self.shard = self._loaded()
         self.handed_out = 0
         self.late: list[tuple[Client, ConsumerGroupHeartbeatRequest]] = []
         self.commits = 0
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            self._pass(self.chance.randrange(50, 600))
+            self.pass_time(self.chance.randrange(50, 600))
             kind = self.chance.random()
             client = self.chance.choice(self.clients)
             if not client.is_alive:
@@ -105,11 +89,9 @@ class ConsumerSimulation:
             elif kind < 0.05:
                 self._leave(client)
             elif kind < 0.06:
-                self.counts["tb"] += 1
-                self.shard.handle(MetadataChanged(image_of(self.counts), frozenset({"tb"})), self.now)
+                self.change_topics(self.counts | {"tb": self.counts["tb"] + 1})
             elif kind < 0.08:
-                self.check_reload()
-                self.shard = self._loaded()
+                self.move()
             else:
                 self.heartbeat(client, is_lossy=True)
             self._deliver_late()
@@ -119,14 +101,14 @@ class ConsumerSimulation:
     def run_calm(self) -> None:
         """Everybody alive talks; nothing is lost."""
         for _ in range(60):
-            self._pass(1_000)
+            self.pass_time(1_000)
             for client in self.clients:
                 if client.is_alive:
                     self.heartbeat(client, is_lossy=False)
                     self.check()
 
     def check_converged(self) -> None:
-        group = self.shard.state.groups.get("g")
+        group = self.group
         alive = [client for client in self.clients if client.is_alive]
         if group is None or not alive:
             return
@@ -148,12 +130,14 @@ class ConsumerSimulation:
             instance_id=client.instance_id,
             rebalance_timeout_ms=REVOCATION_MS if says_all else -1,
             subscribed_topic_names=["ta", "tb"] if says_all else None,
-            topic_partitions=_as_topics(client.owned),
+            topic_partitions=[
+                TopicPartitionsRequest(topic_id=t, partitions=p) for t, p in topics_of(client.owned).items()
+            ],
         )
         if is_lossy and self.chance.random() < 0.05:
             self.late.append((client, request))
             return
-        response = self._ask(request)
+        response = self.ask(request)
         if is_lossy and self.chance.random() < 0.1:
             client.must_say_all = True
             return
@@ -161,7 +145,7 @@ class ConsumerSimulation:
 
     def _deliver_late(self) -> None:
         """Requests that stood somewhere while their client went on with others come at the worst moment."""
-        group = self.shard.state.find(ConsumerGroup, "g")
+        group = self.group
         for client, request in self.late[:]:
             is_of_a_former_life = request.member_id != client.member_id
             if is_of_a_former_life or request.member_epoch == 0:
@@ -172,7 +156,7 @@ class ConsumerSimulation:
                     continue
                 if is_worst or self.chance.random() < 0.02:
                     self.late.remove((client, request))
-                    self._ask(request)
+                    self.ask(request)
 
     def _commit(self, client: Client) -> None:
         is_stopped = self.chance.random() < 0.5
@@ -186,11 +170,10 @@ class ConsumerSimulation:
             request = OffsetCommitRequest(
                 group_id="g", member_id=member_id, generation_id_or_member_epoch=epoch, topics=[topic]
             )
-            self.shard.handle(GroupRequest(1, request, 9, "c", "/h"), self.now)
-            (response,) = self._take()
+            response = self.ask(request, 9)
             assert isinstance(response, OffsetCommitResponse)
             error = response.topics[0].partitions[0].error_code
-            group = self.shard.state.find(ConsumerGroup, "g")
+            group = self.group
             is_held = group is not None and group.holders.get((topic_id, index)) == member_id
             assert error != 0 or is_held, f"{member_id} committed {topic_id!r} {index}, which is not its own"
             assert is_stopped or error == 0 or not is_held, f"{member_id} owns {topic_id!r} {index}: {error}"
@@ -217,37 +200,15 @@ class ConsumerSimulation:
         epoch = -2 if client.instance_id is not None else -1
         client.is_alive = False
         client.owned.clear()
-        self._ask(
+        self.ask(
             ConsumerGroupHeartbeatRequest(
                 group_id="g", member_id=client.member_id, member_epoch=epoch, instance_id=client.instance_id
             )
         )
 
-    def _ask(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        self.shard.handle(GroupRequest(1, request, 1, "c", "/h"), self.now)
-        (reply,) = self._take()
-        assert isinstance(reply, ConsumerGroupHeartbeatResponse)
-        return reply
-
-    def _take(self) -> list[object]:
-        output = self.shard.take()
-        self.log += [encode_record(record) for record in output.records]
-        return [reply.response for reply in output.replies]
-
-    def _pass(self, ms: int) -> None:
-        end = self.now + ms
-        while (deadline := self.shard.deadline()) is not None and deadline <= end:
-            self.now = max(self.now, deadline)
-            self._give_up()
-            self.shard.expire(self.now)
-            self._take()
-            self.check()
-        self.now = end
-        self._give_up()
-
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
-        group = self.shard.state.groups.get("g")
+        group = self.group
         for client in self.clients:
             revocation = (
                 group.timers.get(client.member_id, {}).get("consumer revocation") if group is not None else None
@@ -262,31 +223,7 @@ class ConsumerSimulation:
             for place in client.owned if client.is_alive else ():
                 other = owners.setdefault(place, client.number)
                 assert other == client.number, f"{other} and {client.number} own {place}"
-        group = self.shard.state.groups.get("g")
+        group = self.group
         for member in group.members.values() if group is not None else ():
             for place in member.held():
                 assert group is not None and group.holders[place] == member.member_id, f"{place} is held twice"
-
-    def check_reload(self) -> None:
-        """A shard that loads the log comes to the same."""
-        before = self.shard.state.groups.get("g")
-        after = self._loaded().state.groups.get("g")
-        assert (before is None) == (after is None)
-        if before is not None and after is not None:
-            for name in ("epoch", "target_epoch", "metadata_hash", "members", "targets", "static_members", "holders"):
-                assert getattr(before, name) == getattr(after, name), name
-
-    def _loaded(self) -> GroupShard:
-        shard = GroupShard(CONFIG)
-        shard.handle(MetadataChanged(image_of(self.counts)), self.now)
-        for key, value in self.log:
-            shard.replay(decode_record(key, value))
-        shard.loaded(self.now)
-        return shard
-
-
-def _as_topics(places: set[Place]) -> list[TopicPartitionsRequest]:
-    topics: dict[bytes, list[int]] = {}
-    for topic_id, index in sorted(places):
-        topics.setdefault(topic_id, []).append(index)
-    return [TopicPartitionsRequest(topic_id=t, partitions=indexes) for t, indexes in topics.items()]

@@ -7,13 +7,11 @@ run the same task as active, nor two of one process the same task in any role.
 
 from __future__ import annotations
 
-import random
+from typing import Any
 
-from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, StreamsGroupsConfig
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
 from odradek.coordinator.streams.answer import NeedsTopics
-from odradek.coordinator.streams.group import GroupState, StreamsGroup
+from odradek.coordinator.streams.group import GroupState
 from odradek.coordinator.streams.tasks import TaskId, by_subtopology, tasks_in
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_heartbeat import (
@@ -26,7 +24,7 @@ from odradek.protocol.messages.streams_group_heartbeat import (
 )
 from odradek.protocol.schema import Message
 
-from tests.coordinator.consumer_simulation import image_of
+from tests.coordinator.group_simulation import START_ANEW, GroupSimulation
 
 SESSION_MS, REVOCATION_MS = 10_000, 6_000
 CONFIG = GroupsConfig(
@@ -39,7 +37,6 @@ CONFIG = GroupsConfig(
     ),
     offsets_retention_check_interval_ms=1_000_000_000,
 )
-START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 #: Two tasks more than it has partitions' worth of inputs: one subtopology reads, one counts what was shuffled.
 TOPOLOGY = Topology(
     epoch=0,
@@ -84,23 +81,18 @@ class Client:
         self.wanted.clear()
 
 
-class StreamsSimulation:
-    def __init__(self, seed: int, clients: int = 5) -> None:
-        self.chance = random.Random(seed)
-        self.now = 1_000_000
-        self.counts = {"in": 4}
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
-        self.shard = self._loaded()
-        self.handed_out = 0
+class StreamsSimulation(GroupSimulation):
+    CONFIG = CONFIG
+    SURVIVES = ("metadata", "topology", "static_members", "holders")
 
-    @property
-    def group(self) -> StreamsGroup | None:
-        return self.shard.state.find(StreamsGroup, "g")
+    def __init__(self, seed: int, clients: int = 5) -> None:
+        super().__init__(seed, {"in": 4})
+        self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
+        self.handed_out = 0
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            self._pass(self.chance.randrange(50, 600))
+            self.pass_time(self.chance.randrange(50, 600))
             kind = self.chance.random()
             client = self.chance.choice(self.clients)
             if not client.is_alive:
@@ -113,12 +105,11 @@ class StreamsSimulation:
             elif kind < 0.05:
                 self._leave(client)
             elif kind < 0.06:
-                self._change_topics({name: count for name, count in self.counts.items() if name != "counts"})
+                self.change_topics({name: count for name, count in self.counts.items() if name != "counts"})
             elif kind < 0.12:
                 self._bring_again(client)
             elif kind < 0.14:
-                self.check_reload()
-                self.shard = self._loaded()
+                self.move()
             else:
                 self.heartbeat(client, is_lossy=True)
             self.check()
@@ -126,7 +117,7 @@ class StreamsSimulation:
     def run_calm(self) -> None:
         """Everybody alive talks; nothing is lost."""
         for _ in range(60):
-            self._pass(1_000)
+            self.pass_time(1_000)
             for client in self.clients:
                 if client.is_alive:
                     self.heartbeat(client, is_lossy=False)
@@ -167,7 +158,7 @@ class StreamsSimulation:
             return
         if client.said_before is None and client.epoch:
             client.said_before = request
-        response = self._ask(request)
+        response = self.ask(request)
         client.must_say_all = is_lossy and self.chance.random() < 0.1
         if client.must_say_all:
             return
@@ -180,7 +171,7 @@ class StreamsSimulation:
         if member is None or request is None or request.member_id != client.member_id:
             return
         if request.member_epoch < min(client.epoch, member.previous_epoch):
-            self._ask(request)
+            self.ask(request)
 
     def _told(self, client: Client, response: StreamsGroupHeartbeatResponse) -> None:
         client.heard_at = self.now
@@ -206,45 +197,21 @@ class StreamsSimulation:
         epoch = -2 if client.instance_id is not None else -1
         client.is_alive = False
         client.runs.clear()
-        self._ask(
+        self.ask(
             StreamsGroupHeartbeatRequest(
                 group_id="g", member_id=client.member_id, member_epoch=epoch, instance_id=client.instance_id
             )
         )
 
-    def _change_topics(self, counts: dict[str, int]) -> None:
-        changed = frozenset(counts.items() ^ self.counts.items())
-        self.counts = counts
-        names = frozenset(name for name, _ in changed)
-        self.shard.handle(MetadataChanged(image_of(counts), names), self.now)
+    def ask(self, request: Message, version: int = 1) -> Any:
+        """Topics that the answer wants made are there before the next request."""
+        answer = super().ask(request, version)
+        if not isinstance(answer, NeedsTopics):
+            return answer
+        self.change_topics(self.counts | {topic.name: topic.num_partitions for topic in answer.topics})
+        return answer.response
 
-    def _ask(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
-        self.shard.handle(GroupRequest(1, request, 1, "c", "/h"), self.now)
-        (reply,) = self._take()
-        if isinstance(reply, NeedsTopics):
-            made = {topic.name: topic.num_partitions for topic in reply.topics}
-            reply = reply.response
-            self._change_topics(self.counts | made)
-        assert isinstance(reply, StreamsGroupHeartbeatResponse)
-        return reply
-
-    def _take(self) -> list[Message]:
-        output = self.shard.take()
-        self.log += [encode_record(record) for record in output.records]
-        return [reply.response for reply in output.replies]
-
-    def _pass(self, ms: int) -> None:
-        end = self.now + ms
-        while (deadline := self.shard.deadline()) is not None and deadline <= end:
-            self.now = max(self.now, deadline)
-            self._give_up()
-            self.shard.expire(self.now)
-            self._take()
-            self.check()
-        self.now = end
-        self._give_up()
-
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
         for client in self.clients:
             timers = self.group.timers.get(client.member_id, {}) if self.group is not None else {}
@@ -263,23 +230,6 @@ class StreamsSimulation:
                     assert other == client.number, f"{other} and {client.number} run {task}"
                 other = here.setdefault((client.process_id, task), client.number)
                 assert other == client.number, f"{other} and {client.number} of one process have {task}"
-
-    def check_reload(self) -> None:
-        """A shard that loads the log comes to the same."""
-        before, after = self.group, self._loaded().state.find(StreamsGroup, "g")
-        assert (before is None) == (after is None)
-        if before is not None and after is not None:
-            for name in ("metadata", "topology", "target_epoch", "members", "targets", "static_members"):
-                assert getattr(before, name) == getattr(after, name), name
-            assert vars(before.holders) == vars(after.holders)
-
-    def _loaded(self) -> GroupShard:
-        shard = GroupShard(CONFIG)
-        shard.handle(MetadataChanged(image_of(self.counts)), self.now)
-        for key, value in self.log:
-            shard.replay(decode_record(key, value))
-        shard.loaded(self.now)
-        return shard
 
 
 def _said(runs: set[Run], role: int) -> list[TaskIdsRequest]:

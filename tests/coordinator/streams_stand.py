@@ -21,7 +21,7 @@ from odradek.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 
-from tests.coordinator.consumer_simulation import image_of
+from tests.coordinator.group_simulation import image_of
 
 TOPICS = {"in": 2, "shuffled": 2, "counts": 2}
 JOINED = ["MemberMetadata", "Topology", "Metadata", "TargetAssignmentMember", "TargetAssignmentMetadata"]

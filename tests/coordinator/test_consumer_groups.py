@@ -25,7 +25,7 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
-from tests.coordinator.consumer_simulation import image_of
+from tests.coordinator.group_simulation import image_of
 
 T = b"t".ljust(16, b".")
 CONFIG = GroupsConfig(consumer_assignment_interval_ms=0, consumer_max_size=2)

@@ -22,7 +22,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-from tests.coordinator.consumer_simulation import image_of
+from tests.coordinator.group_simulation import image_of
 
 T = b"t".ljust(16, b".")
 VERSION = b"\0\1"

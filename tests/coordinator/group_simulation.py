@@ -1,0 +1,120 @@
+"""What simulations have alike of groups that the coordinator assigns: a shard and its log, time, requests and answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from immutables import Map
+from odradek.coordinator.assigned_group import AssignedGroup
+from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.shard import GroupShard
+from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.schema import Message
+
+GROUP = "g"
+#: Answers after which a client forgets what it was, and joins.
+START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def image_of(counts: dict[str, int]) -> MetadataImage:
+    """Topic -> its partitions; a topic's id is its name."""
+    partition = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
+    topics = [
+        TopicImage(name, name.encode().ljust(16, b"."), Map(dict.fromkeys(range(count), partition)))
+        for name, count in counts.items()
+    ]
+    return MetadataImage(topics=TopicsImage(Map({t.name: t for t in topics}), Map({t.id: t for t in topics})))
+
+
+class GroupSimulation:
+    """A kind's simulation says what happens (`run`), what must hold after everything (`check`), and who stops by itself."""
+
+    CONFIG: ClassVar[GroupsConfig]
+    #: What a coordinator that loads the log must find as it was, besides what groups of every kind have.
+    SURVIVES: ClassVar[tuple[str, ...]]
+
+    def __init__(self, seed: int, counts: dict[str, int]) -> None:
+        self.chance = random.Random(seed)
+        self.now = 1_000_000
+        self.counts = counts
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.shard = self.loaded()
+
+    @property
+    def group(self) -> Any:
+        """The one group there is, of whichever kind; None before there is one."""
+        found = self.shard.state.groups.get(GROUP)
+        assert found is None or isinstance(found, AssignedGroup)
+        return found
+
+    # What a kind adds.
+
+    def check(self) -> None:
+        raise NotImplementedError
+
+    def give_up(self) -> None:
+        """Clients that the protocol promises to stop, at this time, do."""
+
+    # The coordinator.
+
+    def ask(self, request: Message, version: int = 1) -> Any:
+        self.shard.handle(GroupRequest(1, request, version, "c", "/h"), self.now)
+        (response,) = self.take()
+        return response
+
+    def take(self) -> list[Message]:
+        output = self.shard.take()
+        self.log += [encode_record(record) for record in output.records]
+        return [reply.response for reply in output.replies]
+
+    def change_topics(self, counts: dict[str, int]) -> None:
+        changed = frozenset(name for name, _ in counts.items() ^ self.counts.items())
+        self.counts = counts
+        self.shard.handle(MetadataChanged(image_of(counts), changed), self.now)
+        self.take()
+
+    def pass_time(self, ms: int) -> None:
+        end = self.now + ms
+        while (deadline := self.shard.deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self.give_up()
+            self.shard.expire(self.now)
+            self.take()
+            self.check()
+        self.now = end
+        self.give_up()
+
+    def move(self) -> None:
+        """Another coordinator goes on, with what is in the log."""
+        self.check_reload()
+        self.shard = self.loaded()
+
+    def check_reload(self) -> None:
+        before, after = self.group, self.loaded().state.groups.get(GROUP)
+        assert type(before) is type(after)
+        for name in ("target_epoch", "members", "targets", *self.SURVIVES) if before is not None else ():
+            assert survivor(getattr(before, name)) == survivor(getattr(after, name)), name
+
+    def loaded(self) -> GroupShard:
+        shard = GroupShard(self.CONFIG)
+        shard.handle(MetadataChanged(image_of(self.counts)), self.now)
+        for key, value in self.log:
+            shard.replay(decode_record(key, value))
+        shard.loaded(self.now)
+        return shard
+
+
+def survivor(value: Any) -> Any:
+    """To be compared: objects that only hold others are compared by these."""
+    return vars(value) if type(value).__eq__ is object.__eq__ else value
+
+
+def topics_of(places: Iterable[tuple[bytes, int]]) -> dict[bytes, list[int]]:
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, index in sorted(places):
+        topics.setdefault(topic_id, []).append(index)
+    return topics

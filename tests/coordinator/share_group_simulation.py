@@ -1,0 +1,240 @@
+"""Share groups under seeded chance: members come, go, crash and subscribe anew, topics grow, coordinators move, and the
+persister answers late, fails, or is not heard of.
+
+At no time does an epoch run back, is a member given what it does not subscribe to or what the persister does not know, or
+is an old request believed. Left in peace, the group comes to rest: whoever is alive is at its epoch, and every partition
+that somebody subscribes to is with somebody.
+"""
+
+from __future__ import annotations
+
+from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.share.group import GroupState
+from odradek.coordinator.share.requests import Followed, StatesInitialized
+from odradek.coordinator.share.state_partitions import StatePartitions
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+
+from tests.coordinator.group_simulation import GROUP, START_ANEW, GroupSimulation
+
+SESSION_MS = 10_000
+#: Left in peace: a session, what the persister is asked again after, and some heartbeats more.
+PEACE_MS = 40_000
+TOPICS = ("ta", "tb", "tc")
+Place = tuple[bytes, int]
+
+
+class Client:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.lives = 0
+        self.is_alive = False
+        self.epoch = 0
+        self.names: list[str] = []
+        self.says_names = True
+        #: As it was told last.
+        self.assigned: set[Place] = set()
+        #: A heartbeat that the network may bring once more, much later.
+        self.said_before: ShareGroupHeartbeatRequest | None = None
+
+    @property
+    def member_id(self) -> str:
+        return f"m{self.number}-{self.lives}"
+
+    def start_anew(self) -> None:
+        self.epoch, self.says_names = 0, True
+        self.assigned.clear()
+
+
+class ShareGroupSimulation(GroupSimulation):
+    CONFIG = GroupsConfig(
+        share_session_timeout_ms=SESSION_MS,
+        share_heartbeat_interval_ms=1_000,
+        share_assignment_interval_ms=500,
+        share_initialize_retry_interval_ms=5_000,
+        offsets_retention_check_interval_ms=1_000_000_000,
+    )
+    SURVIVES = ("epoch", "metadata_hash", "target_timestamp_ms")
+
+    def __init__(self, seed: int, clients: int = 5) -> None:
+        super().__init__(seed, {"ta": 4, "tb": 2})
+        self.clients = [Client(number) for number in range(clients)]
+        #: What the persister was asked and has not answered.
+        self.asked: list[InitializeShareGroupStateRequest] = []
+        self.epochs = (0, 0)
+        #: Who was in it at the group's epoch.
+        self.members: frozenset[str] = frozenset()
+        self.handed_out = 0
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self.pass_time(self.chance.randrange(50, 600))
+            kind = self.chance.random()
+            client = self.chance.choice(self.clients)
+            if not client.is_alive:
+                self._begin(client)
+            elif kind < 0.03:
+                client.is_alive = False
+            elif kind < 0.06:
+                self._leave(client)
+            elif kind < 0.10:
+                client.names, client.says_names = self._some_names(), True
+            elif kind < 0.12:
+                self._change_a_topic()
+            elif kind < 0.15:
+                self.move()
+            elif kind < 0.20:
+                self._bring_again(client)
+            else:
+                self._beat(client, is_lossy=True)
+            if self.chance.random() < 0.5:
+                self._persist()
+            self.check()
+
+    def run_calm(self) -> None:
+        """Everybody alive talks; nothing is lost, and the persister does what it is asked."""
+        for _ in range(PEACE_MS // 1_000):
+            self.pass_time(1_000)
+            for client in self.clients:
+                if client.is_alive:
+                    self._beat(client, is_lossy=False)
+                    self.check()
+            while self.asked:
+                self._persist(is_calm=True)
+
+    # Clients.
+
+    def _begin(self, client: Client) -> None:
+        client.lives += 1
+        client.is_alive, client.names = True, self._some_names()
+        client.start_anew()
+
+    def _some_names(self) -> list[str]:
+        return self.chance.sample(TOPICS, self.chance.randrange(1, 4))
+
+    def _change_a_topic(self) -> None:
+        """It grows; one that some subscribe to comes only then."""
+        name = self.chance.choice(TOPICS)
+        self.change_topics(self.counts | {name: self.counts.get(name, 0) + 1})
+
+    def _beat(self, client: Client, is_lossy: bool) -> None:
+        request = ShareGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=client.member_id,
+            member_epoch=client.epoch,
+            subscribed_topic_names=client.names if client.says_names else None,
+        )
+        if is_lossy and self.chance.random() < 0.05:
+            return
+        if client.epoch and client.said_before is None:
+            client.said_before = request
+        response = self._heartbeat(request)
+        if is_lossy and self.chance.random() < 0.1:
+            client.says_names = True  # as after an error; the assignment is told again
+            return
+        self._told(client, response)
+
+    def _told(self, client: Client, response: ShareGroupHeartbeatResponse) -> None:
+        if response.error_code in START_ANEW:
+            client.start_anew()
+            return
+        assert response.error_code == 0, (response.error_code, response.error_message)
+        assert response.member_epoch >= client.epoch, f"the epoch of {client.member_id} went back"
+        client.epoch, client.says_names = response.member_epoch, False
+        if response.assignment is not None:
+            topics = response.assignment.topic_partitions
+            client.assigned = {(topic.topic_id, index) for topic in topics for index in topic.partitions}
+            self.handed_out += len(client.assigned)
+            for topic_id, index in client.assigned:
+                name = topic_id.decode().strip(".")
+                assert name in client.names, f"{client.member_id} has {name}, and subscribes to {client.names}"
+                assert index < self.counts[name], f"{name} has no partition {index}"
+
+    def _bring_again(self, client: Client) -> None:
+        request, client.said_before = client.said_before, None
+        member = self.group.members.get(client.member_id) if self.group is not None else None
+        if request is None or member is None or request.member_id != client.member_id:
+            return
+        if request.member_epoch not in (member.epoch, member.previous_epoch):
+            error = self._heartbeat(request).error_code
+            assert error == ErrorCode.FENCED_MEMBER_EPOCH, f"a request of epoch {request.member_epoch} is believed"
+
+    def _leave(self, client: Client) -> None:
+        client.is_alive = False
+        self._heartbeat(ShareGroupHeartbeatRequest(group_id=GROUP, member_id=client.member_id, member_epoch=-1))
+
+    def _heartbeat(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+        answer = self.ask(request)
+        assert isinstance(answer, Followed)
+        if answer.request is not None:
+            self.asked.append(answer.request)
+        response: ShareGroupHeartbeatResponse = answer.response
+        return response
+
+    # The persister.
+
+    def _persist(self, is_calm: bool = False) -> None:
+        """Answers one of the questions, or none: what is not answered is asked again."""
+        if not self.asked:
+            return
+        asked = self.asked.pop(self.chance.randrange(len(self.asked)))
+        fate = 1.0 if is_calm else self.chance.random()
+        if fate > 0.2:
+            partitions = {t.topic_id: frozenset(p.partition for p in t.partitions) for t in asked.topics}
+            self.ask(StatesInitialized(GROUP, partitions, has_failed=fate < 0.4))
+
+    # What must hold.
+
+    def check(self) -> None:
+        group = self.group
+        if group is None:
+            return
+        epochs = (group.epoch, group.target_epoch)
+        assert epochs >= self.epochs and group.target_epoch <= group.epoch, f"epochs {self.epochs} became {epochs}"
+        members = frozenset(group.members)
+        assert group.epoch > self.epochs[0] or members == self.members, "members changed, and the epoch did not"
+        self.epochs, self.members = epochs, members
+        known = (group.states or StatePartitions()).initialized
+        for member_id, target in group.targets.items():
+            assert member_id in group.members, f"{member_id} is gone, and has a target"
+            for topic_id, indexes in target.items():
+                assert topic_id in known and indexes <= known[topic_id].partitions, "nobody keeps what becomes of it"
+        for member in group.members.values():
+            assert member.epoch <= group.target_epoch, f"{member.member_id} is ahead of the target"
+
+    def check_converged(self) -> None:
+        alive = [client for client in self.clients if client.is_alive]
+        group = self.group
+        if group is None:
+            assert not alive
+            return
+        assert set(group.members) == {client.member_id for client in alive}, "the dead are still there"
+        assert group.state is (GroupState.STABLE if alive else GroupState.EMPTY)
+        for client in alive:
+            member = group.members[client.member_id]
+            assert client.epoch == member.epoch == group.target_epoch == group.epoch, "somebody is behind"
+            had = {(topic_id, index) for topic_id, indexes in member.assigned.items() for index in indexes}
+            assert client.assigned == had, f"{client.member_id} was told something else"
+        wanted = {name for client in alive for name in client.names} & self.counts.keys()
+        places = {(name.encode().ljust(16, b"."), index) for name in wanted for index in range(self.counts[name])}
+        sharers = {place: sum(place in client.assigned for client in alive) for place in places}
+        assert all(sharers.values()), f"nobody has {[place for place, count in sharers.items() if not count]}"
+        if len({frozenset(client.names) for client in alive}) == 1 and places:
+            loads = [len(client.assigned) for client in alive]
+            assert max(loads) - min(loads) <= 1, f"loads are {loads}"
+            assert max(sharers.values()) - min(sharers.values()) <= 1, f"partitions are shared by {sharers.values()}"
+
+    def check_reload(self) -> None:
+        super().check_reload()
+        before, after = self.group, self.loaded().state.groups.get(GROUP)
+        assert _plain(before) == _plain(after), "what the persister knows is remembered otherwise"
+
+
+def _plain(group: object) -> object:
+    """Without the times at which the persister was asked: the next coordinator asks at once."""
+    states: StatePartitions | None = getattr(group, "states", None)
+    if states is None:
+        return None
+    topics = (states.initializing, states.initialized)
+    return [{t: (s.name, s.partitions) for t, s in one.items()} for one in topics], dict(states.deleting)

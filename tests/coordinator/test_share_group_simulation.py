@@ -1,0 +1,128 @@
+"""Share groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from odradek.coordinator.share import heartbeat, initializing, refusals, settings, targets, writing
+from odradek.coordinator.share.assignor import Assignment
+from odradek.coordinator.share.member import Member
+
+from tests.coordinator.share_group_simulation import ShareGroupSimulation
+
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
+STEPS = 400
+
+
+def _run(seed: int) -> ShareGroupSimulation:
+    simulation = ShareGroupSimulation(seed)
+    simulation.run(STEPS)
+    simulation.run_calm()
+    simulation.check_converged()
+    simulation.check_reload()
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_every_partition_is_with_somebody_who_subscribes_and_groups_come_to_rest(seed: int) -> None:
+    assert _run(seed).handed_out, "nobody was ever given anything"
+
+
+def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(refusals, "refuse_epoch", lambda member, epoch: None)
+
+
+def _the_epoch_before_is_not_remembered(patch: pytest.MonkeyPatch) -> None:
+    writes = writing.write_current
+    patch.setattr(
+        writing, "write_current", lambda state, group_id, m: writes(state, group_id, replace(m, epoch=m.epoch - 1))
+    )
+
+
+def _new_subscriptions_make_no_new_epoch(patch: pytest.MonkeyPatch) -> None:
+    updates = targets.update_epoch
+    patch.setattr(heartbeat, "update_epoch", lambda state, group, changed: updates(state, group, False))
+
+
+def _whoever_goes_makes_no_new_epoch(patch: pytest.MonkeyPatch) -> None:
+    def removes(state: Any, group: Any, member_id: str) -> None:
+        writing.remove_member(state, group.group_id, member_id)
+
+    patch.setattr(targets, "remove_member", removes)
+    patch.setattr(heartbeat, "remove_member", removes)
+
+
+def _the_dead_are_not_missed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settings, "session_timeout_ms", lambda state, group_id: 1 << 50)
+
+
+def _assignments_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    def remembers(state: Any, group_id: str, member: Member) -> None:
+        state.groups[group_id].members[member.member_id] = member
+
+    patch.setattr(writing, "write_current", remembers)
+
+
+def _what_the_persister_began_is_forgotten_in_part(patch: pytest.MonkeyPatch) -> None:
+    joins = initializing.joined
+
+    def joined(a: Any, b: Any) -> Any:
+        return dict(list(joins(a, b).items())[:1])
+
+    patch.setattr(initializing, "joined", joined)
+
+
+def _partitions_that_come_later_are_not_begun(patch: pytest.MonkeyPatch) -> None:
+    missing = initializing.missing
+
+    def missing_at_first(states: Any, image: Any, names: Any, retry_before_ms: int) -> Any:
+        found = missing(states, image, names, retry_before_ms)
+        return {} if states.initialized else found
+
+    patch.setattr(initializing, "missing", missing_at_first)
+
+
+def _the_last_partition_is_nobodys(patch: pytest.MonkeyPatch) -> None:
+    assigns = targets.simple
+
+    def simple(members: Any, assignable: Any) -> Assignment:
+        return assigns(members, {t: indexes - {max(indexes)} for t, indexes in assignable.items() if indexes})
+
+    patch.setattr(targets, "simple", simple)
+
+
+def _what_nobody_keeps_is_given_out(patch: pytest.MonkeyPatch) -> None:
+    assigns = targets.simple
+
+    def simple(members: Any, assignable: Any) -> Assignment:
+        return assigns(members, {t: indexes | {max(indexes) + 1} for t, indexes in assignable.items() if indexes})
+
+    patch.setattr(targets, "simple", simple)
+
+
+BUGS = (
+    _epochs_of_heartbeats_are_not_looked_at,
+    _the_epoch_before_is_not_remembered,
+    _new_subscriptions_make_no_new_epoch,
+    _whoever_goes_makes_no_new_epoch,
+    _the_dead_are_not_missed,
+    _assignments_are_not_written_down,
+    _what_the_persister_began_is_forgotten_in_part,
+    _partitions_that_come_later_are_not_begun,
+    _the_last_partition_is_nobodys,
+    _what_nobody_keeps_is_given_out,
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
+def test_a_planted_bug_of_share_groups_is_found(
+    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            _run(seed)
