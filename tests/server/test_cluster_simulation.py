@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.schema import Message
 from odradek.replication.isr import IsrProposal
 from odradek.replication.partition import Partition
@@ -23,6 +24,7 @@ from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
 from odradek.server import fetching, quorum_commits
 from odradek.server.fetch_answer import NO_EPOCH
+from odradek.server.followed_partition import FollowedPartition
 from odradek.server.partitions import Partitions
 from odradek.server.quorum_replicated_log import ReplicatedQuorumLog
 from odradek.server.replica import Replica
@@ -44,6 +46,8 @@ BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
 #: A planted bug is found within as many.
 SEEDS_FOR_A_BUG = 60
 DURATION_S = 12.0
+#: In a batch.
+CRC_AT = 17
 
 
 @pytest.mark.timeout(0)
@@ -82,6 +86,17 @@ def votes_for_shorter_logs(plant: pytest.MonkeyPatch) -> None:
 
 def never_compares_epochs(plant: pytest.MonkeyPatch) -> None:
     plant.setattr(fetching, "diverging_epoch", lambda *_: NO_EPOCH)
+
+
+def followers_write_something_else(plant: pytest.MonkeyPatch) -> None:
+    original = FollowedPartition._write
+
+    def write(self: FollowedPartition, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
+        changed = bytearray(records)
+        changed[CRC_AT] ^= 1
+        original(self, changed, headers, now_ms)
+
+    plant.setattr(FollowedPartition, "_write", write)
 
 
 def forgets_what_it_committed(plant: pytest.MonkeyPatch) -> None:
@@ -155,7 +170,8 @@ def never_tries_again(plant: pytest.MonkeyPatch) -> None:
         (votes_for_everybody, {ONE_LEADER}),
         (leads_on_after_a_crash, {ONE_LEADER}),
         (votes_for_shorter_logs, {COMMITTED}),
-        (never_compares_epochs, {LOG_MATCHING, COMMITTED}),
+        (never_compares_epochs, {LOG_MATCHING, COMMITTED, BOUNDARY, IN_SYNC}),
+        (followers_write_something_else, {LOG_MATCHING}),
         (forgets_what_it_committed, {HIGH_WATERMARK_BACK}),
         (counts_who_leaves_as_gone, {IN_SYNC, BOUNDARY}),
         (commits_what_one_has, {BOUNDARY}),
