@@ -5,12 +5,17 @@
     partition.acknowledge(...)        accepts, releases, rejects, or renews what a member has
     partition.release(member, now)    it has gone: all that it has is for others
     partition.deadline(), expire(now) locks that end: the records are for others
-    partition.take()                  -> Output: states to have written, and replies
+    partition.take()                  -> Output: states to have written, replies, and dead letters
     partition.written(id, error)      what became of that
+    partition.buried(letter)          a dead letter was written, or cannot be
 
 What is acknowledged counts once the persister has it: until then it can neither be given out nor acknowledged again, and
 goes back to its member if the writing fails. A lock that ends needs nobody's leave. Delivery counts are written with
 either, so after a crash a record may be delivered as often again as was not written: never more often than that.
+
+With a dead letter queue (KIP-1191) a record that is given up is archiving first. When that is written down it goes out as
+a dead letter, and is archived when that was written or could not be: a queue that fails holds nothing up. A leader that
+finds records archiving sends their letters again, so none is lost, and some may be in the queue twice.
 
 Knows no log: who calls `acquire` says which batches were found. It lives with the leader of the partition, and is dropped
 when that changes.
@@ -24,6 +29,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
+from .dead_letters import DeadLetter
 from .persister.combining import StateBatch
 from .runs import NO_DEADLINE, RecordState, Run, Runs
 
@@ -36,6 +42,7 @@ class Limits:
     record_locks: int = 2_000
     record_lock_duration_ms: int = 30_000
     is_renew_enabled: bool = True
+    has_dead_letters: bool = False
 
 
 class AckType(IntEnum):
@@ -84,14 +91,23 @@ class Reply(NamedTuple):
 class Output(NamedTuple):
     writes: list[Write]
     replies: list[Reply]
+    letters: list[DeadLetter]
+
+
+class Change(NamedTuple):
+    """`is_rejected`: because a member said so."""
+
+    run: Run
+    is_rejected: bool = False
 
 
 class Pending(NamedTuple):
-    """A write on its way. `is_tentative`: its runs go back if it fails."""
+    """A write on its way. `is_tentative`: its runs go back if it fails. `letters` go out when it has been made."""
 
     token: object
     stretches: tuple[tuple[int, int], ...]
     is_tentative: bool
+    letters: tuple[DeadLetter, ...]
 
 
 class SharePartition:
@@ -100,6 +116,7 @@ class SharePartition:
         self.runs = Runs(start_offset)
         self._writes: list[Write] = []
         self._replies: list[Reply] = []
+        self._letters: list[DeadLetter] = []
         self._pending: dict[int, Pending] = {}
         self._last_write_id = 0
         #: Not later than the first lock that ends.
@@ -116,6 +133,10 @@ class SharePartition:
             if first > runs.end:
                 runs.append(Run(runs.end, first - 1, RecordState.AVAILABLE, 0))
             runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count))
+            if batch.state == RecordState.ARCHIVING:
+                # Why is not written down; Kafka guesses so, too.
+                is_rejected = batch.delivery_count < self.limits.delivery_count
+                self._letters.append(DeadLetter(first, batch.last, batch.delivery_count, is_rejected))
         self._advance()
 
     # Questions.
@@ -153,17 +174,17 @@ class SharePartition:
 
     def acknowledge(self, token: object, member_id: str, batches: Iterable[AckBatch], now: int) -> None:
         """All of it or, where any of it is refused, nothing of it."""
-        changed: list[Run] = []
+        changed: list[Change] = []
         for batch in batches:
             refusal = self._acknowledge_one(member_id, batch, changed, now)
             if refusal is not None:
-                for run in changed:
+                for run, _ in changed:
                     run.roll_back()
                 self._replies.append(Reply(token, refusal))
                 return
         self._write(token, changed, is_tentative=True)
 
-    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Run], now: int) -> Refusal | None:
+    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Change], now: int) -> Refusal | None:
         if any(kind not in _LEADS_TO and kind != AckType.RENEW for kind in batch.types):
             return Refusal(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
         if batch.last < self.start_offset:
@@ -178,8 +199,9 @@ class SharePartition:
                 if kind == AckType.RENEW:
                     self._lock(run, member_id, now)
                 else:
-                    run.begin(self._outcome(run, _LEADS_TO[AckType(kind)]))
-                    changed.append(run)
+                    is_rejected = kind == AckType.REJECT
+                    run.begin(self._outcome(run, _LEADS_TO[AckType(kind)], is_rejected=is_rejected))
+                    changed.append(Change(run, is_rejected))
         return None
 
     def _past_the_end(self, batch: AckBatch) -> Refusal:
@@ -206,12 +228,20 @@ class SharePartition:
         held = [r for r in self.runs if r.member_id == member_id and r.state is RecordState.ACQUIRED]
         for run in held:
             run.begin(self._outcome(run, RecordState.AVAILABLE))
-        self._write(None, held, is_tentative=True)
+        self._write(None, map(Change, held), is_tentative=True)
+
+    def buried(self, letter: DeadLetter) -> None:
+        """A dead letter was written, or it cannot be: its records are done with."""
+        found = self.runs.between(max(letter.first, self.start_offset), letter.last)
+        dead = [run for run in found if run.state is RecordState.ARCHIVING and run.before is None]
+        for run in dead:
+            run.become(RecordState.ARCHIVED)
+        self._write(None, map(Change, dead), is_tentative=False)
 
     def archive(self, first: int, last: int) -> None:
         """Records that nobody is to have: of aborted transactions, or that are no more in the log."""
         for run in self.runs.between(first, last):
-            if run.before is None and not run.is_terminal:
+            if run.is_available:
                 run.become(RecordState.ARCHIVED)
         self._advance()
 
@@ -241,13 +271,13 @@ class SharePartition:
             run.become(self._outcome(run, RecordState.AVAILABLE))
         self.next_lock_end_ms = min((run.deadline_ms for run in self.runs), default=NO_DEADLINE)
         if ended:
-            self._write(None, ended, is_tentative=False)
+            self._write(None, map(Change, ended), is_tentative=False)
 
     # Writing.
 
     def take(self) -> Output:
-        output = Output(self._writes, self._replies)
-        self._writes, self._replies = [], []
+        output = Output(self._writes, self._replies, self._letters)
+        self._writes, self._replies, self._letters = [], [], []
         return output
 
     def written(self, write_id: int, refusal: Refusal | None) -> None:
@@ -263,6 +293,8 @@ class SharePartition:
                     self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
         if pending.token is not None:
             self._replies.append(Reply(pending.token, refusal))
+        if refusal is None or not pending.is_tentative:
+            self._letters += pending.letters
         self._advance()
 
     def abandon(self) -> list[object]:
@@ -271,21 +303,27 @@ class SharePartition:
         self._pending.clear()
         return waiting
 
-    def _write(self, token: object, runs: list[Run], *, is_tentative: bool) -> None:
-        if not runs:
+    def _write(self, token: object, changes: Iterable[Change], *, is_tentative: bool) -> None:
+        changed = list(changes)
+        if not changed:
             if token is not None:
                 self._replies.append(Reply(token, None))
             return
         self._last_write_id += 1
-        batches = tuple(StateBatch(run.first, run.last, int(run.state), run.delivery_count) for run in runs)
-        stretches = tuple((run.first, run.last) for run in runs)
-        self._pending[self._last_write_id] = Pending(token, stretches, is_tentative)
+        batches = tuple(StateBatch(run.first, run.last, int(run.state), run.delivery_count) for run, _ in changed)
+        stretches = tuple((run.first, run.last) for run, _ in changed)
+        letters = tuple(
+            DeadLetter(run.first, run.last, run.delivery_count, is_rejected)
+            for run, is_rejected in changed
+            if run.state is RecordState.ARCHIVING
+        )
+        self._pending[self._last_write_id] = Pending(token, stretches, is_tentative, letters)
         self._writes.append(Write(self._last_write_id, self.start_offset, self.delivery_complete_count, batches))
 
-    def _outcome(self, run: Run, state: RecordState) -> RecordState:
-        """A record is not delivered more often than it may be."""
-        if state is RecordState.AVAILABLE and run.delivery_count >= self.limits.delivery_count:
-            return RecordState.ARCHIVED
+    def _outcome(self, run: Run, state: RecordState, *, is_rejected: bool = False) -> RecordState:
+        """A record is not delivered more often than it may be; one that is given up goes to the dead letters, if any."""
+        if is_rejected or (state is RecordState.AVAILABLE and run.delivery_count >= self.limits.delivery_count):
+            return RecordState.ARCHIVING if self.limits.has_dead_letters else RecordState.ARCHIVED
         return state
 
     def _lock(self, run: Run, member_id: str, now: int) -> None:

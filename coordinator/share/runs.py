@@ -18,12 +18,14 @@ class RecordState(IntEnum):
     AVAILABLE     to be delivered, again or for the first time
     ACQUIRED      a member has it, for as long as its lock lasts
     ACKNOWLEDGED  done
+    ARCHIVING     given up, and on its way to the group's dead letter queue (KIP-1191)
     ARCHIVED      given up: rejected, delivered as often as it may be, or there is no such record
     """
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 

@@ -162,6 +162,12 @@ def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp:
     return b"".join(pieces)
 
 
+def encoded_size(record: Record, *, base_offset: int = 0, base_timestamp: int) -> int:
+    """What a record adds to its batch, not compressed; in bytes."""
+    body = len(_encode_body(record, base_offset, base_timestamp))
+    return len(encode_zigzag(body)) + body
+
+
 def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
     key, value = record.key, record.value
     pieces = [

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from odradek.coordinator.share.acquiring import Acquired
-from odradek.coordinator.share.partition import AckBatch
+from odradek.coordinator.share.dead_letters import DeadLetter
+from odradek.coordinator.share.partition import AckBatch, Write
+from odradek.coordinator.share.runs import RecordState
 
 
 @dataclass
@@ -22,12 +24,22 @@ class Ledger:
     """The invariants of share groups, checked with each event."""
 
     limit: int
+    has_dead_letters: bool = False
     #: Member -> offset -> what it has.
     held: dict[str, dict[int, Held]] = field(default_factory=dict)
     #: Offsets that the leader said are done with.
     confirmed: set[int] = field(default_factory=set)
     #: Offsets that some member asked to be done with, whatever the answer was.
     given_up: set[int] = field(default_factory=set)
+    #: The same for those that are not to be in the dead letter queue, and for those that are.
+    given_up_for_good: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+    #: Of `confirmed`, those that were not rejected.
+    accepted: set[int] = field(default_factory=set)
+    #: Offsets that are archiving for the persister, while the leader believes that they could not be written.
+    unclear: set[int] = field(default_factory=set)
+    #: Offsets that are in the dead letter queue.
+    dead: set[int] = field(default_factory=set)
     #: Deliveries of an offset, as this leader counted them last.
     counts: dict[int, int] = field(default_factory=dict)
     #: Offsets that had their last delivery.
@@ -59,6 +71,7 @@ class Ledger:
         for offset, kind in _offsets(batch):
             if kind in (0, 1, 3):
                 self.given_up.add(offset)
+                (self.rejected if kind == 3 else self.given_up_for_good).add(offset)
         return all(offset in held or offset < start_offset for offset, _ in _offsets(batch))
 
     def confirmed_by_leader(self, member_id: str, batch: AckBatch, start_offset: int, until_ms: int) -> None:
@@ -73,6 +86,8 @@ class Ledger:
                 continue
             if kind in (0, 1, 3):
                 self.confirmed.add(offset)
+            if kind in (0, 1):
+                self.accepted.add(offset)
             held.pop(offset, None)
 
     def released(self, member_id: str, now: int) -> None:
@@ -85,9 +100,29 @@ class Ledger:
         self.held.clear()
         self.counts.clear()
 
+    def given_up_by_leader(self, letter: DeadLetter) -> None:
+        for offset in range(letter.first, letter.last + 1):
+            assert self.has_dead_letters, "there is no queue"
+            assert offset not in self.accepted - self.unclear, f"{offset} was accepted, and is a dead letter"
+            assert 1 <= letter.delivery_count <= self.limit, letter
+            why = self.rejected if letter.is_rejected else self.exhausted
+            assert offset in why, f"{offset} is a dead letter for no reason: {letter}"
+
+    def written_unknown_to_leader(self, write: Write) -> None:
+        """The member may still accept its records; the persister, as Kafka's, keeps the state that is further on."""
+        for first, last, state, _ in write.batches:
+            if state == RecordState.ARCHIVING:
+                self.unclear.update(range(first, last + 1))
+
+    def buried(self, letter: DeadLetter) -> None:
+        self.dead.update(range(letter.first, letter.last + 1))
+
     def check_drained(self, end: int) -> None:
         lost = set(range(end)) - self.given_up - self.exhausted
         assert not lost, f"nobody ever had done with {sorted(lost)}"
+        if self.has_dead_letters:
+            lost = set(range(end)) - self.given_up_for_good - self.dead
+            assert not lost, f"{sorted(lost)} were given up, and are no dead letters"
 
 
 def _offsets(batch: AckBatch) -> Iterable[tuple[int, int]]:

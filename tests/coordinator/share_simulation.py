@@ -1,17 +1,18 @@
 """One share partition, its persister and some members under seeded chance: locks that end, writes that fail or come late,
-leaders that change, members that die. The ledger looks on.
+leaders that change, members that die, dead letters that are lost with their leader. The ledger looks on.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from immutables import Map
 from odradek.coordinator.result import GroupRequest
 from odradek.coordinator.share.acquiring import Wish, acquire
+from odradek.coordinator.share.dead_letters import DeadLetter
 from odradek.coordinator.share.partition import AckBatch, Limits, Refusal, SharePartition, Write
 from odradek.coordinator.share.persister.combining import StateBatch
 from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
@@ -60,12 +61,15 @@ class Asked:
 class ShareSimulation:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.limits = replace(LIMITS, has_dead_letters=seed % 2 == 1)
         self.now = 1_000_000
         self.persister = PersisterShard(PersisterConfig(updates_per_snapshot=self.chance.choice((0, 3, 500))))
         self.persister.loaded(self.now)
         self.persister.handle(TopicsChanged(image_of()), self.now)
         self.batches: list[FetchedBatch] = []
-        self.ledger = Ledger(LIMITS.delivery_count)
+        self.ledger = Ledger(LIMITS.delivery_count, self.limits.has_dead_letters)
+        #: On their way to the queue.
+        self.letters: list[DeadLetter] = []
         self.sent: list[Sent] = []
         self.leader_epoch = 0
         self.token = 0
@@ -84,6 +88,7 @@ class ShareSimulation:
         moves = (
             (self._append, 10), (self._fetch, 30), (self._acknowledge, 30), (self._deliver_write, 25),
             (self._wait, 10), (self._release, 3), (self._acknowledge_at_random, 3), (self._change_leader, 5),
+            (self._bury, 10),
         )  # fmt: skip
         names, weights = zip(*moves, strict=True)
         for _ in range(steps):
@@ -94,8 +99,9 @@ class ShareSimulation:
         """Nothing fails any more, and one good member takes all that there is."""
         self.is_calm = True
         for _ in range(2_000):
-            while self.sent:
+            while self.sent or self.letters:
                 self._deliver_write()
+                self._bury()
             if self.leader.start_offset == self._end():
                 break
             self._fetch("m1")
@@ -172,8 +178,9 @@ class ShareSimulation:
         batches = [
             StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in found.state_batches
         ]
-        self.leader = SharePartition(found.start_offset, batches, LIMITS)
+        self.leader = SharePartition(found.start_offset, batches, self.limits)
         self.asked.clear()
+        self.letters.clear()
         self.ledger.leader_changed()
 
     def _send(self, member_id: str, batch: AckBatch) -> None:
@@ -197,9 +204,23 @@ class ShareSimulation:
             refused = Refusal(ErrorCode(answer.error_code), answer.error_message or "")
             if fate > 0.2:
                 refusal = refused if answer.error_code else None  # type: ignore[assignment]
+            else:
+                self.ledger.written_unknown_to_leader(sent.write)
         if sent.leader_epoch == self.leader_epoch:
             self.leader.written(sent.write.id, refusal)
             self._look()
+
+    def _bury(self) -> None:
+        """The leader may go before it hears that a letter was written."""
+        if not self.letters:
+            return
+        letter = self.letters.pop(self.chance.randrange(len(self.letters)))
+        self.ledger.buried(letter)
+        if self.is_calm or self.chance.random() < 0.9:
+            self.leader.buried(letter)
+            self._look()
+        else:
+            self._change_leader()
 
     def _persist(self, request: object):  # type: ignore[no-untyped-def]
         self.persister.handle(GroupRequest("t", request), self.now)  # type: ignore[arg-type]
@@ -214,6 +235,9 @@ class ShareSimulation:
             if refusal is None:
                 assert asked.is_allowed, f"{asked.member_id} may say nothing of {asked.batch}"
                 self.ledger.confirmed_by_leader(asked.member_id, asked.batch, asked.start_offset, asked.until_ms)
+        for letter in output.letters:
+            self.ledger.given_up_by_leader(letter)
+        self.letters += output.letters
         runs = list(self.leader.runs)
         assert all(a.last + 1 == b.first for a, b in itertools.pairwise(runs)), runs
         assert not runs or runs[0].first == self.leader.start_offset

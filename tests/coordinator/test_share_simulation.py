@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 from odradek.coordinator.share.partition import SharePartition
 from odradek.coordinator.share.persister import operations
+from odradek.coordinator.share.persister.combining import StateBatch
 from odradek.coordinator.share.runs import RecordState, Run
 
 from tests.coordinator.share_simulation import ShareSimulation
@@ -42,7 +44,7 @@ def _what_is_being_written_is_given_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def _records_are_delivered_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SharePartition, "_outcome", lambda partition, run, state: state)
+    patch.setattr(SharePartition, "_outcome", lambda partition, run, state, **_: state)
 
 
 def _anybody_may_acknowledge(patch: pytest.MonkeyPatch) -> None:
@@ -67,7 +69,43 @@ def _locks_never_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "expire", lambda partition, now: None)
 
 
+def _a_new_leader_sends_no_letters_again(patch: pytest.MonkeyPatch) -> None:
+    load = SharePartition._load
+
+    def load_without(partition: SharePartition, batches: Iterable[StateBatch]) -> None:
+        load(partition, batches)
+        partition._letters.clear()
+
+    patch.setattr(SharePartition, "_load", load_without)
+
+
+def _letters_of_locks_that_ended_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def outcome(partition: SharePartition, run: Run, state: RecordState, *, is_rejected: bool = False) -> RecordState:
+        if is_rejected:
+            return RecordState.ARCHIVING if partition.limits.has_dead_letters else RecordState.ARCHIVED
+        is_last = state is RecordState.AVAILABLE and run.delivery_count >= partition.limits.delivery_count
+        return RecordState.ARCHIVED if is_last else state
+
+    patch.setattr(SharePartition, "_outcome", outcome)
+
+
+def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
+    """If the write fails, the member has its record still, and may accept it."""
+    write = SharePartition._write
+
+    def write_and_send(partition: SharePartition, token: object, changes: Any, *, is_tentative: bool) -> None:
+        write(partition, token, changes, is_tentative=is_tentative)
+        last = max(partition._pending, default=0)
+        if last and partition._pending[last].letters:
+            partition._letters += partition._pending[last].letters
+            partition._pending[last] = partition._pending[last]._replace(letters=())
+
+    patch.setattr(SharePartition, "_write", write_and_send)
+
+
 BUGS = (
+    _a_new_leader_sends_no_letters_again,
+    _letters_of_locks_that_ended_are_forgotten,
     _what_is_being_written_is_given_out,
     _records_are_delivered_for_ever,
     _anybody_may_acknowledge,
