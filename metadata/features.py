@@ -34,7 +34,7 @@ FEATURES: dict[str, Feature] = {
     GROUP_VERSION: Feature(0, 1, 1, 1),
     KRAFT_VERSION: Feature(0, 1, 1, 1),
     METADATA_VERSION: Feature(levels.MINIMUM, levels.MAXIMUM, levels.MAXIMUM, levels.DEFAULT),
-    SHARE_VERSION: Feature(0, 1, 2, 1),
+    SHARE_VERSION: Feature(0, 2, 2, 1),
     STREAMS_VERSION: Feature(0, 1, 1, 1),
     TRANSACTION_VERSION: Feature(0, 2, 2, 2),
 }

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .broker_lifecycle import BrokerLifecycle
     from .config import BrokerConfig
     from .connection import Connection
+    from .dead_letters import DeadLetters
     from .forwarding import Forwarding
     from .liveness import Liveness
     from .metrics_http import MetricsServer
@@ -275,6 +276,12 @@ class BrokerServer:
         from .persister import Persister
 
         return Persister(self)
+
+    @cached_property
+    def dead_letters(self) -> DeadLetters:
+        from .dead_letters import DeadLetters
+
+        return DeadLetters(self)
 
     @cached_property
     def share_states(self) -> ShareStateDriver:

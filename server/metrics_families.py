@@ -18,7 +18,7 @@ from ..coordinator.classic.group import State
 from ..coordinator.consumer.group import GroupState
 from ..coordinator.kinds import KINDS
 from ..protocol.errors import ErrorCode
-from . import metrics_cluster
+from . import metrics_cluster, metrics_share
 from .metrics import Times, TopicMetrics
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def families(broker: BrokerServer) -> Iterator[Metric]:
     yield from _replicas(broker)
     yield from _logs(broker)
     yield from _groups(broker)
+    yield from metrics_share.share(broker)
     state = _RUNNING if broker.lifecycle is None else broker.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(broker.fetch_sessions))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..coordinator.share.partition import Limits
 from ..metadata.configs.checks import duration_seconds
+from ..metadata.features import SHARE_VERSION
 from ..metadata.image import GROUP_RESOURCE
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
     from .hosted_partition import HostedPartition
+
+FIRST_WITH_DEAD_LETTERS = 2
 
 
 def limits(broker: BrokerServer, group_id: str) -> Limits:
@@ -20,7 +24,14 @@ def limits(broker: BrokerServer, group_id: str) -> Limits:
         int(own.get("share.partition.max.record.locks") or config.get("group.share.partition.max.record.locks")),
         lock_duration_ms(broker, group_id),
         own.get("share.renew.acknowledge.enable", "true").lower() != "false",
+        _has_dead_letters(broker, own),
     )
+
+
+def _has_dead_letters(broker: BrokerServer, own: Mapping[str, str]) -> bool:
+    """A group with a queue, in a cluster whose every broker knows of queues (KIP-1191)."""
+    is_known = broker.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
+    return is_known and bool(own.get("errors.deadletterqueue.topic.name"))
 
 
 def lock_duration_ms(broker: BrokerServer, group_id: str) -> int:

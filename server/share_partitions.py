@@ -2,7 +2,7 @@
 
 load      the persister is asked for its state; fetches wait meanwhile
 settle    after whatever happened to the machine: its writes go to the persister one after the other, its replies go
-          out, and whoever waits for records looks again
+          out, its dead letters are sent, and whoever waits for records looks again
 forget    another leads, the state is fenced, or the group has gone: it is made anew for whoever asks then
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..coordinator.share.dead_letters import DeadLetter
 from ..coordinator.share.partition import AckBatch, Refusal, SharePartition, Write
 from ..coordinator.share.persister.combining import UNINITIALIZED_OFFSET, StateBatch
 from ..coordinator.share.persister.state import ShareKey
@@ -79,6 +80,8 @@ class LedSharePartition:
         self._state_epoch = 0
         self._writes: deque[Write] = deque()
         self._is_writing = False
+        #: Dead letters on their way.
+        self._unburied = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._configured_by = broker.image
@@ -116,6 +119,7 @@ class LedSharePartition:
             ],
             share_configs.limits(self._broker, self.key.group_id),
         )
+        self.settle()
 
     def refresh(self) -> None:
         """What is configured may have changed."""
@@ -135,11 +139,13 @@ class LedSharePartition:
         if machine is None:
             done(self.refusal or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being loaded."))
         else:
+            self.refresh()
             machine.acknowledge(done, member_id, batches, self._broker.now_ms())
             self.settle()
 
     def release(self, member_id: str) -> None:
         if self.machine is not None:
+            self.refresh()
             self.machine.release(member_id)
             self.settle()
 
@@ -154,7 +160,25 @@ class LedSharePartition:
         for token, refusal in output.replies:
             assert callable(token)
             token(refusal)
+        for letter in output.letters:
+            self._send(machine, letter)
         self._plan(machine.deadline())
+
+    def _send(self, machine: SharePartition, letter: DeadLetter) -> None:
+        self._unburied += 1
+        group_id = self.key.group_id
+        is_wanted = partial(self._is_with, machine)
+        self._broker.dead_letters.send(group_id, self.hosted, letter, is_wanted, partial(self._buried, machine, letter))
+
+    def _is_with(self, machine: SharePartition) -> bool:
+        return self.machine is machine
+
+    def _buried(self, machine: SharePartition, letter: DeadLetter) -> None:
+        self._unburied -= 1
+        if self.machine is machine:
+            machine.buried(letter)
+            self.settle()
+            self._wake()
 
     def _write_next(self) -> None:
         """One at a time: a start offset must not be overtaken by an earlier one."""
@@ -191,7 +215,7 @@ class LedSharePartition:
 
     @property
     def is_writing(self) -> bool:
-        return self._is_writing or bool(self._writes)
+        return self._is_writing or bool(self._writes) or self._unburied > 0
 
     def _wake(self) -> None:
         for waiter in list(self.waiters):
@@ -210,6 +234,7 @@ class LedSharePartition:
         self._timer = None
         machine = self.machine
         if machine is not None:
+            self.refresh()
             machine.expire(self._broker.now_ms())
             self.settle()
             self._wake()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .checks import at_least, between, list_of
 from .inert import (
     BUFFERS,
-    DEAD_LETTERS,
     JAVA,
     ONE_ASSIGNOR,
     ONE_TURN,
@@ -17,8 +16,8 @@ from .inert import (
 from .key import BOOLEAN, CLUSTER, INT, LIST, SHORT, STRING, key
 
 KEYS = (
-    key("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, False, scope=CLUSTER, inert=DEAD_LETTERS),
-    key("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", scope=CLUSTER, inert=DEAD_LETTERS),
+    key("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, False, scope=CLUSTER),
+    key("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", scope=CLUSTER),
     key("group.share.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER),
     key("group.share.assignor.offload.enable", BOOLEAN, True, scope=CLUSTER, internal=True, inert=SHARE_AT_ONCE),
     key("group.share.assignors", LIST, ("simple",), list_of(empty=False), inert=ONE_ASSIGNOR),
@@ -28,7 +27,7 @@ KEYS = (
         STRING,
         "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager",
         internal=True,
-        inert=DEAD_LETTERS,
+        inert=JAVA,
     ),
     key("group.share.heartbeat.interval.ms", INT, 5000, at_least(1)),
     key("group.share.initialize.retry.interval.ms", INT, 30_000, at_least(1), internal=True),

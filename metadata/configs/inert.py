@@ -18,7 +18,6 @@ CONSUMER_AT_ONCE = "assignments of consumer groups are worked out before the ans
 SHARE_BOUNDS = "it only bounds what a share group may set for itself"
 SHARE_AT_ONCE = "assignments of share groups are worked out before the answer"
 ONE_ASSIGNOR = "the simple assignor is the only one that there is for share groups"
-DEAD_LETTERS = "dead letter queues of share groups are not built yet"
 STREAMS_BOUNDS = "it only bounds what a streams group may set for itself"
 STREAMS_AT_ONCE = "assignments of streams groups are worked out before the answer"
 STREAMS_ASSIGNOR = "there is one assignor for streams groups, sticky"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, between, gzip_level, list_of, one_of, throttled_replicas
-from .inert import DEAD_LETTERS, TIERED
+from .inert import TIERED
 from .key import BOOLEAN, DOUBLE, FOREVER, INT, LIST, LONG, STRING, key
 
 KEYS = (
@@ -19,7 +19,7 @@ KEYS = (
     ),
     key("compression.zstd.level", INT, 3, between(-131_072, 22), broker="compression.zstd.level"),
     key("delete.retention.ms", LONG, 86_400_000, at_least(0), broker="log.cleaner.delete.retention.ms"),
-    key("errors.deadletterqueue.group.enable", BOOLEAN, False, inert=DEAD_LETTERS),
+    key("errors.deadletterqueue.group.enable", BOOLEAN, False),
     key("file.delete.delay.ms", LONG, 60_000, at_least(0), broker="log.segment.delete.delay.ms"),
     key("flush.messages", LONG, FOREVER, at_least(1), broker="log.flush.interval.messages"),
     key("flush.ms", LONG, FOREVER, at_least(0), broker="log.flush.interval.ms"),

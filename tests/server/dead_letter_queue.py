@@ -1,0 +1,50 @@
+"""What tests of dead letter queues share: the level of the feature, and the letters that are there."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+from compat_tests.batches import partition_count, read_batches, topic_names
+from compat_tests.wire import WireClient
+
+PREFIX = "__dlq.errors."
+REJECTED = "Offset rejected by client."
+EXCEEDED = "Offset delivery count exceeded the threshold."
+
+
+class Letter(NamedTuple):
+    """One record of a queue; `headers` without their prefix."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: dict[str, str]
+
+    @property
+    def offset(self) -> int:
+        """Of the record that it is of."""
+        return int(self.headers["offset"])
+
+
+def upgrade(bootstrap: str, level: int = 2) -> Any:
+    """Finalizes `share.version`."""
+    update = FeatureUpdateKey(feature="share.version", max_version_level=level)
+    with WireClient(bootstrap) as client:
+        return client.call(UpdateFeaturesRequest(feature_updates=[update]), 2)
+
+
+def letters(bootstrap: str, topic: str) -> list[Letter]:
+    """All that are in the queue now, partition by partition; none while there is no topic."""
+    found: list[Letter] = []
+    if topic in topic_names(bootstrap.split(",")[0]):
+        for index in range(partition_count(bootstrap, topic)):
+            for _, records in read_batches(bootstrap, topic, index):
+                found += [Letter(r.key, r.value, r.timestamp, _texts(r.headers)) for r in records]
+    return found
+
+
+def _texts(headers: list[tuple[str, bytes | None]]) -> dict[str, str]:
+    assert all(name.startswith(PREFIX) and value is not None for name, value in headers), headers
+    return {name.removeprefix(PREFIX): (value or b"").decode() for name, value in headers}
