@@ -24,6 +24,14 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--ignore-formatted", action="store_true", help="leave directories alone that are formatted already"
     )
+    command.add_argument(
+        "-f",
+        "--feature",
+        metavar="NAME=LEVEL",
+        action="append",
+        default=[],
+        help="a feature's level in the new cluster, as share.version=2; may be given several times",
+    )
     voters = command.add_mutually_exclusive_group()
     voters.add_argument("-s", "--standalone", action="store_true", help="this node is the first and only voter")
     voters.add_argument(
@@ -50,11 +58,23 @@ def run(options: argparse.Namespace) -> int:
             options.cluster_id,
             ignore_formatted=options.ignore_formatted,
             initial_voters=_initial_voters(options, config),
+            features=_features(options.feature),
         )
     except (UsageError, InvalidConfig, AlreadyFormatted, ValueError, OSError) as error:
         return complain(error)
     print(f"odradek: formatted {', '.join(config.log_dirs)} for cluster {cluster_id}")
     return 0
+
+
+def _features(texts: list[str]) -> dict[str, int]:
+    """Raises UsageError."""
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, _, level = text.partition("=")
+        if not name or not level.isdecimal() or name in levels:
+            raise UsageError(f"{text!r} is not NAME=LEVEL, as in share.version=2, with each name once")
+        levels[name] = int(level)
+    return levels
 
 
 def _initial_voters(options: argparse.Namespace, config: Any) -> Any:

@@ -6,6 +6,7 @@ finalized a level that is known here is opened, and its records kept, though wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import metadata_version as levels
@@ -38,6 +39,30 @@ FEATURES: dict[str, Feature] = {
     STREAMS_VERSION: Feature(0, 1, 1, 1),
     TRANSACTION_VERSION: Feature(0, 2, 2, 2),
 }
+
+
+class UnknownLevel(ValueError):
+    """A new directory cannot have this level of a feature; the text is Kafka's."""
+
+
+def formatted_levels(asked: Mapping[str, int]) -> dict[str, int]:
+    """What a new directory is formatted with when these levels are asked for; by name. Raises UnknownLevel."""
+    for name, level in asked.items():
+        feature = FEATURES.get(name)
+        if feature is None:
+            raise UnknownLevel(f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(FEATURES))}")
+        is_fixed = name == KRAFT_VERSION and level != feature.formatted
+        if is_fixed or not feature.minimum <= level <= feature.built:
+            raise UnknownLevel(f"No feature:{name} with feature level {level}")
+    formatted = {name: asked.get(name, feature.formatted) for name, feature in sorted(FEATURES.items())}
+    for name, level in formatted.items():
+        needed = FEATURES[name].needs_metadata_version
+        if level and formatted[METADATA_VERSION] < needed:
+            if name in asked:
+                words = f"{name} could not be set to {level} because it depends on {METADATA_VERSION} level {needed}"
+                raise UnknownLevel(words)
+            formatted[name] = 0
+    return formatted
 
 
 def supported_features(finalized: FeaturesImage) -> dict[str, tuple[int, int]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.configs import InvalidConfig
-from ..metadata.features import FEATURES, KRAFT_VERSION
+from ..metadata.features import FEATURES, KRAFT_VERSION, formatted_levels
 from ..metadata.image import METADATA_VERSION
 from ..metadata.metadata_version import DEFAULT
 from ..protocol.internal.cluster_metadata import FeatureLevelRecord
@@ -62,15 +62,18 @@ def format_directories(
     *,
     ignore_formatted: bool = False,
     initial_voters: Sequence[InitialVoter] | None = None,
+    features: Mapping[str, int] | None = None,
 ) -> str:
     """Formats every log directory of the broker; the cluster id, a new one unless given.
 
-    `initial_voters`: who votes first; empty for a node that joins, None for what the configuration says.
+    `initial_voters`: who votes first; empty for a node that joins, None for what the configuration says. `features`: their
+    levels in a new cluster, where they are not to be the usual ones; raises UnknownLevel.
 
     Directories that are formatted are left alone with `ignore_formatted`, and otherwise raise AlreadyFormatted before
     anything is written. Raises InvalidConfig for a cluster id that cannot be and for directories of another node or of
     several clusters, OSError, InvalidMetaProperties.
     """
+    levels = formatted_levels(features or {})
     directories = _all_directories(config)
     known = {directory: read_meta_properties(directory) for directory in directories}
     formatted = [directory for directory, properties in known.items() if properties is not None]
@@ -83,7 +86,7 @@ def format_directories(
     _check_cluster_id(cluster_id, ids)
     for directory in directories:
         if known[directory] is None:
-            _format(config, directory, cluster_id, initial_voters, is_new_cluster=not formatted)
+            _format(config, directory, cluster_id, initial_voters, None if formatted else levels)
     return cluster_id
 
 
@@ -125,15 +128,14 @@ def _format(
     directory: str,
     cluster_id: str,
     initial_voters: Sequence[InitialVoter] | None,
-    *,
-    is_new_cluster: bool,
+    levels: Mapping[str, int] | None,
 ) -> None:
-    """meta.properties goes last: a directory that has it is formatted."""
+    """meta.properties goes last: a directory that has it is formatted. `levels` of a new cluster; None adds a disk."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     directory_id = random_uuid(random.SystemRandom())
-    if is_new_cluster and directory == config.metadata_log_dir:
+    if levels is not None and directory == config.metadata_log_dir:
         now_ms = int(time.time() * 1000)
-        _write_bootstrap(directory, now_ms)
+        _write_bootstrap(directory, levels, now_ms)
         voters = _voters(config, directory_id) if initial_voters is None else initial_voters
         if voters:
             _write_voters(config, directory, voters, now_ms)
@@ -141,16 +143,17 @@ def _format(
     write_meta_properties(directory, MetaProperties(cluster_id, config.node_id, directory_id))
 
 
-def _write_bootstrap(directory: str, now_ms: int) -> None:
-    batches = encode_snapshot(bootstrap_features(), DEFAULT, 0, QuorumVoters(last_contained_timestamp_ms=0), now_ms)
+def _write_bootstrap(directory: str, levels: Mapping[str, int], now_ms: int) -> None:
+    quorum = QuorumVoters(last_contained_timestamp_ms=0)
+    batches = encode_snapshot(_feature_records(levels), levels[METADATA_VERSION], 0, quorum, now_ms)
     write_snapshot_file(Path(directory, BOOTSTRAP_FILE), batches)
 
 
-def bootstrap_features() -> Sequence[Message]:
+def _feature_records(levels: Mapping[str, int]) -> Sequence[Message]:
     """metadata.version first, since it may decide how the rest is read; kraft.version is the log's own affair."""
-    others = sorted(FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSION})
-    names = [METADATA_VERSION, *(name for name in others if FEATURES[name].formatted)]
-    return [FeatureLevelRecord(name=name, feature_level=FEATURES[name].formatted) for name in names]
+    others = sorted(levels.keys() - {METADATA_VERSION, KRAFT_VERSION})
+    names = [METADATA_VERSION, *(name for name in others if levels[name])]
+    return [FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names]
 
 
 def _voters(config: BrokerConfig, directory_id: bytes) -> Sequence[InitialVoter]:
