@@ -96,7 +96,8 @@ class LedSharePartition:
 
     def _loaded(self, response: read.ReadShareGroupStateResponse) -> None:
         found = response.results[0].partitions[0]
-        refusal = _refusal(found.error_code, found.error_message)
+        # One that is closed meanwhile stays so: it must not send letters that another sends.
+        refusal = self.refusal or _refusal(found.error_code, found.error_message)
         if refusal is None and not self._is_led():
             refusal = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
         if refusal is not None:

@@ -1,0 +1,163 @@
+"""The same history of a share group leaves the same letters in the queues of Apache Kafka 4.4 and of Odradek, and each
+record goes through the same states (KIP-1191).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+from odradek.coordinator.share.persister.records import decode_record
+from odradek.protocol.internal.share_group_state import ShareUpdateValue
+
+from compat_tests.batches import partition_count, read_batches
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.differential.player import await_coordinators
+from compat_tests.fixtures import UNDER_TEST
+from compat_tests.java.fetch import SPECIFICATION
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import ApacheKafka
+from compat_tests.recipes import eventually, make_topic
+from tests.server.dead_letter_queue import Letter, letters, upgrade
+from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
+from tests.server.test_share_groups import configure, lag
+
+SETTINGS = {
+    **UNDER_TEST,
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+RECORDS = 6
+DEADLINE_S = 60
+
+#: Offset -> the states that it went through, with the deliveries counted.
+States = dict[int, list[tuple[int, int]]]
+
+
+class Left(NamedTuple):
+    """What a history leaves behind."""
+
+    letters: list[Letter]
+    states: States
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+    def directory(name: str) -> Path:
+        return tmp_path_factory.mktemp(name)
+
+    with (
+        ApacheKafka(directory("kafka"), SETTINGS, version=SPECIFICATION) as kafka,
+        OdradekProcess(directory("odradek"), SETTINGS) as odradek,
+    ):
+        assert upgrade(odradek.bootstrap).error_code == 0
+        for broker in (kafka, odradek):
+            await_coordinators(broker.bootstrap)
+        yield kafka, odradek
+
+
+def without_times(found: list[Letter]) -> list[Letter]:
+    return sorted((one._replace(timestamp=0) for one in found), key=lambda one: (one.headers["partition"], one.offset))
+
+
+def states_of(bootstrap: str, group: str) -> States:
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for index in range(partition_count(bootstrap, "__share_group_state")):
+        for _, records in read_batches(bootstrap, "__share_group_state", index):
+            for record in records:
+                assert record.key is not None
+                key, value, *_ = decode_record(record.key, record.value)
+                if key.group_id == group and isinstance(value, ShareUpdateValue):  # type: ignore[attr-defined]
+                    _note(found, value)
+    return dict(found)
+
+
+def _note(found: dict[int, list[tuple[int, int]]], value: ShareUpdateValue) -> None:
+    for batch in value.state_batches:
+        for offset in range(batch.first_offset, batch.last_offset + 1):
+            state = (batch.delivery_state, batch.delivery_count)
+            if found[offset][-1:] != [state]:
+                found[offset].append(state)
+
+
+def history(bootstrap: str, group: str, queue: str, limit_ms: str = "30000", **settings: str) -> tuple[bytes, str]:
+    """A topic with records and a group that has a queue; the topic's id, and the queue."""
+    topic_id = make_topic(bootstrap, group)
+    configure(
+        bootstrap,
+        group,
+        errors_deadletterqueue_topic_name=queue,
+        share_delivery_count_limit="2",
+        share_record_lock_duration_ms=limit_ms,
+        **settings,
+    )
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1000, "compression.type": "lz4", "log_level": 0})
+    for number in range(RECORDS):
+        headers: Any = [("own", b"header")]
+        producer.produce(group, b"v%d" % number, None if number == 2 else b"k%d" % number, partition=0, headers=headers)
+    assert producer.flush(30) == 0
+    return topic_id, queue
+
+
+def taken(member: Member) -> list[int]:
+    return [offset for first, last, _ in member.take() for offset in range(first, last + 1)]
+
+
+def play(bootstrap: str, group: str, **settings: str) -> Left:
+    """Two are rejected, one is accepted; of the others two are released too often, and the lock of one ends."""
+    topic_id, queue = history(bootstrap, group, f"dlq.{group}", "1000", **settings)
+    member = Member(bootstrap, group, group, [(topic_id, 0)])
+    try:
+        assert eventually(lambda: taken(member), what="records", deadline_s=DEADLINE_S) == list(range(RECORDS))
+        assert member.acknowledge((0, 1, REJECT), (2, 2, ACCEPT), (3, 5, RELEASE)).error_code == 0
+        eventually(lambda: len(letters(bootstrap, queue)) == 2, what="the rejected", deadline_s=DEADLINE_S)
+        assert eventually(lambda: taken(member), what="the released", deadline_s=DEADLINE_S) == [3, 4, 5]
+        assert member.acknowledge((3, 4, RELEASE)).error_code == 0
+        eventually(lambda: len(letters(bootstrap, queue)) == 5, what="all letters", deadline_s=DEADLINE_S)
+        eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
+    finally:
+        member.close()
+    return Left(without_times(letters(bootstrap, queue)), states_of(bootstrap, group))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("copies", ["true", "false"])
+def test_letters_and_states_are_apache_kafkas(copies: str, brokers: tuple[BrokerProcess, BrokerProcess]) -> None:
+    kafka, ours = brokers
+    group = f"buried-{copies}"
+    theirs = play(kafka.bootstrap, group, errors_deadletterqueue_copy_record_enable=copies)
+    own = play(ours.bootstrap, group, errors_deadletterqueue_copy_record_enable=copies)
+    assert own.letters == theirs.letters
+    assert [list(letter.headers) for letter in own.letters] == [list(letter.headers) for letter in theirs.letters]
+    assert own.states == theirs.states
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("queue", ["other.prefix", "__internal", "dlq.unmarked"])
+def test_what_may_be_no_queue_is_refused_or_left_empty_by_both(
+    queue: str, brokers: tuple[BrokerProcess, BrokerProcess]
+) -> None:
+    left = [unwritten(broker.bootstrap, f"held-{queue}", queue) for broker in brokers]
+    assert left[0] == left[1]
+
+
+def unwritten(bootstrap: str, group: str, queue: str) -> object:
+    """What the group is told, or the states of its records where it is told nothing."""
+    if queue == "dlq.unmarked":
+        make_topic(bootstrap, queue)
+    try:
+        topic_id, _ = history(bootstrap, group, queue)
+    except AssertionError as refused:
+        return str(refused)
+    member = Member(bootstrap, group, group, [(topic_id, 0)])
+    try:
+        assert eventually(lambda: taken(member), what="records", deadline_s=DEADLINE_S) == list(range(RECORDS))
+        assert member.acknowledge((0, RECORDS - 1, REJECT)).error_code == 0
+        eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
+    finally:
+        member.close()
+    return letters(bootstrap, queue), states_of(bootstrap, group)

@@ -1,0 +1,108 @@
+"""Dead letters on three brokers: their topic is led elsewhere, and leaders die between archiving and writing (KIP-1191)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from odradek.protocol.messages.create_topics import CreatableTopicConfig
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+from tests.server.cluster_process import COMBINED, DEADLINE_S, Cluster
+from tests.server.dead_letter_queue import letters
+from tests.server.share_member import ACCEPT, REJECT, Member
+from tests.server.test_cluster_share_groups import coordinator
+from tests.server.test_share_groups import configure
+
+TOPIC = GROUP = "shared"
+QUEUE = "dlq.shared"
+RECORDS = 6
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(
+        tmp_path,
+        [COMBINED] * 3,
+        offsets_topic_num_partitions="1",
+        share_coordinator_state_topic_num_partitions="1",
+    ) as cluster:
+        yield cluster
+
+
+def leader_of(cluster: Cluster) -> str:
+    def found() -> str | None:
+        running = {node.node_id: node.bootstrap for node in cluster.running()}
+        partition = cluster.partitions(TOPIC).get(0)
+        return None if partition is None else running.get(partition.leader_id)
+
+    address: str = cluster.until(found, "the partition is led")
+    return address
+
+
+def is_upgraded(cluster: Cluster) -> bool:
+    update = FeatureUpdateKey(feature="share.version", max_version_level=2)
+    answer = cluster.ask_any(UpdateFeaturesRequest(feature_updates=[update]), 2)
+    return answer is not None and answer.error_code == 0
+
+
+def prepare(cluster: Cluster) -> bytes:
+    """Records of a topic that the second broker leads, and a queue that only the third has; the topic's id."""
+    cluster.until(lambda: is_upgraded(cluster), "the level of the feature is raised")
+    cluster.create_topic(TOPIC, [[2, 1, 3]])
+    cluster.create_topic(QUEUE, [[3]], configs=[CreatableTopicConfig("errors.deadletterqueue.group.enable", "true")])
+    bootstrap = cluster.bootstrap.split(",")[0]
+    configure(bootstrap, GROUP, errors_deadletterqueue_topic_name=QUEUE)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
+    for number in range(RECORDS):
+        producer.produce(TOPIC, b"%d" % number, partition=0)
+    assert producer.flush(DEADLINE_S) == 0
+    answer = cluster.ask_any(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12)
+    topic_id: bytes = answer.topics[0].topic_id
+    return topic_id
+
+
+def member_of(cluster: Cluster, topic_id: bytes) -> Member:
+    return Member(leader_of(cluster), GROUP, TOPIC, [(topic_id, 0)], coordinator(cluster))
+
+
+def buried(cluster: Cluster) -> list[int]:
+    """Offsets of the records whose letters are in the queue; none while nobody leads it."""
+    try:
+        return [letter.offset for letter in letters(cluster.bootstrap, QUEUE)]
+    except AssertionError:
+        return []
+
+
+def test_letters_go_to_the_leader_of_their_topic(cluster: Cluster) -> None:
+    topic_id = prepare(cluster)
+    member = member_of(cluster, topic_id)
+    assert cluster.until(member.take, "records")[0][0] == 0
+    assert member.acknowledge((0, 1, REJECT), (2, 3, ACCEPT), (4, 5, REJECT)).error_code == 0
+    cluster.until(lambda: buried(cluster) == [0, 1, 4, 5], "the letters are there")
+    member.close()
+
+
+def test_the_next_leader_sends_the_letters_of_one_that_is_killed(cluster: Cluster) -> None:
+    topic_id = prepare(cluster)
+    member = member_of(cluster, topic_id)
+    assert cluster.until(member.take, "records")[0][0] == 0
+    cluster.nodes[3].kill()
+    # That they are archiving is written down; their letters cannot be delivered.
+    cluster.until(lambda: member.acknowledge((0, RECORDS - 1, REJECT)).error_code == 0, "it is written down")
+    cluster.nodes[2].kill()
+    member.close()
+    cluster.nodes[3].start()
+    heir = member_of(cluster, topic_id)
+
+    def are_there() -> bool:
+        answer = heir.fetch(epoch=0)
+        parts = [part for topic in answer.responses for part in topic.partitions]
+        assert not any(part.acquired_records for part in parts), "what is archiving is for nobody"
+        return set(buried(cluster)) == set(range(RECORDS))
+
+    cluster.until(are_there, "the letters of the one before")
+    heir.close()

@@ -1,0 +1,93 @@
+"""A broker that is killed at any point: no record that was rejected is missing in the dead letter queue (KIP-1191)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.recipes import eventually, make_topic
+from tests.server.dead_letter_queue import REJECTED, letters, upgrade
+from tests.server.share_member import ACCEPT, REJECT, Member
+from tests.server.test_share_groups import configure, lag, produce
+
+GROUP = "buried"
+QUEUE = "dlq.buried"
+ROUNDS = 4
+RECORDS = 20
+SETTINGS = {
+    "errors.deadletterqueue.auto.create.topics.enable": "true",
+    "offsets.topic.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
+    process = OdradekProcess(tmp_path, SETTINGS)
+    process.start()
+    yield process
+    process.kill()
+
+
+class Onlooker:
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        #: Offsets of which somebody said so, and the broker that it took note.
+        self.said: set[int] = set()
+        self.rejected: set[int] = set()
+        self.accepted: set[int] = set()
+
+    def work(self, member: Member, *, rejects: bool = True) -> int:
+        """A member fetches and says of all that it got what became of it; how many records that were."""
+        taken = member.take(max_records=5, wait_ms=50)
+        for first, last, _ in taken:
+            kind = self.chance.choice((ACCEPT, REJECT, REJECT)) if rejects else ACCEPT
+            self.said.update(range(first, last + 1) if kind == REJECT else ())
+            answer = member.acknowledge((first, last, kind))
+            if answer.error_code == 0:
+                (self.rejected if kind == REJECT else self.accepted).update(range(first, last + 1))
+        return len(taken)
+
+    def reject_and_do_not_listen(self, member: Member) -> None:
+        """The broker is killed with this on its way: written as archiving, in the queue, archived, or none of it."""
+        for first, last, _ in member.take(max_records=10, wait_ms=50):
+            self.said.update(range(first, last + 1))
+            member.send_acknowledgement((first, last, REJECT))
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_what_is_rejected_is_in_the_queue_whenever_the_broker_is_killed(seed: int, broker: OdradekProcess) -> None:
+    onlooker = Onlooker(random.Random(seed))
+    assert upgrade(broker.bootstrap).error_code == 0
+    topic_id = make_topic(broker.bootstrap, GROUP)
+    copies = {"errors_deadletterqueue_copy_record_enable": "true"}
+    configure(broker.bootstrap, GROUP, errors_deadletterqueue_topic_name=QUEUE, **copies)
+    for _ in range(ROUNDS):
+        produce(broker.bootstrap, GROUP, RECORDS)
+        member = Member(broker.bootstrap, GROUP, GROUP, [(topic_id, 0)])
+        for _ in range(onlooker.chance.randrange(3)):
+            onlooker.work(member)
+        onlooker.reject_and_do_not_listen(member)
+        broker.kill()
+        member.close()
+        broker.start()
+    last = Member(broker.bootstrap, GROUP, GROUP, [(topic_id, 0)])
+
+    def is_done() -> bool:
+        return not onlooker.work(last, rejects=False) and lag(broker.bootstrap, GROUP) == 0
+
+    eventually(is_done, what="the end")
+    last.close()
+
+    found = letters(broker.bootstrap, QUEUE)
+    dead = {letter.offset for letter in found}
+    assert onlooker.rejected <= dead, "what the broker said is rejected is in the queue"
+    assert dead <= onlooker.said
+    assert dead | onlooker.accepted == set(range(ROUNDS * RECORDS)), "no record is lost"
+    # `produce` begins to count anew in each round.
+    assert all(letter.value == b"%d" % (letter.offset % RECORDS) for letter in found)
+    assert {letter.headers["message"] for letter in found} == {REJECTED}
