@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -41,6 +43,13 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[
         eventually(lambda: _all_well(client.call(ask, 7)), what=f"{name} is led")
         topic_id: bytes = made.topic_id
         return topic_id
+
+
+def make_replicated_topic(bootstrap: str, name: str, partitions: int) -> None:
+    """On as many brokers as `bootstrap` names, any of whom may be asked."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    made = admin.create_topics([NewTopic(name, partitions, bootstrap.count(",") + 1)])
+    made[name].result(DEADLINE_S)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
-from compat_tests.broker_process import free_port
+from compat_tests.broker_process import free_port, start_all
 from compat_tests.odradek_process import OdradekProcess
 
 _NODES = (1, 2, 3)
@@ -17,6 +17,8 @@ _REPLICATED = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "broker.session.timeout.ms": "3000",
@@ -40,13 +42,15 @@ class Node(OdradekProcess):
 class ThreeBrokers:
     """What the checker asks of a broker: an address, and to be killed and started again."""
 
-    def __init__(self, directory: Path, properties: dict[str, str], seed: int = 0) -> None:
+    def __init__(
+        self, directory: Path, properties: dict[str, str], seed: int = 0, *, start_deadline_s: float = 120
+    ) -> None:
         self._chance = random.Random(seed)
         ports = {node: (free_port(), free_port()) for node in _NODES}
         voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port, _ in ports.values())
-        self._nodes = [
-            Node(
+        self._nodes = {
+            node: Node(
                 directory / f"node-{node}",
                 {
                     **properties,
@@ -58,21 +62,18 @@ class ThreeBrokers:
                     "controller.quorum.voters": voters,
                     "log.dirs": str(directory / f"node-{node}" / "data"),
                 },
-                start_deadline_s=120,
+                start_deadline_s=start_deadline_s,
             )
             for node, (port, controller) in ports.items()
-        ]
+        }
 
-    def kill(self) -> None:
-        self._chance.choice(self._nodes).kill()
+    def kill(self, node: int | None = None) -> None:
+        """kill -9 of a node, whichever if none is named."""
+        self._nodes[self._chance.choice(_NODES) if node is None else node].kill()
 
     def start(self) -> None:
         """Whoever does not run. A quorum needs a majority to serve, so none is waited for before all have begun."""
-        ended = [node for node in self._nodes if not node.is_running]
-        for node in ended:
-            node.begin()
-        for node in ended:
-            node.await_serving()
+        start_all(self._nodes.values())
 
     def __enter__(self) -> ThreeBrokers:
         try:
@@ -85,5 +86,5 @@ class ThreeBrokers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for node in self._nodes:
+        for node in self._nodes.values():
             node.kill()

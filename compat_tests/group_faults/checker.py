@@ -1,6 +1,7 @@
-"""Members of both protocols come and go in one group while the broker is killed: who owned what, and is all handled?
+"""Members of both protocols come and go in one group while brokers are killed: who owned what, and is all handled?
 
     python -m compat_tests.group_faults.checker --seconds 120 --seed 7
+    python -m compat_tests.group_faults.checker --target cluster
 
 What must hold, whatever was killed when:
 
@@ -23,10 +24,12 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from compat_tests.asking import coordinator_of
 from compat_tests.broker_process import BrokerProcess
+from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
-from compat_tests.recipes import make_topic
+from compat_tests.recipes import make_replicated_topic
 
 from .members import Ledger, Member
 
@@ -39,7 +42,12 @@ PROPERTIES = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "0",
 }
-BROKERS: dict[str, type[BrokerProcess]] = {"odradek": OdradekProcess, "apache": ApacheKafka}
+GROUP = "group"
+BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
+    "odradek": OdradekProcess,
+    "apache": ApacheKafka,
+    "cluster": ThreeBrokers,
+}
 #: Between two faults.
 LONGEST_PEACE_S = 1.0
 #: Sessions of the dead run out, and the rest is handled.
@@ -63,8 +71,9 @@ class Finding:
 class Feeder:
     """Fills the topic with numbers, each once."""
 
-    def __init__(self, bootstrap: str, topic: str, rate: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, rate: int, partitions: int = PARTITIONS) -> None:
         self.count = 0
+        self._partitions = partitions
         endless = {"message.timeout.ms": 0, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
         self._producer = Producer({"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 300, **endless})
         self._topic, self._pause_s = topic, 1 / rate
@@ -79,7 +88,7 @@ class Feeder:
 
     def _feed(self) -> None:
         while not self._ended.wait(self._pause_s):
-            self._producer.produce(self._topic, str(self.count).encode(), partition=self.count % PARTITIONS)
+            self._producer.produce(self._topic, str(self.count).encode(), partition=self.count % self._partitions)
             self._producer.poll(0)
             self.count += 1
 
@@ -87,7 +96,7 @@ class Feeder:
 class Rehearsal:
     """The group, and what befalls it."""
 
-    def __init__(self, broker: BrokerProcess, topic: str, seed: int) -> None:
+    def __init__(self, broker: BrokerProcess | ThreeBrokers, topic: str, seed: int) -> None:
         self._broker = broker
         self._topic = topic
         self._chance = random.Random(seed)
@@ -98,7 +107,7 @@ class Rehearsal:
 
     def join(self, protocol: str) -> None:
         name = f"{protocol}-{next(self._numbers)}"
-        self.members.append(Member(self._broker.bootstrap, self._topic, "group", name, protocol, self.ledger))
+        self.members.append(Member(self._broker.bootstrap, self._topic, GROUP, name, protocol, self.ledger))
         self.faults[f"{protocol} joins"] += 1
 
     def go_on_for(self, seconds: float) -> None:
@@ -107,14 +116,23 @@ class Rehearsal:
             time.sleep(self._chance.uniform(0.1, LONGEST_PEACE_S))
             kind = self._chance.random()
             if kind < 0.3:
-                self._broker.kill()
-                self._broker.start()
-                self.faults["broker killed"] += 1
+                self._kill()
             elif kind < 0.65 and len(self.members) < MOST_MEMBERS:
                 self.join(self._chance.choice(("consumer", "classic")))
             elif len(self.members) > 1:
                 self.members.pop(self._chance.randrange(len(self.members))).end()
                 self.faults["one leaves"] += 1
+
+    def _kill(self) -> None:
+        """Of three brokers, the group's coordinator, or any."""
+        if isinstance(self._broker, ThreeBrokers):
+            found = coordinator_of(self._broker.bootstrap, GROUP) if self._chance.random() < 0.6 else None
+            self._broker.kill(None if found is None else found.node_id)
+            self.faults["broker killed" if found is None else "coordinator killed"] += 1
+        else:
+            self._broker.kill()
+            self.faults["broker killed"] += 1
+        self._broker.start()
 
     def is_settled(self) -> bool:
         owners = self.ledger.owners()
@@ -123,8 +141,8 @@ class Rehearsal:
         return len(owners) == PARTITIONS and all(len(names) == 1 for names in owners.values()) and even
 
 
-def run(broker: BrokerProcess, *, topic: str, seed: int, seconds: float, rate: int = 100) -> Finding:
-    make_topic(broker.bootstrap, topic, partitions=PARTITIONS)
+def run(broker: BrokerProcess | ThreeBrokers, *, topic: str, seed: int, seconds: float, rate: int = 100) -> Finding:
+    make_replicated_topic(broker.bootstrap, topic, PARTITIONS)
     rehearsal = Rehearsal(broker, topic, seed)
     feeder = Feeder(broker.bootstrap, topic, rate)
     for protocol in ("consumer", "classic"):

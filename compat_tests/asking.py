@@ -1,0 +1,46 @@
+"""Questions that any broker of a cluster may answer, while some of them may have been killed: None is no answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.schema import Message
+
+from .wire import WireClient
+
+#: Key types of FindCoordinator.
+GROUP, SHARE = 0, 2
+_TIMEOUT_S = 10
+
+
+def ask(address: str, request: Message, version: int) -> Any:
+    try:
+        with WireClient(address, timeout=_TIMEOUT_S) as client:
+            return client.call(request, version)
+    except OSError:
+        return None
+
+
+def ask_any(bootstrap: str, request: Message, version: int) -> Any:
+    """The first answer that there is."""
+    for address in bootstrap.split(","):
+        answer = ask(address, request, version)
+        if answer is not None:
+            return answer
+    return None
+
+
+def coordinator_of(bootstrap: str, key: str, key_type: int = GROUP) -> Any:
+    """`node_id`, `host` and `port` of the broker that coordinates `key`."""
+    answer = ask_any(bootstrap, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 6)
+    one = None if answer is None else answer.coordinators[0]
+    return None if one is None or one.error_code else one
+
+
+def described(bootstrap: str, topic: str) -> Any:
+    """The topic, each of whose partitions has a leader."""
+    answer = ask_any(bootstrap, MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    found = None if answer is None else answer.topics[0]
+    return None if found is None or found.error_code or any(p.error_code for p in found.partitions) else found

@@ -1,0 +1,99 @@
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Random;
+import org.apache.kafka.clients.consumer.AcknowledgeType;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicIdPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** What member.py is, by Apache's client: the same words on the command line, the same choices, the same lines printed. */
+public final class ShareMember {
+    private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true);
+    private static volatile boolean isEnding;
+
+    public static void main(String[] words) throws Exception {
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", words[0]);
+        settings.put("group.id", words[2]);
+        settings.put("share.acknowledgement.mode", "explicit");
+        settings.put("reconnect.backoff.max.ms", "300");
+        settings.put("key.deserializer", ByteArrayDeserializer.class.getName());
+        settings.put("value.deserializer", ByteArrayDeserializer.class.getName());
+        Random chance = new Random(Long.parseLong(words[3]));
+        Thread own = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> end(own)));
+        try (KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(settings)) {
+            consumer.subscribe(List.of(words[1]));
+            OUT.printf("[\"came\", %s]%n", now());
+            while (!isEnding) {
+                String began = now();
+                List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
+                try {
+                    consumer.poll(Duration.ofMillis(200)).forEach(records::add);
+                    if (!records.isEmpty()) take(consumer, began, records, chance);
+                } catch (KafkaException failure) {
+                    OUT.printf("[\"failed\", %s, \"%s\"]%n", now(), failure.getClass().getSimpleName());
+                }
+            }
+        }
+    }
+
+    private static void end(Thread own) {
+        isEnding = true;
+        try {
+            own.join();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private static void take(
+        KafkaShareConsumer<byte[], byte[]> consumer, String began, List<ConsumerRecord<byte[], byte[]>> records, Random chance
+    ) throws InterruptedException {
+        List<String> given = new ArrayList<>();
+        for (ConsumerRecord<byte[], byte[]> record : records) given.add("[" + place(record) + ", " + value(record) + "]");
+        OUT.printf("[\"given\", %s, %s, %s]%n", began, now(), given);
+        Thread.sleep(chance.nextInt(300));
+        List<String> said = new ArrayList<>();
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            AcknowledgeType type = choose(chance, value(record), record.deliveryCount().orElseThrow());
+            consumer.acknowledge(record, type);
+            said.add("[" + place(record) + ", \"" + type.toString().toLowerCase() + "\"]");
+        }
+        OUT.printf("[\"says\", %s, %s]%n", now(), said);
+        for (Map.Entry<TopicIdPartition, Optional<KafkaException>> answer : consumer.commitSync(Duration.ofSeconds(15)).entrySet()) {
+            String error = answer.getValue().map(one -> '"' + one.getClass().getSimpleName() + '"').orElse("null");
+            OUT.printf("[\"told\", %s, %d, %s]%n", now(), answer.getKey().partition(), error);
+        }
+    }
+
+    private static AcknowledgeType choose(Random chance, long value, int count) {
+        if (value % 40 == 0) return AcknowledgeType.RELEASE;
+        int drawn = chance.nextInt(100);
+        if (count >= 3 || drawn < 80) return AcknowledgeType.ACCEPT;
+        return drawn < 95 ? AcknowledgeType.RELEASE : AcknowledgeType.REJECT;
+    }
+
+    private static String place(ConsumerRecord<byte[], byte[]> record) {
+        return record.partition() + ", " + record.offset() + ", " + record.deliveryCount().orElseThrow();
+    }
+
+    private static long value(ConsumerRecord<byte[], byte[]> record) {
+        return Long.parseLong(new String(record.value(), StandardCharsets.US_ASCII));
+    }
+
+    /** The clock that Python calls monotonic, too. */
+    private static String now() {
+        return String.format("%.6f", System.nanoTime() / 1e9);
+    }
+}

@@ -1,0 +1,153 @@
+"""Members of a share group say what becomes of records while brokers and members are killed: is each done with once?
+
+    python -m compat_tests.share_faults.checker --rounds 20 --seconds 30 --seed 7
+    python -m compat_tests.share_faults.checker --target cluster
+
+`history.py` says what must not be. Beside that: in the end the group is not behind, so every record is done with, and every
+record that was written is in the members' histories.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.exactly_once.cluster import ThreeBrokers
+from compat_tests.group_faults.checker import Feeder
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE, ApacheKafka
+from compat_tests.recipes import eventually, make_replicated_topic
+
+from .faults import Brokers, Faults, MemberProcess, java_member, python_member
+from .group import SharedTopic
+from .history import anomalies, read
+
+PARTITIONS = 6
+MEMBERS = 3
+LIMIT = 5
+PROPERTIES = {
+    **SINGLE_NODE,
+    "node.id": "1",
+    # A partition is led by another only when its leader dies.
+    "auto.leader.rebalance.enable": "false",
+    "group.share.delivery.count.limit": str(LIMIT),
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.record.lock.duration.ms": "4000",
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "300",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "5000",
+    "group.share.assignment.interval.ms": "0",
+    # Often enough that shards are loaded from snapshots and updates.
+    "share.coordinator.snapshot.update.records.per.snapshot": "20",
+}
+BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
+    "odradek": OdradekProcess,
+    "apache": ApacheKafka,
+    "cluster": ThreeBrokers,
+}
+#: Locks and sessions of the dead run out, and the rest is done with. A busy machine takes long.
+SETTLE_S = 180.0
+
+
+@dataclass
+class Finding:
+    records: int = 0
+    deliveries: int = 0
+    confirmed: int = 0
+    unknown: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.records} records, {self.deliveries} deliveries, {self.confirmed} acknowledgements confirmed, "
+            f"{self.unknown} not, {dict(self.faults)}"
+        )
+        return "\n".join([head, *self.problems])
+
+
+def run(
+    brokers: Brokers, folder: Path, *, topic: str, seed: int, seconds: float, rate: int = 200, java_members: int = 1
+) -> Finding:
+    make_replicated_topic(brokers.bootstrap, topic, PARTITIONS)
+    shared = SharedTopic(brokers.bootstrap, topic, f"share-{topic}")
+    eventually(shared.begin_with_the_first_record, what="the group is configured")
+    programs = [java_member() if n < java_members else python_member() for n in range(MEMBERS)]
+    members = [
+        MemberProcess(program, brokers.bootstrap, shared, f"m{n}", seed * 100 + n, folder)
+        for n, program in enumerate(programs)
+    ]
+    faults = Faults(seed, brokers, members, shared)
+    try:
+        faults.peace(0)
+        feeder = Feeder(brokers.bootstrap, topic, rate, PARTITIONS)
+        faults.go_on_for(seconds)
+        feeder.end()
+        finding = Finding(feeder.count, faults=faults.done)
+        _settle(faults, shared, finding)
+    finally:
+        for member in members:
+            member.end()
+    _judge(finding, shared, [file for member in members for file in member.files])
+    return finding
+
+
+def _settle(faults: Faults, shared: SharedTopic, finding: Finding) -> None:
+    faults.thaw()
+    end = time.monotonic() + SETTLE_S
+    lag = shared.lag()
+    while lag != 0:
+        if time.monotonic() > end:
+            finding.problems.append(f"in {SETTLE_S} s the group did not come to an end: it is {lag} behind")
+            return
+        faults.peace(0.2)
+        lag = shared.lag()
+
+
+def _judge(finding: Finding, shared: SharedTopic, files: list[Path]) -> None:
+    history = read(files)
+    for record in history.values():
+        finding.deliveries += len(record.given)
+        finding.confirmed += len(record.confirmed)
+        finding.unknown += len(record.words) - len(record.confirmed)
+    changes = eventually(shared.leader_changes, what="all partitions are led")
+    finding.problems += anomalies(history, range(finding.records), LIMIT, changes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="of the first round; each further has the next"
+    )
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument(
+        "--java", type=int, default=1, metavar="N", help=f"members of {MEMBERS} that are Apache's client"
+    )
+    parser.add_argument("--target", choices=BROKERS, default="cluster")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and histories of bad rounds there")
+    options = parser.parse_args()
+    bad = 0
+    for seed in range(options.seed, options.seed + options.rounds):
+        with tempfile.TemporaryDirectory(prefix="share-faults-") as directory:
+            place = Path(directory)
+            with BROKERS[options.target](place, PROPERTIES, start_deadline_s=120) as brokers:
+                finding = run(
+                    brokers, place, topic="shared", seed=seed, seconds=options.seconds, java_members=options.java
+                )
+            if finding.problems and options.keep:
+                shutil.copytree(place, options.keep / f"seed-{seed}", dirs_exist_ok=True)
+        print(f"seed {seed}: {finding}", flush=True)
+        bad += bool(finding.problems)
+    raise SystemExit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""What goes wrong while a group shares a topic: a seeded sequence of faults, and the processes that they befall."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.exactly_once.cluster import ThreeBrokers
+from compat_tests.java.fetch import ORACLE, classpath, java
+from compat_tests.java.tool import JVM_FLAGS
+
+from .group import SharedTopic
+
+_JAVA_MEMBER = Path(__file__).with_name("ShareMember.java")
+_ROOT = Path(__file__).resolve().parents[2]
+Brokers = BrokerProcess | ThreeBrokers
+
+#: Between two faults.
+LONGEST_PEACE_S = 1.0
+#: A broker that was killed is away for up to this.
+LONGEST_ABSENCE_S = 1.5
+#: Longer than a lock: what a member says when it goes on is refused.
+LONGEST_FREEZE_S = 6.0
+
+
+def python_member() -> list[str]:
+    """librdkafka's share consumer."""
+    return [sys.executable, "-m", "compat_tests.share_faults.member"]
+
+
+def java_member() -> list[str]:
+    """Apache's."""
+    return [java(), *JVM_FLAGS, "-Xmx128m", "-cp", classpath(ORACLE), str(_JAVA_MEMBER)]
+
+
+class MemberProcess:
+    """One member after the other under a name, each with a history of its own."""
+
+    def __init__(
+        self, program: list[str], bootstrap: str, shared: SharedTopic, name: str, seed: int, folder: Path
+    ) -> None:
+        self.name = name
+        self.files: list[Path] = []
+        self._program = program
+        self._words = [bootstrap, shared.topic, shared.group]
+        self._seed = seed
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._leaving: list[subprocess.Popen[bytes]] = []
+        self._frozen_until = 0.0
+
+    def look(self) -> None:
+        """Starts one if none runs; lets it go on when its time of standing still is over."""
+        if self._process is None or self._process.poll() is not None:
+            self._begin()
+        elif self._frozen_until and time.monotonic() > self._frozen_until:
+            self.thaw()
+
+    def _begin(self) -> None:
+        self.files.append(self._folder / f"{self.name}-{len(self.files)}.jsonl")
+        command = [*self._program, *self._words, str(self._seed + 10 * len(self.files))]
+        with self.files[-1].open("w") as history, (self._folder / f"{self.name}.log").open("a") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=history, stderr=log, cwd=_ROOT)
+
+    def freeze(self, seconds: float) -> None:
+        if self._process is not None and not self._frozen_until:
+            self._frozen_until = time.monotonic() + seconds
+            os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if self._process is not None and self._frozen_until:
+            os.kill(self._process.pid, signal.SIGCONT)
+        self._frozen_until = 0.0
+
+    def leave(self) -> None:
+        """In good order, which may take a while: another begins meanwhile."""
+        self.thaw()
+        if self._process is not None:
+            self._process.terminate()
+            self._leaving.append(self._process)
+            self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        self._frozen_until = 0.0
+
+    def end(self) -> None:
+        self.kill()
+        for process in self._leaving:
+            process.kill()
+            process.wait()
+
+
+class Faults:
+    """Chooses and does: kill -9 of a broker (any, or one that coordinates) or of a member; one leaves, or stands still."""
+
+    def __init__(self, seed: int, brokers: Brokers, members: list[MemberProcess], shared: SharedTopic) -> None:
+        self._chance = random.Random(seed)
+        self._brokers = brokers
+        self._members = members
+        self._shared = shared
+        self.done: Counter[str] = Counter()
+
+    def go_on_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.peace(self._chance.random() * LONGEST_PEACE_S)
+            self._one()
+
+    def peace(self, seconds: float) -> None:
+        """Nothing goes wrong, and whoever had ended comes back."""
+        end = time.monotonic() + seconds
+        while True:
+            for member in self._members:
+                member.look()
+            if time.monotonic() >= end:
+                return
+            time.sleep(0.02)
+
+    def thaw(self) -> None:
+        for member in self._members:
+            member.thaw()
+
+    def _one(self) -> None:
+        kinds = {
+            "a broker killed": 2,
+            "the group's coordinator killed": 2,
+            "a state's coordinator killed": 2,
+            "a member killed": 3,
+            "a member frozen": 2,
+            "a member leaves": 1,
+        }
+        kind = self._chance.choices(list(kinds), list(kinds.values()))[0]
+        member = self._chance.choice(self._members)
+        seconds = self._chance.random()
+        self.done[kind] += 1
+        if kind == "a broker killed":
+            self._kill(None, seconds * LONGEST_ABSENCE_S)
+        elif kind.endswith("coordinator killed"):
+            of_group = kind.startswith("the group")
+            node = self._shared.coordinator() if of_group else self._shared.coordinator_of_state(0)
+            self._kill(node, seconds * LONGEST_ABSENCE_S)
+        elif kind == "a member killed":
+            member.kill()
+        elif kind == "a member frozen":
+            member.freeze(seconds * LONGEST_FREEZE_S)
+        else:
+            member.leave()
+
+    def _kill(self, node: int | None, absence_s: float) -> None:
+        if isinstance(self._brokers, ThreeBrokers):
+            self._brokers.kill(node)
+        else:
+            self._brokers.kill()
+        self.peace(absence_s)
+        self._brokers.start()

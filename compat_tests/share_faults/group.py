@@ -1,0 +1,63 @@
+"""What the brokers say of a share group and its topic; None where none of them says it."""
+
+from __future__ import annotations
+
+from odradek.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.uuids import uuid_to_text
+
+from compat_tests.asking import GROUP, SHARE, ask, ask_any, coordinator_of, described
+
+_GROUP_RESOURCE, _SET = 32, 0
+
+
+class SharedTopic:
+    """A topic, and the group that shares it."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        self.bootstrap, self.topic, self.group = bootstrap, topic, group
+
+    def begin_with_the_first_record(self) -> bool:
+        setting = AlterableConfig(name="share.auto.offset.reset", config_operation=_SET, value="earliest")
+        resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=[setting])
+        answer = ask_any(self.bootstrap, IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        return answer is not None and not answer.responses[0].error_code
+
+    def coordinator(self) -> int | None:
+        """The node that has the group."""
+        found = coordinator_of(self.bootstrap, self.group, GROUP)
+        return None if found is None else int(found.node_id)
+
+    def coordinator_of_state(self, partition: int) -> int | None:
+        """The node that has the group's state of a partition."""
+        topic = described(self.bootstrap, self.topic)
+        if topic is None:
+            return None
+        found = coordinator_of(self.bootstrap, f"{self.group}:{uuid_to_text(topic.topic_id)}:{partition}", SHARE)
+        return None if found is None else int(found.node_id)
+
+    def lag(self) -> int | None:
+        """How many records of the topic are not done with."""
+        found, topic = coordinator_of(self.bootstrap, self.group, GROUP), described(self.bootstrap, self.topic)
+        if found is None or topic is None:
+            return None
+        asked = DescribeShareGroupOffsetsRequestGroup(group_id=self.group, topics=None)
+        answer = ask(f"{found.host}:{found.port}", DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
+        if answer is None or answer.groups[0].error_code:
+            return None
+        parts = [part for one in answer.groups[0].topics for part in one.partitions]
+        if len(parts) < len(topic.partitions) or any(part.error_code or part.lag < 0 for part in parts):
+            return None
+        return sum(part.lag for part in parts)
+
+    def leader_changes(self) -> dict[int, int] | None:
+        """Of each partition, since it was made."""
+        topic = described(self.bootstrap, self.topic)
+        return None if topic is None else {part.partition_index: part.leader_epoch for part in topic.partitions}

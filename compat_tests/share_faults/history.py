@@ -1,0 +1,146 @@
+"""What members of a share group were given and told, record by record, and what of it must not be.
+
+    done twice         two acknowledgements of a record were confirmed, the first of which ended it
+    given when done    a record was given out after an acknowledgement that ended it was confirmed
+    counted back       after a release was confirmed the record was given with no higher count
+    counted twice      a record was given with the same count more often than its partition changed its leader
+    given too often    more often than group.share.delivery.count.limit
+    given up           poison that was not given as often as it may be
+    lost               a record that nobody had, or may have, ended
+
+An acknowledgement that failed, or whose answer never came, may have been taken or not. What a client got before a record
+was done may be read from its buffer afterwards, so a delivery is *late* only if its member had begun all of its last
+BUFFERED polls after that, or came after that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .member import RELEASE, is_poison
+
+#: Answers of different brokers wait in a client beside each other; no more of them than this.
+BUFFERED = 6
+
+Place = tuple[int, int]
+
+
+class Given(NamedTuple):
+    member: str
+    time: float
+    count: int
+    #: Fetched after this, for sure.
+    not_before: float
+
+
+class Word(NamedTuple):
+    """`told`: when it was confirmed; None if it was refused, or nobody knows."""
+
+    member: str
+    count: int
+    what: str
+    told: float | None
+
+    @property
+    def ends(self) -> bool:
+        return self.what != RELEASE
+
+
+@dataclass
+class Record:
+    value: int
+    given: list[Given] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+
+    @property
+    def confirmed(self) -> list[Word]:
+        return sorted((word for word in self.words if word.told is not None), key=lambda word: word.told or 0)
+
+    @property
+    def most(self) -> int:
+        return max(one.count for one in self.given)
+
+
+History = dict[Place, Record]
+
+
+def read(files: Iterable[Path]) -> History:
+    history: History = {}
+    for file in files:
+        _read_one(file, history)
+    return history
+
+
+def _read_one(file: Path, history: History) -> None:
+    begun: list[float] = []
+    said: dict[int, list[Any]] = defaultdict(list)
+    # Who is killed may leave half a line.
+    for kind, *words in (json.loads(line) for line in file.read_text().splitlines(True) if line.endswith("\n")):
+        if kind == "came":
+            begun = [words[0]] * BUFFERED
+        elif kind == "given":
+            begun.append(words[0])
+            for partition, offset, count, value in words[2]:
+                record = history.setdefault((partition, offset), Record(value))
+                record.given.append(Given(file.stem, words[1], count, begun[-BUFFERED]))
+        elif kind == "says":
+            _forget(said, history, file.stem)
+            for partition, *word in words[1]:
+                said[partition].append(word)
+        elif kind == "told":
+            confirmed = words[0] if words[2] is None else None
+            _say(said.pop(words[1], []), words[1], confirmed, history, file.stem)
+    _forget(said, history, file.stem)
+
+
+def _forget(said: dict[int, list[Any]], history: History, member: str) -> None:
+    """What was said and never answered."""
+    for partition, words in said.items():
+        _say(words, partition, None, history, member)
+    said.clear()
+
+
+def _say(words: list[Any], partition: int, told: float | None, history: History, member: str) -> None:
+    for offset, count, what in words:
+        history[partition, offset].words.append(Word(member, count, what, told))
+
+
+def anomalies(history: History, values: Iterable[int], limit: int, leader_changes: Mapping[int, int]) -> list[str]:
+    """`values`: of all records that there are. `leader_changes`: of each partition, since it was made."""
+    found = []
+    for (partition, offset), record in sorted(history.items()):
+        for words in _of_record(record, limit, leader_changes[partition]):
+            found.append(f"{words}: value {record.value}, offset {offset} of partition {partition}: {record}")
+    seen = {record.value for record in history.values()}
+    return [*found, *(f"lost: value {value} was given to nobody" for value in values if value not in seen)]
+
+
+def _of_record(record: Record, limit: int, leader_changes: int) -> Iterator[str]:
+    ended = next((number for number, word in enumerate(record.confirmed) if word.ends), None)
+    if ended is not None and len(record.confirmed) > ended + 1:
+        yield "done twice"
+    for word in record.confirmed:
+        late = [one for one in record.given if word.told is not None and one.not_before > word.told]
+        if word.ends and late:
+            yield "given when done"
+        elif any(one.count <= word.count for one in late):
+            yield "counted back"
+    if any(times > 1 + leader_changes for times in Counter(one.count for one in record.given).values()):
+        yield "counted twice"
+    if record.most > limit or min(one.count for one in record.given) < 1:
+        yield "given too often"
+    yield from _of_end(record, limit)
+
+
+def _of_end(record: Record, limit: int) -> Iterator[str]:
+    """One delivery may have been to a member that died before it wrote it down."""
+    if is_poison(record.value):
+        if record.most < limit - 1:
+            yield "given up"
+    elif not any(word.ends for word in record.words) and record.most < limit - 1:
+        yield "lost"

@@ -1,0 +1,115 @@
+"""A member of a share group that says of each record what becomes of it, and writes down all it was given and told.
+
+    python member.py BOOTSTRAP TOPIC GROUP SEED
+
+Prints a line of JSON for each step, with the time on the clock that all processes of the machine share:
+
+    ["came", time]
+    ["given", began, time, [[partition, offset, delivery count, value], ...]]   `began`: when the poll did
+    ["says", time, [[partition, offset, delivery count, what], ...]]            about to be sent
+    ["told", time, partition, error or null]                                    the broker's answer for all of a partition
+    ["failed", time, words]                                                     the client gave up: nobody knows
+
+SIGTERM ends it in good order.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import AcknowledgeType, KafkaException, Message, ShareConsumer
+
+#: Records that all members release, until they have been delivered as often as they may be.
+POISON_EVERY = 40
+#: From this delivery on a record that is not poison is done with.
+PATIENCE = 3
+POLL_S = 0.2
+#: For up to this a member is busy with what it was given: some die meanwhile, and so do their brokers.
+BUSY_S = 0.3
+#: Longer than it takes to find another leader, shorter than a test waits.
+COMMIT_S = 15.0
+
+ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
+TYPES = {
+    ACCEPT: AcknowledgeType.ACCEPT,
+    RELEASE: AcknowledgeType.RELEASE,
+    REJECT: AcknowledgeType.REJECT,
+}
+
+
+def is_poison(value: int) -> bool:
+    return value % POISON_EVERY == 0
+
+
+def choose(chance: random.Random, value: int, count: int) -> str:
+    if is_poison(value):
+        return RELEASE
+    if count >= PATIENCE:
+        return ACCEPT
+    return chance.choices((ACCEPT, RELEASE, REJECT), (80, 15, 5))[0]
+
+
+def note(*words: object) -> None:
+    sys.stdout.write(json.dumps(words) + "\n")
+    sys.stdout.flush()
+
+
+class ShareMember:
+    def __init__(self, bootstrap: str, topic: str, group: str, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._is_ending = False
+        self._consumer = ShareConsumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "share.acknowledgement.mode": "explicit",
+                "reconnect.backoff.max.ms": 300,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([topic])
+        signal.signal(signal.SIGTERM, self._end)
+
+    def _end(self, *_: object) -> None:
+        self._is_ending = True
+
+    def run(self) -> None:
+        note("came", time.monotonic())
+        while not self._is_ending:
+            began = time.monotonic()
+            try:
+                messages = [one for one in self._consumer.poll(POLL_S) if one.error() is None]
+            except KafkaException as failure:
+                note("failed", time.monotonic(), str(failure))
+                continue
+            if messages:
+                self._take(began, messages)
+        self._consumer.close()
+
+    def _take(self, began: float, messages: Iterable[Message]) -> None:
+        records = [(m.partition(), m.offset(), m.delivery_count(), int(m.value())) for m in messages]
+        note("given", began, time.monotonic(), records)
+        time.sleep(self._chance.random() * BUSY_S)
+        said = []
+        for message, (partition, offset, count, value) in zip(messages, records, strict=True):
+            what = choose(self._chance, value, count)
+            self._consumer.acknowledge(message, TYPES[what])
+            said.append((partition, offset, count, what))
+        note("says", time.monotonic(), said)
+        try:
+            answers = self._consumer.commit_sync(COMMIT_S)
+        except KafkaException as failure:
+            note("failed", time.monotonic(), str(failure))
+            return
+        for place, error in answers.items():
+            note("told", time.monotonic(), place.partition, None if error is None else str(error))
+
+
+if __name__ == "__main__":
+    bootstrap, topic, group, seed = sys.argv[1:]
+    ShareMember(bootstrap, topic, group, int(seed)).run()
