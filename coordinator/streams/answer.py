@@ -17,7 +17,7 @@ from ...protocol.messages.streams_group_heartbeat import (
 )
 from ...protocol.schema import Message
 from ..result import GroupRequest
-from . import settings
+from . import description, settings
 from .endpoints import endpoints
 from .group import StreamsGroup
 from .member import JOIN_EPOCH, Member
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The first version whose clients know of MISSING_CLIENT_TAGS.
 CLIENT_TAGS_VERSION = 1
+#: The first version that can ask for the description of the topology (KIP-1331).
+DESCRIPTION_VERSION = 1
 
 
 @dataclass
@@ -48,15 +50,17 @@ def answer(
     after: Member,
     delay: str | None,
     is_new_group: bool,
+    now: int,
 ) -> Message:
     group_id = group.group_id
+    status = _status(state, message, group, after, delay)
     response = StreamsGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
         heartbeat_interval_ms=settings.heartbeat_interval_ms(state, group_id),
         task_offset_interval_ms=settings.task_offset_interval_ms(state, group_id),
         acceptable_recovery_lag=settings.acceptable_recovery_lag(state, group_id),
-        status=_status(state, message, group, after, delay),
+        status=status,
     )
     has_others = before.assigned != after.assigned
     if request.member_epoch == JOIN_EPOCH or has_others or _says_all(request):
@@ -70,6 +74,8 @@ def answer(
         response.partitions_by_user_endpoint = endpoints(group, after, state.image)
     if not is_new_group:
         response.endpoint_information_epoch = group.endpoint_epoch
+    if message.version >= DESCRIPTION_VERSION and not any(s.status_code == Status.STALE_TOPOLOGY for s in status):
+        response.topology_description_required = description.asks(group, now)
     configured = group.configured
     if configured is not None and configured.missing:
         return NeedsTopics(response, configured.missing)

@@ -22,6 +22,7 @@ from ...protocol.messages.streams_group_describe import (
 from ...protocol.messages.streams_group_describe import Member as DescribedMember
 from ..membership import no_group
 from ..result import GroupRequest
+from . import description
 from .group import StreamsGroup
 from .member import Member
 from .tasks import HeldTasks, TaskId, Tasks, by_subtopology
@@ -37,6 +38,9 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, StreamsGroupDescribeRequest)
     groups = [_described(state, group_id) for group_id in request.group_ids]
+    for told in groups if request.include_topology_description else ():
+        if (group := state.find(StreamsGroup, told.group_id)) is not None:
+            description.tell(group, told)
     state.reply(message, StreamsGroupDescribeResponse(groups=groups))
 
 

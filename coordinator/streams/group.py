@@ -12,7 +12,7 @@ replaying records only; the rest is about members that are alive, and is told ag
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from ...protocol.internal.streams_group_records import (
@@ -34,9 +34,17 @@ from .configured import ConfiguredTopology
 from .holders import TaskHolders
 from .member import LEAVE_EPOCH, Member, member_from_record
 from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks, tasks_in
-from .topology import input_topics, required_topics
+from .topology import input_topics, is_same, required_topics
 
 NO_TOPOLOGY_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionWait:
+    """Nobody is asked for the description again before it is over; the next one is twice as long."""
+
+    until_ms: int
+    ms: int
 
 
 class GroupState(Enum):
@@ -62,6 +70,8 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
         # Of members that are alive.
         #: The topology over the topics as they were last looked at; None: not yet.
         self.configured: ConfiguredTopology | None = None
+        #: Since a member was asked for the description of the topology.
+        self.description_wait: DescriptionWait | None = None
         #: Who asked that the whole application ends.
         self.shutdown_asked_by: str | None = None
         #: Counted when it changes which user endpoint serves what (interactive queries).
@@ -111,7 +121,9 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
         self.metadata = value
 
     def _replay_topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
-        self.topology, self.configured = value, None
+        if value is None or self.topology is None or not is_same(self.topology, value):
+            self.configured = None
+        self.topology = value
 
     @staticmethod
     def target_from(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:

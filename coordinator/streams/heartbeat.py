@@ -235,7 +235,7 @@ def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Und
     state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group_id))
     if request.shutdown_application and group.shutdown_asked_by is None:
         group.shutdown_asked_by = member_id
-    response = answer(state, message, request, group, said.member, after, delay, is_new_group)
+    response = answer(state, message, request, group, said.member, after, delay, is_new_group, now)
     if is_new_group:
         # Kafka's first answer is of a group that is not there yet: what it knows beside the records begins after.
         group.endpoint_epoch, group.configured = 0, None

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from ...protocol.internal.streams_group_records import StreamsGroupMetadataKey
 from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from ...protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from .. import kinds
 from ..assigned_group import replays
 from ..kind import Kind
-from . import commits, describe, heartbeat, record_types, refused, targets, writing
+from . import commits, describe, description, heartbeat, record_types, refused, targets, writing
 from .group import StreamsGroup
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ STREAMS = Kind(
     operations={
         StreamsGroupHeartbeatRequest: heartbeat.heartbeat,
         StreamsGroupDescribeRequest: describe.describe,
+        StreamsGroupTopologyDescriptionUpdateRequest: description.update,
     },
     replays=replays(StreamsGroup, StreamsGroupMetadataKey),
     offsets=commits.RULES,

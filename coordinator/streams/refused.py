@@ -12,6 +12,10 @@ from ...protocol.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
 )
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ...protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 from ...protocol.schema import Message
 
 
@@ -25,7 +29,12 @@ def _describe(request: StreamsGroupDescribeRequest, error: ErrorCode) -> Message
     )
 
 
+def _update(request: StreamsGroupTopologyDescriptionUpdateRequest, error: ErrorCode) -> Message:
+    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=error)
+
+
 REFUSED: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     StreamsGroupHeartbeatRequest: _heartbeat,
     StreamsGroupDescribeRequest: _describe,
+    StreamsGroupTopologyDescriptionUpdateRequest: _update,
 }

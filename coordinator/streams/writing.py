@@ -51,7 +51,11 @@ def write_metadata(
         stored_description_topology_epoch=group.metadata.stored_description_topology_epoch,
         failed_description_topology_epoch=group.metadata.failed_description_topology_epoch,
     )
-    _write(state, StreamsGroupMetadataKey(group_id=group.group_id), value)
+    write_group_metadata(state, group.group_id, value)
+
+
+def write_group_metadata(state: ShardState, group_id: str, value: StreamsGroupMetadataValue) -> None:
+    _write(state, StreamsGroupMetadataKey(group_id=group_id), value)
 
 
 def write_topology(state: ShardState, group_id: str, value: StreamsGroupTopologyValue) -> None:

@@ -1,10 +1,8 @@
-"""StreamsGroupDescribe (KIP-1071), versions 0-1. See coordinator/streams/describe.py. Groups may be of different shards.
-
-Descriptions of topologies (KIP-1331) are what a plugin of Kafka's keeps; without one, as here, none is stored.
-"""
+"""StreamsGroupDescribe (KIP-1071), versions 0-1. See coordinator/streams/describe.py. Groups may be of different shards."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from ...protocol.errors import ErrorCode
@@ -17,8 +15,6 @@ from ..dispatch import Call
 from ..gathering import by_partition, gather
 from ..streams_groups import is_offered
 from .describe_groups import ALL_OPERATIONS
-
-DESCRIPTION_NOT_STORED = 1
 
 
 def handle(call: Call) -> StreamsGroupDescribeResponse | None:
@@ -35,14 +31,11 @@ def handle(call: Call) -> StreamsGroupDescribeResponse | None:
         for group in described if request.include_authorized_operations else ():
             if group.error_code == ErrorCode.NONE:
                 group.authorized_operations = ALL_OPERATIONS
-        for group in described if request.include_topology_description else ():
-            if group.error_code == ErrorCode.NONE:
-                group.topology_description_status = DESCRIPTION_NOT_STORED
         call.reply(StreamsGroupDescribeResponse(groups=unnamed + described))
 
     gather(
         [
-            partial(groups.submit, ids[0], StreamsGroupDescribeRequest(group_ids=ids), call.version, call)
+            partial(groups.submit, ids[0], replace(request, group_ids=ids), call.version, call)
             for ids in by_partition(groups, [group_id for group_id in request.group_ids if group_id])
         ],
         reply,

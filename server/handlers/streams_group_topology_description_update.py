@@ -1,7 +1,4 @@
-"""StreamsGroupTopologyDescriptionUpdate (KIP-1331), version 0: for a plugin that keeps descriptions. We have none.
-
-So no heartbeat ever asks for a description, and one that comes all the same is answered as a broker without a plugin does.
-"""
+"""StreamsGroupTopologyDescriptionUpdate (KIP-1331), version 0. See coordinator/streams/description.py."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from ..dispatch import Call
 from ..streams_groups import is_offered
 
 
-def handle(call: Call) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    words = None
-    if is_offered(call.broker):
-        words = "The broker has no streams group topology description plugin configured."
-    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=words)
+def handle(call: Call) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
+    if not is_offered(call.broker):
+        return StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    return None

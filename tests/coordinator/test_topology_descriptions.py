@@ -1,0 +1,234 @@
+"""Descriptions of topologies (KIP-1331): asked for, kept with the group, told, gone with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.result import GroupRequest
+from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionGlobalStore,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
+)
+
+from tests.coordinator.streams_stand import Stand
+
+Node = TopologyDescriptionNode
+Request = StreamsGroupTopologyDescriptionUpdateRequest
+STORED = ["Topology", "Metadata"]
+NOT_REQUESTED, NOT_STORED, AVAILABLE = 0, 1, 3
+SECOND = 1_000
+
+
+def description() -> TopologyDescription:
+    return TopologyDescription(
+        subtopologies=[
+            TopologyDescriptionSubtopology(
+                subtopology_id="0",
+                nodes=[
+                    Node(name="source", node_type=1, source_topics=["in", "in"], successors=["count"]),
+                    Node(name="count", node_type=2, stores=["counts"], successors=["sink"], sink_topic="nowhere"),
+                    Node(name="sink", node_type=3, sink_topic="out", stores=["none"]),
+                ],
+            )
+        ],
+        global_stores=[
+            TopologyDescriptionGlobalStore(
+                source=Node(name="all", node_type=1, source_topics=["countries"], successors=["keep"]),
+                processor=Node(name="keep", node_type=2, stores=["countries"]),
+            )
+        ],
+    )
+
+
+@pytest.fixture
+def stand() -> Stand:
+    made = Stand()
+    made.beat("a", 0)
+    return made
+
+
+def update(stand: Stand, **fields: Any) -> tuple[Any, list[str]]:
+    said = {"group_id": "g", "member_id": "a", "topology_epoch": 0, "topology_description": description()}
+    return stand.ask(Request(**(said | fields)), 0)
+
+
+def told(stand: Stand, *, is_asked: bool = True, version: int = 1) -> Any:
+    request = StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=is_asked)
+    return stand.ask(request, version)[0].groups[0]
+
+
+def is_asked(stand: Stand, version: int = 1) -> bool:
+    response, _ = stand.beat("a", 2, version=version)
+    assert not isinstance(response, NeedsTopics) and response.error_code == 0
+    asked: bool = response.topology_description_required
+    return asked
+
+
+def test_the_first_answer_asks_and_later_ones_ask_again_after_ever_longer_waits() -> None:
+    stand = Stand()
+    response, _ = stand.beat("a", 0)
+    assert response.topology_description_required
+    for wait in (30, 60, 120):
+        stand.now += wait * SECOND - 1
+        assert not is_asked(stand)
+        stand.now += 1
+        assert is_asked(stand)
+    for _ in range(10):
+        stand.now += 3_600 * SECOND
+        assert is_asked(stand), "an hour is the longest wait"
+
+
+def test_a_client_that_cannot_be_asked_is_not_and_keeps_nobody_from_being_asked() -> None:
+    stand = Stand()
+    response, _ = stand.beat("a", 0, version=0)
+    assert not response.topology_description_required
+    assert is_asked(stand)
+
+
+def test_a_member_of_an_older_topology_is_not_asked() -> None:
+    from tests.coordinator.streams_stand import topology
+
+    stand = Stand()
+    stand.beat("a", 0, topology=topology(epoch=1), version=0)
+    response, _ = stand.beat("b", 0, topology=topology(epoch=0))
+    assert not response.topology_description_required
+
+
+def test_what_was_handed_in_is_told_to_who_asks_and_not_asked_for_any_more(stand: Stand) -> None:
+    assert (told(stand).topology_description_status, told(stand).topology_description) == (NOT_STORED, None)
+    response, records = update(stand)
+    assert (response.error_code, response.error_message, records) == (0, None, STORED)
+    group = told(stand)
+    assert group.topology_description_status == AVAILABLE
+    nodes = group.topology_description.subtopologies[0].nodes
+    assert [node.name for node in nodes] == ["source", "count", "sink"]
+    assert [node.source_topics for node in nodes] == [["in"], [], []], "a name is told once"
+    assert [node.sink_topic for node in nodes] == [None, None, "out"], "only a sink has a topic"
+    assert [node.stores for node in nodes] == [[], ["counts"], []], "only a processor has stores"
+    assert [node.successors for node in nodes] == [["count"], ["sink"], []]
+    (store,) = group.topology_description.global_stores
+    assert (store.source.source_topics, store.processor.stores) == (["countries"], ["countries"])
+    stand.now += 3_600 * SECOND
+    assert not is_asked(stand)
+
+
+def test_it_is_not_told_to_who_does_not_ask(stand: Stand) -> None:
+    update(stand)
+    group = told(stand, is_asked=False)
+    assert (group.topology_description_status, group.topology_description) == (NOT_REQUESTED, None)
+
+
+def test_the_group_goes_on_as_it_was_but_for_the_epoch_that_says_what_is_stored(stand: Stand) -> None:
+    before, metadata = told(stand, is_asked=False), stand.group.metadata
+    update(stand)
+    assert told(stand, is_asked=False) == before
+    assert stand.group.metadata == replace(metadata, stored_description_topology_epoch=0)
+    assert stand.beat("a", 2)[1] == []
+
+
+def test_the_same_handed_in_by_another_member_writes_nothing(stand: Stand) -> None:
+    stand.beat("b", 0)
+    update(stand)
+    response, records = update(stand, member_id="b")
+    assert (response.error_code, records) == (0, [])
+
+
+def test_the_next_coordinator_finds_it_in_the_log(stand: Stand) -> None:
+    stand.shard.handle(GroupRequest(1, Request("g", "a", 0, description())), stand.now)
+    log = [encode_record(record) for record in stand.shard.take().records]
+    assert log
+    moved = Stand()
+    moved.beat("a", 0)
+    for key, value in log:
+        moved.shard.replay(decode_record(key, value))
+    assert told(moved).topology_description == told(stand).topology_description
+    assert told(moved).topology_description is not None and not is_asked(moved)
+
+
+def test_it_goes_with_its_group_and_the_next_group_of_that_name_is_asked_anew(stand: Stand) -> None:
+    update(stand)
+    stand.beat("a", -1)
+    stand.ask(DeleteGroupsRequest(groups_names=["g"]))
+    assert told(stand).topology_description_status == NOT_REQUESTED, "there is no group"
+    response, _ = stand.beat("a", 0)
+    assert response.topology_description_required
+    assert told(stand).topology_description_status == NOT_STORED
+
+
+def test_one_that_is_too_large_is_refused_for_good_and_not_asked_for_again() -> None:
+    stand = Stand()
+    stand.shard.state.config = replace(stand.shard.state.config, max_record_bytes=500)
+    stand.beat("a", 0)
+    many = replace(description(), subtopologies=description().subtopologies * 100)
+    response, records = update(stand, topology_description=many)
+    assert response.error_code == ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+    assert response.error_message == "The description of the topology does not fit into a record of 500 bytes."
+    assert (records, stand.group.metadata.failed_description_topology_epoch) == (["Metadata"], 0)
+    stand.now += 3_600 * SECOND
+    assert not is_asked(stand)
+    assert told(stand).topology_description_status == NOT_STORED
+
+
+def _odd_node(described: TopologyDescription) -> None:
+    described.subtopologies[0].nodes[0].node_type = 9
+
+
+def _odd_store(described: TopologyDescription) -> None:
+    described.global_stores[0].processor.node_type = 3
+
+
+def _as_it_is(described: TopologyDescription) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("said", "changed", "error", "words"),
+    [
+        ({"member_id": " "}, _as_it_is, ErrorCode.INVALID_REQUEST, "MemberId can't be empty."),
+        ({"group_id": ""}, _as_it_is, ErrorCode.INVALID_REQUEST, "GroupId can't be empty."),
+        ({"group_id": "h"}, _as_it_is, ErrorCode.GROUP_ID_NOT_FOUND, "Group h not found."),
+        ({"member_id": "b"}, _as_it_is, ErrorCode.UNKNOWN_MEMBER_ID, "Member b is not a member of group g."),
+        (
+            {"topology_epoch": 42},
+            _as_it_is,
+            ErrorCode.INVALID_REQUEST,
+            "Topology epoch 42 does not match the group's current topology epoch 0.",
+        ),
+        ({}, _odd_node, ErrorCode.INVALID_REQUEST, "Unknown topology node type: 9"),
+        ({}, _odd_store, ErrorCode.INVALID_REQUEST, "Global store must be composed of a source and a processor node."),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_in_kafkas_words(
+    stand: Stand, said: dict[str, Any], changed: Callable[[TopologyDescription], None], error: ErrorCode, words: str
+) -> None:
+    made = description()
+    changed(made)
+    response, records = update(stand, topology_description=made, **said)
+    assert (response.error_code, response.error_message, records) == (error, words, [])
+    assert told(stand).topology_description_status == NOT_STORED
+
+
+def test_a_group_of_another_kind_has_no_topology() -> None:
+    stand = Stand()
+    stand.commit("", -1, "in", 0)
+    response, _ = update(stand)
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert response.error_message == "Group g is not a streams group."
+
+
+def test_a_shard_that_is_not_here_is_answered_for() -> None:
+    from odradek.coordinator.refusals import refused
+
+    response: Any = refused(Request(), ErrorCode.NOT_COORDINATOR)
+    assert response.error_code == ErrorCode.NOT_COORDINATOR
