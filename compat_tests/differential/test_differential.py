@@ -20,6 +20,9 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
 
 _MOST_SHOWN = 25
+DESCRIPTIONS = {
+    "group.streams.topology.description.plugin.class": "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+}
 
 ALL: list[Scenario] = [
     one
@@ -41,9 +44,12 @@ def oracle(apache_kafka: ApacheKafka) -> Side:
 
 @pytest.fixture(scope="module")
 def specification(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
-    """Apache Kafka 4.4.0: the judge where 4.3.1 answers otherwise than Odradek. Started when it is needed first."""
+    """Apache Kafka 4.4.0: the judge where 4.3.1 answers otherwise than Odradek. Started when it is needed first.
+
+    It keeps descriptions of topologies, as Odradek does, by the plugin that Apache has for tests.
+    """
     directory = tmp_path_factory.mktemp("specification")
-    with ApacheKafka(directory, UNDER_TEST, version=SPECIFICATION) as broker:
+    with ApacheKafka(directory, UNDER_TEST | DESCRIPTIONS, version=SPECIFICATION) as broker:
         yield side("Apache Kafka 4.4.0", broker)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of
-from .inert import JAVA, NO_WARMUP_TASKS, STREAMS_ASSIGNOR, STREAMS_AT_ONCE, STREAMS_BOUNDS
+from .inert import DESCRIPTIONS, NO_WARMUP_TASKS, STREAMS_ASSIGNOR, STREAMS_AT_ONCE, STREAMS_BOUNDS
 from .key import BOOLEAN, CLASS, CLUSTER, INT, LIST, LONG, UNLIMITED, key
 
 KEYS = (
@@ -28,5 +28,5 @@ KEYS = (
     key("group.streams.rack.aware.assignment.tags", LIST, (), list_of()),
     key("group.streams.session.timeout.ms", INT, 45_000, at_least(1)),
     key("group.streams.task.offset.interval.ms", INT, 60_000, at_least(1), internal=True),
-    key("group.streams.topology.description.plugin.class", CLASS, inert=JAVA),
+    key("group.streams.topology.description.plugin.class", CLASS, inert=DESCRIPTIONS),
 )

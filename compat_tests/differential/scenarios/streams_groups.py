@@ -1,4 +1,7 @@
-"""Streams groups (KIP-1071): StreamsGroupHeartbeat, StreamsGroupDescribe. Their offsets: streams_offsets.py."""
+"""Streams groups (KIP-1071): StreamsGroupHeartbeat, StreamsGroupDescribe, descriptions of topologies (KIP-1331).
+
+Their offsets: streams_offsets.py.
+"""
 
 from __future__ import annotations
 
@@ -291,20 +294,68 @@ DESCRIPTIONS = [
     ),
 ]
 
+
+def node(name: str, node_type: int, **more: Any) -> dict[str, Any]:
+    return {"name": name, "node_type": node_type, **more}
+
+
+SOURCE = node("read", 1, source_topics=["$t", "$t"], successors=["count"])
+PROCESSOR = node("count", 2, stores=["counts"], successors=["write", "write"], sink_topic="$nowhere")
+SINK = node("write", 3, sink_topic="$out", stores=["none"], source_topics=["none"])
+
+
+def description(*nodes: Any, processor: Any = PROCESSOR) -> dict[str, Any]:
+    subtopology = {"subtopology_id": "0", "nodes": list(nodes or (SOURCE, PROCESSOR, SINK))}
+    return {"subtopologies": [subtopology], "global_stores": [{"source": SOURCE, "processor": processor}]}
+
+
+def update(**more: Any) -> Step:
+    said = {"group_id": "$g", "member_id": "member-a", "topology_epoch": 0, "topology_description": description()}
+    return ask("StreamsGroupTopologyDescriptionUpdate", **(said | more))
+
+
+DESCRIBED = ask("StreamsGroupDescribe", group_ids=["$g"], include_topology_description=True)
+
 UPDATES = [
     scenario(
         "StreamsGroupTopologyDescriptionUpdate",
-        "a broker that keeps no descriptions",
+        "a description is kept, told and replaced",
         READY,
+        join(),
+        DESCRIBED,
+        update(),
+        DESCRIBED,
+        ask("StreamsGroupDescribe", group_ids=["$g"]),
+        beat(epoch=2),
+        join("member-b"),
+        update(member_id="member-b"),
+        update(topology_description={"subtopologies": [], "global_stores": []}),
+        DESCRIBED,
+        prepare("StreamsGroupHeartbeat", **beating("member-a", -1)),
+        prepare("StreamsGroupHeartbeat", **beating("member-b", -1)),
+        DESCRIBED,
+        ask("DeleteGroups", groups_names=["$g"]),
+        DESCRIBED,
+        join("member-c"),
+        DESCRIBED,
+    ),
+    scenario(
+        "StreamsGroupTopologyDescriptionUpdate",
+        "descriptions that are wrong",
+        READY,
+        update(),
         prepare("StreamsGroupHeartbeat", **joining()),
-        ask(
-            "StreamsGroupTopologyDescriptionUpdate",
-            group_id="$g",
-            member_id="member-a",
-            topology_epoch=0,
-            topology_description={"subtopologies": [], "global_stores": []},
-        ),
-        ask("StreamsGroupTopologyDescriptionUpdate", group_id="", member_id="", topology_epoch=0),
+        prepare("OffsetCommit", group_id="$c", generation_id_or_member_epoch=-1, topics=[]),
+        update(group_id=""),
+        update(member_id=""),
+        update(member_id="member-b"),
+        update(group_id="$none"),
+        update(group_id="$c"),
+        update(topology_epoch=1),
+        update(topology_epoch=-1),
+        update(topology_description=description(node("odd", 7))),
+        update(topology_description=description(processor=SINK)),
+        DESCRIBED,
     ),
 ]
 

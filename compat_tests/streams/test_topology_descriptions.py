@@ -1,0 +1,145 @@
+"""What a member says of its application's topology (KIP-1331), as Apache's admin client of 4.4 is told it.
+
+The Kafka Streams that hands descriptions in is not published yet, so a member's requests are made here.
+"""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from odradek.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionGlobalStore,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
+)
+from odradek.protocol.schema import Message
+
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.java.fetch import SPECIFICATION, classpath, java
+from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.recipes import eventually, make_topic
+from compat_tests.wire import WireClient
+
+_SOURCE = Path(__file__).resolve().parent / "Describer.java"
+DEADLINE_S = 60.0
+#: Coordinator not available, loading, not here: asked again, as clients do.
+LATER = (14, 15, 16)
+GROUP, MEMBER, TOPIC = "application", "member", "lines"
+
+
+class Describer:
+    """Describer.java, which says a dot when it has said all."""
+
+    def __init__(self, bootstrap: str) -> None:
+        command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE), bootstrap]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+
+    def ask(self, what: str) -> list[str]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{what} {GROUP}\n")
+        told: list[str] = []
+        while (line := self._lines.get(timeout=DEADLINE_S)) != ".":
+            told.append(line)
+        return told
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def describers(java_tools: None) -> Iterator[Callable[[str], Describer]]:
+    made: list[Describer] = []
+
+    def make(bootstrap: str) -> Describer:
+        made.append(Describer(bootstrap))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def ask(bootstrap: str, request: Message, version: int) -> Any:
+    with WireClient(bootstrap) as client:
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP])
+        eventually(lambda: client.call(find, 6).coordinators[0].error_code == 0, what="there is a coordinator")
+
+        def answered() -> Any:
+            answer = client.call(request, version)
+            return None if answer.error_code in LATER else answer
+
+        return eventually(answered, what=f"{type(request).__name__} is answered", deadline_s=DEADLINE_S)
+
+
+def join() -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id=MEMBER,
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        topology=Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[TOPIC])]),
+        process_id="process",
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+
+
+def described() -> StreamsGroupTopologyDescriptionUpdateRequest:
+    read = TopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["count"])
+    count = TopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["write"])
+    write = TopologyDescriptionNode(name="write", node_type=3, sink_topic="words")
+    everywhere = TopologyDescriptionGlobalStore(
+        source=TopologyDescriptionNode(name="all", node_type=1, source_topics=["countries"], successors=["keep"]),
+        processor=TopologyDescriptionNode(name="keep", node_type=2, stores=["countries"]),
+    )
+    topology = TopologyDescription(
+        subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[read, count, write])],
+        global_stores=[everywhere],
+    )
+    return StreamsGroupTopologyDescriptionUpdateRequest(
+        group_id=GROUP, member_id=MEMBER, topology_epoch=0, topology_description=topology
+    )
+
+
+def test_apaches_admin_client_is_told_until_the_group_is_deleted_and_though_the_broker_is_killed(
+    target: str, new_broker: Callable[[dict[str, str]], BrokerProcess], describers: Callable[[str], Describer]
+) -> None:
+    if target == "apache":
+        pytest.skip("Apache Kafka 4.3.1 does not know descriptions of topologies")
+    broker = new_broker({})
+    make_topic(broker.bootstrap, TOPIC)
+    describer = describers(broker.bootstrap)
+    assert ask(broker.bootstrap, join(), 1).topology_description_required
+    assert describer.ask("describe") == ["NOT_STORED"]
+    assert ask(broker.bootstrap, described(), 0).error_code == 0
+    told = describer.ask("describe")
+    assert told[0] == "AVAILABLE"
+    words = "\n".join(told)
+    for name in ("read", TOPIC, "count", "counts", "write", "words", "keep", "countries"):
+        assert name in words, words
+    broker.kill()
+    broker.start()
+    assert describer.ask("describe") == told
+    leave = StreamsGroupHeartbeatRequest(group_id=GROUP, member_id=MEMBER, member_epoch=-1)
+    assert ask(broker.bootstrap, leave, 1).error_code == 0
+    assert describer.ask("delete") == ["deleted"]
+    assert "GroupIdNotFoundException" in describer.ask("describe")[0]

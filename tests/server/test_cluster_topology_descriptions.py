@@ -1,0 +1,108 @@
+"""Descriptions of topologies (KIP-1331) on three brokers: they move with their group's coordinator, and outlive kill -9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from odradek.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
+)
+from odradek.protocol.schema import Message
+
+from tests.server.cluster_process import COMBINED, Cluster, ClusterNode
+
+GROUP, MEMBER, TOPIC = "application", "member", "lines"
+LATER = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+DESCRIPTION = TopologyDescription(
+    subtopologies=[
+        TopologyDescriptionSubtopology(
+            subtopology_id="0",
+            nodes=[
+                TopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["write"]),
+                TopologyDescriptionNode(name="write", node_type=3, sink_topic="words"),
+            ],
+        )
+    ]
+)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, [COMBINED] * 3, offsets_topic_num_partitions="3") as cluster:
+        cluster.create_topic(TOPIC, [[1, 2, 3]])
+        yield cluster
+
+
+def coordinator(cluster: Cluster) -> ClusterNode:
+    def found() -> ClusterNode | None:
+        answer = cluster.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 6)
+        one = answer.coordinators[0] if answer is not None else None
+        if one is None or one.error_code:
+            return None
+        return next((node for node in cluster.running() if node.node_id == one.node_id), None)
+
+    node: ClusterNode = cluster.until(found, "the group has a coordinator")
+    return node
+
+
+def ask(cluster: Cluster, request: Message, version: int) -> Any:
+    """The coordinator's answer, once it is there and knows its groups."""
+
+    def answered() -> Any:
+        answer = coordinator(cluster).ask(request, version)
+        told = answer.groups[0] if isinstance(request, StreamsGroupDescribeRequest) else answer
+        return None if told.error_code in LATER else told
+
+    return cluster.until(answered, f"{type(request).__name__} is answered")
+
+
+def nodes_told(cluster: Cluster) -> list[str]:
+    request = StreamsGroupDescribeRequest(group_ids=[GROUP], include_topology_description=True)
+    told = ask(cluster, request, 1)
+    assert told.error_code == 0, told
+    found = told.topology_description
+    return [] if found is None else [node.name for one in found.subtopologies for node in one.nodes]
+
+
+def test_a_description_is_told_by_the_next_coordinator_and_after_all_were_killed(cluster: Cluster) -> None:
+    join = StreamsGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id=MEMBER,
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        topology=Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[TOPIC])]),
+        process_id="process",
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    joined = ask(cluster, join, 1)
+    assert (joined.error_code, joined.topology_description_required) == (0, True), joined
+    assert nodes_told(cluster) == []
+    update = StreamsGroupTopologyDescriptionUpdateRequest(
+        group_id=GROUP, member_id=MEMBER, topology_epoch=0, topology_description=DESCRIPTION
+    )
+    assert ask(cluster, update, 0).error_code == 0
+    assert nodes_told(cluster) == ["read", "write"]
+    before = coordinator(cluster)
+    before.kill()
+    assert nodes_told(cluster) == ["read", "write"]
+    assert coordinator(cluster) is not before
+    for node in cluster.running():
+        node.kill()
+    cluster.start_all()
+    assert nodes_told(cluster) == ["read", "write"]
