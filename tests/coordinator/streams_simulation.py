@@ -11,9 +11,11 @@ from typing import Any
 
 from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
 from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.coordinator.streams.description import AVAILABLE
 from odradek.coordinator.streams.group import GroupState
 from odradek.coordinator.streams.tasks import TaskId, by_subtopology, tasks_in
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
@@ -21,6 +23,11 @@ from odradek.protocol.messages.streams_group_heartbeat import (
     TaskIdsRequest,
     TopicInfo,
     Topology,
+)
+from odradek.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionSubtopology,
 )
 from odradek.protocol.schema import Message
 
@@ -89,6 +96,7 @@ class StreamsSimulation(GroupSimulation):
         super().__init__(seed, {"in": 4})
         self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
         self.handed_out = 0
+        self.is_described = False
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -127,6 +135,7 @@ class StreamsSimulation(GroupSimulation):
         alive = [client for client in self.clients if client.is_alive]
         if self.group is None or not alive:
             return
+        assert (self._told_of_topology() == AVAILABLE) == self.is_described, "what was handed in is gone"
         assert self.group.state is GroupState.STABLE, f"the group is {self.group.state.value}"
         active = [task for client in alive for role, task in client.runs if role == ACTIVE]
         assert len(active) == len(set(active)) == 8, "some tasks are nobody's"
@@ -185,6 +194,9 @@ class StreamsSimulation(GroupSimulation):
         assert response.error_code == 0, (response.error_code, response.error_message)
         assert response.member_epoch >= client.epoch, "an epoch went back"
         client.epoch = response.member_epoch
+        if response.topology_description_required:
+            assert not self.is_described, "what is kept is asked for"
+            self._describe(client)
         if response.active_tasks is not None:
             told = (response.active_tasks, response.standby_tasks or [], response.warmup_tasks or [])
             client.wanted = {(role, task) for role in ROLES for task in tasks_in(told[role])}
@@ -192,6 +204,21 @@ class StreamsSimulation(GroupSimulation):
             changed = {task for _, task in client.wanted}
             client.runs = {(role, task) for role, task in client.runs if task not in changed} | client.wanted
             self.handed_out += len(client.wanted)
+
+    def _describe(self, client: Client) -> None:
+        """Hands in what the topology is, as it was asked for; which may be lost on its way."""
+        if self.chance.random() < 0.5:
+            described = TopologyDescription(
+                subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[])]
+            )
+            answer = self.ask(StreamsGroupTopologyDescriptionUpdateRequest("g", client.member_id, 0, described), 0)
+            assert answer.error_code == 0, answer
+            self.is_described = True
+
+    def _told_of_topology(self) -> int:
+        request = StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=True)
+        status: int = self.ask(request).groups[0].topology_description_status
+        return status
 
     def _leave(self, client: Client) -> None:
         epoch = -2 if client.instance_id is not None else -1

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.streams import heartbeat, reconciliation, refusals, writing
+from odradek.coordinator.state import ShardState
+from odradek.coordinator.streams import description, heartbeat, reconciliation, refusals, writing
+from odradek.coordinator.streams.group import StreamsGroup
 from odradek.coordinator.streams.holders import TaskHolders
 from odradek.coordinator.streams.member import Member
 from odradek.coordinator.streams.tasks import NOTHING_HELD, TaskId
+from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue
 
 from tests.coordinator.streams_simulation import StreamsSimulation
 
@@ -67,7 +70,25 @@ def _epochs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(refusals, "refuse_epoch", lambda member, epoch, owned: None)
 
 
+def _descriptions_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    def remembers(state: ShardState, group_id: str, value: StreamsGroupTopologyValue) -> None:
+        group = state.find(StreamsGroup, group_id)
+        assert group is not None
+        if group.topology is None:
+            writes(state, group_id, value)
+        group.topology = value
+
+    writes = writing.write_topology
+    patch.setattr(writing, "write_topology", remembers)
+
+
+def _descriptions_are_asked_for_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(description, "asks", lambda group, now: True)
+
+
 BUGS = (
+    _descriptions_are_not_written_down,
+    _descriptions_are_asked_for_for_ever,
     _active_tasks_are_given_out_while_others_hold_them,
     _copies_of_the_same_process_are_not_looked_at,
     _members_advance_before_they_gave_back,
