@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.progress import Progress
 
@@ -111,7 +112,22 @@ def measure(row: Row, broker: BrokerProcess, topic: str) -> dict[Kind, float]:
     before = brokers.Cost.of(broker.pid)
     load = row.run(broker.bootstrap, topic)
     cpu_s = brokers.Cost.of(broker.pid).cpu_s - before.cpu_s
+    forget(broker, topic)
     return {kind: figure(kind, load, cpu_s) for kind in row.kinds}
+
+
+def forget(broker: BrokerProcess, topic: str) -> None:
+    """Deletes what a load wrote: where the page cache is full, a write costs both brokers several times as much, all of it
+    in the kernel, and the table would be of the kernel. Loads with names of their own for what they make leave little.
+    """
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    if topic not in admin.list_topics(timeout=30).topics:
+        return
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + 60
+    while any(broker.data_dir.rglob(f"{topic}-*")):
+        assert time.monotonic() < deadline, f"{topic} is still there"
+        time.sleep(0.05)
 
 
 def figure(kind: Kind, load: Load, cpu_s: float) -> float:
