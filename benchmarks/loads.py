@@ -17,6 +17,7 @@ from compat_tests.java.fetch import classpath, java
 _TOOL_JVM = ("-Xmx512m", "-XX:+UseSerialGC")
 _DEADLINE_S = 600
 _RDKAFKA = Path(__file__).with_name("rdkafka_load.py")
+_END_TO_END = Path(__file__).with_name("EndToEndLoad.java")
 _JOINS = Path(__file__).with_name("JoinLoad.java")
 
 
@@ -98,13 +99,10 @@ def java_share_consume(bootstrap: str, topic: str, records: int, size: int, memb
 
 
 def java_end_to_end(bootstrap: str, topic: str, records: int, size: int, acks: str) -> Load:
-    """EndToEndLatency: one record at a time, from send to receipt."""
-    printed = _tool("EndToEndLatency", bootstrap, topic, str(records), acks, str(size))
-    average = re.search(r"Avg latency: ([\d.]+)", printed)
-    percentiles = re.search(r"Percentiles: 50th = (\d+), 99th = (\d+)", printed)
-    assert average and percentiles, printed
-    latency = {"mean": float(average[1]), "p50": float(percentiles[1]), "p99": float(percentiles[2])}
-    return Load(records, size, float(average[1]) * records / 1000, latency)
+    """EndToEndLoad.java: one record at a time, from send to receipt, by Apache's producer and consumer."""
+    words = (bootstrap, topic, str(records), str(size), acks)
+    answer = json.loads(_java("EndToEndLoad", str(_END_TO_END), *words))
+    return Load(answer["records"], size, answer["seconds"], answer["latency_ms"])
 
 
 def java_joins(bootstrap: str, topic: str, joins: int, size: int) -> Load:
