@@ -131,6 +131,10 @@ class QuorumDriver:
         """What the metadata log may hold: with 1 its voters stand in it (KIP-853)."""
         return self._raft.replica.kraft_version if self._raft is not None else self.quorum_log.quorum.kraft_version
 
+    def kraft_upgrade_refusal(self, version: int) -> str | None:
+        """Why this node, which leads, cannot raise it to that now; None when it can."""
+        return self._is_joined().replica.kraft_upgrade_refusal(version)
+
     # ---- start and stop
 
     async def start(self, directories: Sequence[LogDirectory]) -> None:
@@ -271,6 +275,9 @@ class QuorumDriver:
                 self._fail(failure)
                 reply(not_controller(request))
                 return
+        if result.kraft_version:
+            self._is_joined().raise_kraft_version(result.kraft_version)
+            controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
         offset = controller.next_offset
         if offset <= self._commits.offset:
             reply(result.response)

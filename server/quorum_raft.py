@@ -26,6 +26,7 @@ from ..replication.quorum.effects import (
     LeaderGone,
     PeerRequest,
     PeerResponse,
+    RaiseKRaftVersion,
     Reply,
     Resign,
     Send,
@@ -100,6 +101,10 @@ class QuorumRaft:
     def appended(self) -> None:
         """The controller here, which leads, has appended to the log."""
         self._handle(Appended(self.replica.epoch, self._replicated.end_offset))
+
+    def raise_kraft_version(self, version: int) -> None:
+        """The replica leads, and has not refused it."""
+        self._handle(RaiseKRaftVersion(version))
 
     def resign(self) -> None:
         self._handle(Resign())

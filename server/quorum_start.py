@@ -106,7 +106,8 @@ def take_over(
 
 
 def new_controller(broker: BrokerServer) -> Controller:
-    return Controller(broker.node_id, broker.cluster_id, broker.config.values.static, random.SystemRandom())
+    static, chance = broker.config.values.static, random.SystemRandom()
+    return Controller(broker.node_id, broker.cluster_id, static, chance, broker.controller.kraft_upgrade_refusal)
 
 
 def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> None:

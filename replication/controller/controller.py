@@ -71,10 +71,20 @@ def _too_many_records(api: str) -> RefusedRequest:
 
 
 class Controller:
-    """`static`: the texts of this node's own properties, under what the cluster configures. `chance`: see `Chance`."""
+    """`static`: the texts of this node's own properties, under what the cluster configures. `chance`: see `Chance`.
+    `kraft_upgrade_refusal`: why the quorum cannot raise kraft.version to a level now, or None.
+    """
 
-    def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: Chance) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        cluster_id: str,
+        static: Mapping[str, str],
+        chance: Chance,
+        kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None,
+    ) -> None:
         self._state = ControllerState(node_id, cluster_id, static, chance)
+        self._state.kraft_upgrade_refusal = kraft_upgrade_refusal
 
     @property
     def image(self) -> MetadataImage:
@@ -114,7 +124,7 @@ class Controller:
                 raise _too_many_records(api)
         except RefusedRequest as refused:
             return ControllerResult([], refuse(request, refused))
-        return result._replace(records=[]) if result.validate_only else result
+        return result._replace(records=[], kraft_version=0) if result.validate_only else result
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:
         """The records of one decision, which stand at `next_offset` and after it. They were appended in `epoch`."""

@@ -44,12 +44,19 @@ def update_features(state: ControllerState, request: UpdateFeaturesRequest, vers
             for update in request.feature_updates
         ]
     records = [record for update in request.feature_updates for record in _records(state, update)]
-    return ControllerResult(records, response, validate_only=request.validate_only)
+    kraft_version = max(
+        (u.max_version_level for u in request.feature_updates if _raises_kraft_version(state, u)), default=0
+    )
+    return ControllerResult(records, response, validate_only=request.validate_only, kraft_version=kraft_version)
+
+
+def _raises_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> bool:
+    return update.feature == KRAFT_VERSION and update.max_version_level > state.kraft_version
 
 
 def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
     if update.feature == KRAFT_VERSION:
-        return []  # it is at its highest level: nothing can be another
+        return []  # it stands in records of the quorum
     made: list[Message] = [FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)]
     if update.feature == ELIGIBLE_LEADER_REPLICAS and update.max_version_level > 0 and not state.elr_enabled:
         made += min_isr_records(state)
@@ -61,6 +68,8 @@ def _refusal(state: ControllerState, update: FeatureUpdateKey) -> str | None:
         fault = check(state, update)
         if fault is not None:
             return f"Invalid update version {update.max_version_level} for feature {update.feature}. {fault}"
+    if _raises_kraft_version(state, update):
+        return state.kraft_upgrade_refusal(update.max_version_level)
     return _metadata_version_refusal(state, update) if update.feature == METADATA_VERSION else None
 
 
@@ -112,12 +121,10 @@ def _current(state: ControllerState, name: str) -> int:
 
 
 def _check_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> str | None:
-    """It says what the log of the quorum may hold, so it never falls; and here it only rises by formatting."""
-    if update.feature != KRAFT_VERSION or update.max_version_level == state.kraft_version:
-        return None
-    if update.max_version_level < state.kraft_version:
+    """It says what the log of the quorum may hold: it never falls."""
+    if update.feature == KRAFT_VERSION and update.max_version_level < state.kraft_version:
         return "Can't downgrade the version of this feature."
-    return "Upgrading from a static quorum is not built: format with --standalone."
+    return None
 
 
 def _check_dependencies(state: ControllerState, update: FeatureUpdateKey) -> str | None:

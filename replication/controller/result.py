@@ -23,6 +23,8 @@ class ControllerResult(NamedTuple):
     atomic: bool = True
     #: The client only asks whether it could be done; `Controller.handle` drops the records.
     validate_only: bool = False
+    #: To this the quorum is to raise kraft.version, in records of its own; 0 leaves it as it is.
+    kraft_version: int = 0
 
 
 class ApiError(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
 from ...metadata.delta import MetadataDelta
@@ -53,6 +53,8 @@ class ControllerState:
         self.next_offset = 0
         #: What the log itself may hold (KIP-853); it is not in the image.
         self.kraft_version = 0
+        #: Why the quorum cannot raise it to a level now, or None; who drives the controller knows the quorum.
+        self.kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None
         #: Topics with "." or "_" in their names, by the name that both make.
         self.colliding_names: dict[str, set[str]] = {}
         self._values: tuple[object, object, BrokerValues] | None = None

@@ -73,7 +73,13 @@ class LeaderGone(NamedTuple):
     node: int
 
 
-Input = Union[PeerRequest, PeerResponse, Appended, Synced, Resign, LeaderGone]
+class RaiseKRaftVersion(NamedTuple):
+    """The leader, which refuses no such upgrade, is to write it."""
+
+    version: int
+
+
+Input = Union[PeerRequest, PeerResponse, Appended, Synced, Resign, LeaderGone, RaiseKRaftVersion]
 
 
 # ---- out

@@ -62,7 +62,7 @@ class Following:
             position = role.snapshot_position
             request = wire.snapshot_request(cluster_id, core.local, core.epoch, role.snapshot, position, most)
             core.send(leader_id, request, now)
-        elif self._is_recorded_otherwise() and role.update_voter_at <= now:
+        elif self._is_recorded_otherwise(role) and role.update_voter_at <= now:
             role.update_voter_at = now + core.config.fetch_timeout_ms
             core.send(leader_id, self._update_voter(), now)
         elif self._wants_to_vote(role) and role.update_voter_at <= now:
@@ -78,12 +78,18 @@ class Following:
         request = wire.fetch_request(config.cluster_id, core.local, core.epoch, core.log_end, core.high_watermark, most)
         core.send(node, request, now, sync_to=core.log.end_offset)
 
-    def _is_recorded_otherwise(self) -> bool:
+    def _is_recorded_otherwise(self, role: Follower) -> bool:
+        """Static voters are recorded nowhere: each leader has to be told."""
         core = self._core
         recorded, addresses = core.voter_set.voters.get(core.local.id), core.config.addresses
-        if recorded is None or not core.is_voter or not addresses or core.voters.kraft_version == 0:
+        if recorded is None or not core.is_voter or not addresses:
             return False
-        return recorded.addresses != addresses
+        return recorded.addresses != addresses if core.voters.kraft_version > 0 else not role.is_described
+
+    def leader_knows_us(self, node: int) -> None:
+        role = self._core.role
+        if isinstance(role, Follower) and role.leader_id == node:
+            role.is_described = True
 
     def _update_voter(self) -> UpdateRaftVoterRequest:
         core = self._core

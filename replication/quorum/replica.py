@@ -15,11 +15,22 @@ from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, Beg
 from ...protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
 from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from ...protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from ...protocol.messages.vote import VoteRequest, VoteResponse
 from ...protocol.schema import Message
-from . import wire
+from . import kraft_version, wire
 from .core import Chance, Core, QuorumConfig
-from .effects import Appended, Effect, ElectionState, Input, LeaderGone, PeerRequest, PeerResponse, Synced
+from .effects import (
+    Appended,
+    Effect,
+    ElectionState,
+    Input,
+    LeaderGone,
+    PeerRequest,
+    PeerResponse,
+    RaiseKRaftVersion,
+    Synced,
+)
 from .elections import Elections
 from .following import Following
 from .leading import Leading
@@ -99,6 +110,10 @@ class QuorumReplica:
     def kraft_version(self) -> int:
         return self._core.voters.kraft_version
 
+    def kraft_upgrade_refusal(self, version: int) -> str | None:
+        """Asked of a leader: why it cannot raise kraft.version to that now, or None."""
+        return kraft_version.refusal(self._core, version)
+
     @property
     def is_leader(self) -> bool:
         return isinstance(self._core.role, Leader)
@@ -118,6 +133,8 @@ class QuorumReplica:
             self._leading.appended(now)
         elif isinstance(message, LeaderGone):
             self._following.leader_is_gone(message.node, now)
+        elif isinstance(message, RaiseKRaftVersion):
+            self._leading.append(kraft_version.upgrade_records(self._core, message.version), now)
         elif self.is_leader:
             self._leading.resign(now)
         self._settle(now)
@@ -228,6 +245,9 @@ class QuorumReplica:
         if response is None or isinstance(response, ApiVersionsResponse):
             self._changes.described(node, response, now)
             self._leading.begin_failed(node, now)
+            return
+        if isinstance(response, UpdateRaftVoterResponse) and not response.error_code:
+            self._following.leader_knows_us(node)
             return
         news = wire.news_of(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
         if news is None:

@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from .log import SnapshotId
-from .voters import NOBODY, ReplicaKey, Tally
+from .voters import NOBODY, ReplicaKey, Tally, Voter
 
 #: The deadline of a timer that is not set.
 NEVER = 1 << 62
@@ -84,6 +84,8 @@ class Follower:
     snapshot_position: int = 0
     #: Not before then are the voters told where this one is reached.
     update_voter_at: int = 0
+    #: A static voter has told this leader who it is.
+    is_described: bool = False
 
 
 @dataclass(slots=True)
@@ -116,6 +118,8 @@ class Leader:
     fetched_voters: set[int] = field(default_factory=set)
     #: When BeginQuorumEpoch is due, by voter.
     begin_at: dict[int, int] = field(default_factory=dict)
+    #: What static voters have told of themselves, see kraft_version.py.
+    described: dict[int, Voter] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRes
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
+from . import kraft_version
 from .core import Core
 from .leading import Leading
 from .roles import NEVER, Leader
@@ -79,7 +80,9 @@ class VoterChanges:
         if not isinstance(role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if core.voters.kraft_version == 0:
-            return ErrorCode.UNSUPPORTED_VERSION
+            if not isinstance(request, updating.UpdateRaftVoterRequest):
+                return ErrorCode.UNSUPPORTED_VERSION
+            return ErrorCode.NONE if role.has_committed else ErrorCode.REQUEST_TIMED_OUT
         is_changing = self._change is not None or core.voters.current_offset >= core.high_watermark
         return ErrorCode.REQUEST_TIMED_OUT if is_changing or not role.has_committed else ErrorCode.NONE
 
@@ -134,6 +137,8 @@ class VoterChanges:
         error = self._leading.refuse(request.current_leader_epoch)
         if error:
             return error
+        if core.voters.kraft_version == 0:
+            return self._describe(change, request)
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         found = core.voter_set.voters.get(key.id)
         if found is None or found.key != key:
@@ -145,6 +150,14 @@ class VoterChanges:
         addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
         self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now)
         return ErrorCode.NONE
+
+    def _describe(self, change: _Change, request: updating.UpdateRaftVoterRequest) -> ErrorCode:
+        role = self._core.role
+        assert isinstance(role, Leader)
+        error = kraft_version.describe(self._core, role, request)
+        if not error:
+            self._core.reply(change.token, change.answer(ErrorCode.NONE))
+        return error
 
     def _append(self, change: _Change, voters: VoterSet, now: int) -> None:
         core = self._core

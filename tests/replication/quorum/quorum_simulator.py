@@ -75,9 +75,7 @@ class Node:
         self._queue.clear()
         self._held, self._writing, self._wake_at = [], False, None
         self.seen_high_watermark = 0
-        initial = self.simulation.initial_voters if self.id in self.simulation.initial_voters.voters else VoterSet()
-        history = VoterHistory(initial, 1 if initial.voters else 0)
-        config = QuorumConfig("cluster", 300, 700, 300, 400, 20, self.simulation.initial_voters.ids)
+        history, config = self.simulation.history(self.id), self.simulation.config(self.id)
         key = ReplicaKey(self.id, directory(self.id))
         for offset, record in self.log.controls(0, self.log.end_offset):
             if hasattr(record.message, "kraft_version"):
@@ -190,6 +188,15 @@ class Simulation:
         self.initial_voters = VoterSet.of(voter(number) for number in range(1, voters + 1))
         self.nodes = {number: Node(self, number) for number in range(1, voters + 1 + self.chance.randint(0, 2))}
         self.drops = self.chance.choice((0.0, 0.02, 0.1, 0.3))
+
+    # ---- what a node is told when it starts
+
+    def history(self, node_id: int) -> VoterHistory:
+        initial = self.initial_voters if node_id in self.initial_voters.voters else VoterSet()
+        return VoterHistory(initial, 1 if initial.voters else 0)
+
+    def config(self, node_id: int) -> QuorumConfig:
+        return QuorumConfig("cluster", 300, 700, 300, 400, 20, self.initial_voters.ids)
 
     # ---- time
 

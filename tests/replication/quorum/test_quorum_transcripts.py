@@ -2,7 +2,8 @@
 
 `> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` until nothing is under way;
 `> cut 1` and `> mend`; `> append 1`; `> resign 1`; `> gone 1 2` tells 1 that the process of 2 has died, `> wait 20` lets ms
-pass. `ODRADEK_REWRITE=1` writes what comes out.
+pass. `> static 1 2 3` are voters of the configuration, `> upgrade 1` has 1 raise kraft.version, `> who` shows who votes.
+`ODRADEK_REWRITE=1` writes what comes out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from odradek.replication.quorum.effects import (
     LeaderGone,
     PeerRequest,
     PeerResponse,
+    RaiseKRaftVersion,
     Reply,
     Resign,
     Send,
@@ -30,7 +33,7 @@ from odradek.replication.quorum.effects import (
     WriteState,
 )
 from odradek.replication.quorum.replica import QuorumReplica
-from odradek.replication.quorum.voters import VoterHistory, VoterSet
+from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 from odradek.replication.quorum.wire import answer_of, partition_of
 
 from tests.replication.quorum.quorum_simulator import voter
@@ -39,7 +42,16 @@ from tests.replication.quorum.toy_log import ToyLog
 TRANSCRIPTS = sorted((Path(__file__).parent / "quorum_transcripts").glob("*.txt"))
 #: After the longest election and fetch timeouts.
 LATE_MS = 2_500
-SHOWN = ("replica_epoch", "pre_vote", "vote_granted", "leader_id", "leader_epoch", "fetch_offset", "high_watermark")
+SHOWN = (
+    "replica_epoch",
+    "pre_vote",
+    "vote_granted",
+    "leader_id",
+    "leader_epoch",
+    "fetch_offset",
+    "high_watermark",
+    "voter_id",
+)
 
 
 class Transcript:
@@ -63,12 +75,18 @@ class Transcript:
 
     def voters(self, *ids: int) -> None:
         for id in ids:
-            self.logs[id] = ToyLog()
-            history = VoterHistory(VoterSet.of(map(voter, ids)), 1)
-            config, chance = QuorumConfig("cluster"), random.Random(id)
-            key = voter(id).key
-            self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, ElectionState(), chance, 0)
-            self.effects(id)
+            self.begin(id, VoterHistory(VoterSet.of(map(voter, ids)), 1), QuorumConfig("cluster"))
+
+    def static(self, *ids: int) -> None:
+        by_configuration = VoterSet.of(Voter(ReplicaKey(id), voter(id).addresses) for id in ids)
+        for id in ids:
+            self.begin(id, VoterHistory(by_configuration), QuorumConfig("cluster", addresses=voter(id).addresses))
+
+    def begin(self, id: int, history: VoterHistory, config: QuorumConfig) -> None:
+        self.logs[id] = ToyLog()
+        key, chance = voter(id).key, random.Random(id)
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, ElectionState(), chance, 0)
+        self.effects(id)
 
     def late(self, id: int) -> None:
         self.now += LATE_MS
@@ -77,6 +95,18 @@ class Transcript:
 
     def resign(self, id: int) -> None:
         self.handle(id, Resign())
+
+    def upgrade(self, id: int) -> None:
+        refusal = self.replicas[id].kraft_upgrade_refusal(1)
+        if refusal is None:
+            self.handle(id, RaiseKRaftVersion(1))
+        else:
+            self.out.append(f"  {id} refuses: {refusal}")
+
+    def who(self) -> None:
+        for id, replica in self.replicas.items():
+            keys = [f"{v.key.id}:{v.key.directory_id[:1].hex()}" for v in replica.voter_set.voters.values()]
+            self.out.append(f"  {id} kraft.version={replica.kraft_version} voters {' '.join(keys)}")
 
     def gone(self, id: int, leader: int) -> None:
         self.handle(id, LeaderGone(leader))
@@ -125,18 +155,25 @@ class Transcript:
                 self.logs[id].synced_offset = self.logs[id].end_offset
                 self.handle(id, Synced(self.logs[id].synced_offset))
             elif isinstance(effect, Send):
-                self.out.append(f"  {id} -> {effect.node} {self.shown(effect.request, partition_of(effect.request))}")
+                self.out.append(
+                    f"  {id} -> {effect.node} {self.shown(effect.request, about(effect.request, partition_of))}"
+                )
                 token = (id, effect.node, effect.correlation)
                 self.wire.append((id, effect.node, PeerRequest(token, effect.request)))
             elif isinstance(effect, Reply):
                 asker, node, correlation = effect.token  # type: ignore[misc]
-                self.out.append(f"  {id} -> {asker} {self.shown(effect.response, answer_of(effect.response))}")
+                self.out.append(f"  {id} -> {asker} {self.shown(effect.response, about(effect.response, answer_of))}")
                 self.wire.append((id, asker, PeerResponse(node, correlation, effect.response)))
 
     def shown(self, message: Any, part: Any) -> str:
         fields = [f"{name}={getattr(part, name)}" for name in SHOWN if hasattr(part, name)]
         error = getattr(part, "error_code", 0)
         return " ".join([type(message).__name__, *fields, *([ErrorCode(error).name] if error else [])])
+
+
+def about(message: Any, of_partition: Callable[[Any], Any]) -> Any:
+    """What is shown of a message: what it says of its one partition, or itself when it is about a voter."""
+    return message if "RaftVoter" in type(message).__name__ else of_partition(message)
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])

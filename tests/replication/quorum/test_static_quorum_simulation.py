@@ -1,0 +1,50 @@
+"""A quorum of static voters under seeded faults, in which kraft.version is raised and then voters come and go."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from odradek.replication.quorum.core import QuorumConfig
+from odradek.replication.quorum.effects import RaiseKRaftVersion
+from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
+
+from tests.replication.quorum.quorum_simulator import Simulation, voter
+
+SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS", "60"))
+
+
+class StaticSimulation(Simulation):
+    """Every node has the same configuration, which knows voters by their ids and where they are reached."""
+
+    def history(self, node_id: int) -> VoterHistory:
+        return VoterHistory(VoterSet.of(Voter(ReplicaKey(id), voter(id).addresses) for id in self.initial_voters.ids))
+
+    def config(self, node_id: int) -> QuorumConfig:
+        return replace(super().config(node_id), addresses=voter(node_id).addresses)
+
+    def _change_voters(self) -> None:
+        super()._change_voters()
+        for node in self.nodes.values():
+            replica = node.replica
+            if replica is None or not replica.is_leader or replica.kraft_version > 0:
+                continue
+            if replica.kraft_upgrade_refusal(1) is None:
+                node.handle(RaiseKRaftVersion(1))
+
+    @property
+    def raised(self) -> set[int]:
+        return {node.replica.kraft_version for node in self.nodes.values() if node.replica is not None}
+
+
+def test_the_invariants_hold_while_the_voters_move_into_the_log() -> None:
+    raised = 0
+    for seed in range(SEEDS):
+        simulation = StaticSimulation(seed)
+        try:
+            simulation.run()
+            assert len(simulation.raised) == 1, "all come to the same kraft.version"
+        except AssertionError as broken:
+            raise AssertionError(f"seed {seed}: {broken}") from broken
+        raised += simulation.raised == {1}
+    assert raised > SEEDS // 10, f"it was raised in {raised} of {SEEDS} runs"
