@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from compat_tests.java.tool import ToolHost
-from tests.server.cluster_process import CLUSTER_ID, COMBINED, Cluster
+from tests.server.cluster_process import BROKER, CLUSTER_ID, COMBINED, Cluster
 
 TOPIC = "watched"
 Run = Callable[..., str]
@@ -23,18 +24,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def run(java_tools: None, cluster: Cluster) -> Iterator[Run]:
-    """What a tool prints; it must end well."""
+def host(java_tools: None) -> Iterator[ToolHost]:
     with ToolHost() as host:
+        yield host
 
-        def ran(tool: str, *arguments: str) -> str:
-            bootstrap = ["--bootstrap-server", cluster.bootstrap]
-            first = 1 if tool == "ClusterTool" else 0
-            words = [*arguments[:first], *bootstrap, *arguments[first:]]
-            done = host.run(f"org.apache.kafka.tools.{tool}", *words, timeout=120).checked()
-            return done.out
 
-        yield ran
+@pytest.fixture(scope="module")
+def run(host: ToolHost, cluster: Cluster) -> Run:
+    """What a tool prints; it must end well."""
+
+    def ran(tool: str, *arguments: str) -> str:
+        bootstrap = ["--bootstrap-server", cluster.bootstrap]
+        first = 1 if tool == "ClusterTool" else 0
+        words = [*arguments[:first], *bootstrap, *arguments[first:]]
+        done = host.run(f"org.apache.kafka.tools.{tool}", *words, timeout=120).checked()
+        return done.out
+
+    return ran
 
 
 def in_sync(cluster: Cluster) -> bool:
@@ -45,6 +51,65 @@ def test_the_cluster_and_its_brokers_are_shown(run: Run) -> None:
     assert CLUSTER_ID in run("ClusterTool", "cluster-id")
     assert run("ClusterTool", "list-endpoints").count("unfenced") == 3
     assert "metadata.version" in run("FeatureCommand", "describe")
+
+
+def test_a_broker_that_is_gone_for_good_is_unregistered(run: Run, cluster: Cluster) -> None:
+    cluster.add(4, BROKER).start()
+    assert run("ClusterTool", "list-endpoints").count("unfenced") == 4
+    assert cluster.nodes.pop(4).stop() == 0
+    everybody = ("ClusterTool", "list-endpoints", "--include-fenced-brokers")
+    cluster.until(lambda: re.search(r"^4 .* fenced ", run(*everybody), re.MULTILINE), "it is fenced")
+    assert "Broker 4 is no longer registered." in run("ClusterTool", "unregister", "--id", "4")
+    cluster.until(lambda: len(re.findall("^[0-9] ", run(*everybody), re.MULTILINE)) == 3, "it is not known any more")
+
+
+def test_features_are_raised_lowered_and_disabled(run: Run, cluster: Cluster) -> None:
+    def level(feature: str) -> str:
+        described = run("FeatureCommand", "describe")
+        return re.search(rf"Feature: {feature}\s.*FinalizedVersionLevel: (.*?)\s+Epoch", described)[1]
+
+    assert level("metadata.version") == "4.3-IV0"
+    next_level = ("--feature", "metadata.version=31")
+    assert "metadata.version can be upgraded to 31." in run("FeatureCommand", "upgrade", "--dry-run", *next_level)
+    assert level("metadata.version") == "4.3-IV0"
+    assert "metadata.version was upgraded to 31." in run("FeatureCommand", "upgrade", *next_level)
+    cluster.until(lambda: level("metadata.version") == "4.4-IV0", "all know it")
+    lowered = run("FeatureCommand", "downgrade", "--feature", "metadata.version=30")
+    assert "metadata.version was downgraded to 30." in lowered
+    cluster.until(lambda: level("metadata.version") == "4.3-IV0", "all know it")
+    eligible = "eligible.leader.replicas.version"
+    assert f"{eligible} was disabled." in run("FeatureCommand", "disable", "--feature", eligible)
+    cluster.until(lambda: level(eligible) == "0", "all know it")
+    assert f"{eligible} was upgraded to 1." in run("FeatureCommand", "upgrade", "--feature", f"{eligible}=1")
+    cluster.until(lambda: level(eligible) == "1", "all know it")
+
+
+def test_a_level_that_would_lose_metadata_is_refused(host: ToolHost, cluster: Cluster) -> None:
+    words = ("--bootstrap-server", cluster.bootstrap, "downgrade", "--feature", "metadata.version=21")
+    refused = host.run("org.apache.kafka.tools.FeatureCommand", *words, timeout=120)
+    assert refused.status == 1
+    assert "Could not downgrade metadata.version to 21." in refused.out
+    assert "Refusing to perform the requested downgrade because it might delete metadata information." in refused.out
+
+
+def test_a_release_raises_all_features_and_static_voters_move_into_the_log(
+    host: ToolHost, run: Run, cluster: Cluster
+) -> None:
+    """kraft.version is raised once every voter has told the controller which directory it votes with."""
+    assert directories_of_voters(run) == []
+    words = ("--bootstrap-server", cluster.bootstrap, "upgrade", "--release-version", "4.3-IV0")
+    upgraded = cluster.until(
+        lambda: (done := host.run("org.apache.kafka.tools.FeatureCommand", *words, timeout=120)).status == 0 and done,
+        "all voters have told who they are",
+    )
+    assert "kraft.version was upgraded to 1." in upgraded.out
+    assert len(set(directories_of_voters(run))) == 3
+
+
+def directories_of_voters(run: Run) -> list[str]:
+    status = run("MetadataQuorumCommand", "describe", "--status")
+    (voters,) = (line for line in status.splitlines() if line.startswith("CurrentVoters:"))
+    return re.findall('"directoryId": "(.*?)"', voters)
 
 
 def test_the_quorum_is_shown(run: Run, cluster: Cluster) -> None:
