@@ -19,9 +19,12 @@ TOPIC = "order-events"
 GROUP = "billing"
 CUSTOMERS = 20
 #: Orders of each client in a second: what matters is that some are always on their way.
-PAUSE_S = 0.005
+PAUSE_S = 0.02
 DELIVERY_MS = 90_000
 READ_DEADLINE_S = 120
+
+#: What is in each partition: (customer, order), in order.
+Found = dict[int, list[tuple[str, str]]]
 
 
 class Sender(threading.Thread):
@@ -37,14 +40,21 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         try:
-            with self.producer() as send:
-                while not self._is_over.is_set():
-                    order = f"{self.client}-{self.sent}"
-                    send(f"customer-{self.sent % CUSTOMERS}", order)
-                    self.sent += 1
-                    time.sleep(PAUSE_S)
+            self.send_all()
         except Exception as error:
             self.failed.append(f"{type(error).__name__}: {error}")
+
+    def send_all(self) -> None:
+        with self.producer() as send:
+            while not self.is_over:
+                order = f"{self.client}-{self.sent}"
+                send(f"customer-{self.sent % CUSTOMERS}", order)
+                self.sent += 1
+                time.sleep(PAUSE_S)
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over.is_set()
 
     def producer(self) -> contextlib.AbstractContextManager[Send]:
         raise NotImplementedError
@@ -103,52 +113,9 @@ class KafkaPythonSender(Sender):
         producer.close()
 
 
-class Billing(threading.Thread):
-    """A group of one consumer that reads all along; it counts how often it saw each order."""
-
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(name=GROUP, daemon=True)
-        self._settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": GROUP,
-            "auto.offset.reset": "earliest",
-            "auto.commit.interval.ms": 500,
-            "topic.metadata.refresh.interval.ms": 2000,
-        }
-        self.seen: Counter[str] = Counter()
-        self.failed: list[str] = []
-        self._rewinds = threading.Event()
-        self._is_over = threading.Event()
-
-    def run(self) -> None:
-        consumer = Consumer(self._settings)
-        consumer.subscribe([TOPIC])
-        while not self._is_over.is_set():
-            if self._rewinds.is_set():
-                for place in consumer.assignment():
-                    consumer.seek(TopicPartition(TOPIC, place.partition, 0))
-                self._rewinds.clear()
-            for message in consumer.consume(500, 0.2):
-                if message.error() is not None:
-                    self.failed.append(str(message.error()))
-                else:
-                    self.seen[message.value().decode()] += 1
-        consumer.close()
-
-    def rewind(self) -> None:
-        """Everything is read again, from the beginning."""
-        self.seen.clear()
-        self._rewinds.set()
-
-    def end(self) -> None:
-        self._is_over.set()
-        self.join(60)
-        assert not self.is_alive(), "the consumer does not end"
-
-
-def read_all(bootstrap: str, at_least: int) -> dict[int, list[tuple[str, str]]]:
-    """What is in each partition: (customer, order), in order. Read until so many are there and no more come."""
-    found: dict[int, list[tuple[str, str]]] = defaultdict(list)
+def read_all(bootstrap: str, at_least: int) -> Found:
+    """Everything, read from the first record to the end; fails when there is less."""
+    found: Found = defaultdict(list)
     settings = {"group.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     try:
@@ -172,7 +139,7 @@ def read_all(bootstrap: str, at_least: int) -> dict[int, list[tuple[str, str]]]:
     return found
 
 
-def anomalies(found: dict[int, list[tuple[str, str]]], senders: list[Sender]) -> list[str]:
+def anomalies(found: Found, senders: list[Sender]) -> list[str]:
     """A sentence for each order that is lost, there twice, never sent, or out of its customer's order."""
     counts = Counter(order for orders in found.values() for _, order in orders)
     told = [f"{order} is there {count} times" for order, count in counts.items() if count > 1]

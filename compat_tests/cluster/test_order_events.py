@@ -5,15 +5,10 @@ The tests are the acts of one play, in this order. docs/failover.md tells it for
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pytest
-from odradek.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -21,89 +16,47 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-from compat_tests.cluster.orders import (
-    TOPIC,
-    Billing,
-    KafkaPythonSender,
-    LibrdkafkaSender,
-    Sender,
-    anomalies,
-    read_all,
-)
+from compat_tests.cluster.asyncio_clients import AiokafkaReader, AiokafkaSender
+from compat_tests.cluster.java_client import JavaSender
+from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender, anomalies
+from compat_tests.cluster.play import Play
+from compat_tests.cluster.readers import Billing, KafkaPythonReader
+from compat_tests.cluster.spark_client import SparkQuery
 from tests.server.cluster_process import BROKER, COMBINED, Cluster
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 _TOPIC_RESOURCE, _SET = 2, 0
 
 
-class Play(NamedTuple):
-    cluster: Cluster
-    senders: list[Sender]
-    billing: Billing
-
-    def leaders(self) -> dict[int, int]:
-        return {index: partition.leader_id for index, partition in self.cluster.partitions(TOPIC).items()}
-
-    def controller(self) -> int:
-        found: int = self.cluster.until(lambda: max(0, self.cluster.controller()), "there is a controller")
-        return found
-
-    def goes_on(self) -> None:
-        """Every sender is told of orders that it sends from now on, and they are read."""
-        before = [len(sender.acknowledged) for sender in self.senders]
-        self.cluster.until(
-            lambda: all(len(s.acknowledged) > b + 20 for s, b in zip(self.senders, before)), "orders are acknowledged"
-        )
-        order = self.senders[0].acknowledged[-1]
-        self.cluster.until(lambda: self.billing.seen[order], "they are read")
-
-    def is_whole(self, replicas: int = 3) -> None:
-        """Who was killed is back and has caught up."""
-        for node in self.cluster.nodes.values():
-            if not node.is_running:
-                node.begin()
-        for node in self.cluster.nodes.values():
-            node.await_serving()
-        self.cluster.until(
-            lambda: all(len(p.isr_nodes) == replicas for p in self.cluster.partitions(TOPIC).values()), "all in sync"
-        )
-
-    def reassign(self, replicas: dict[int, list[int]]) -> None:
-        partitions = [ReassignablePartition(index, brokers) for index, brokers in replicas.items()]
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=30_000, topics=[ReassignableTopic(TOPIC, partitions)], allow_replication_factor_change=True
-        )
-        answer = self.cluster.ask_any(request, 1)
-        assert answer.error_code == 0 and all(p.error_code == 0 for t in answer.responses for p in t.partitions), answer
-        self.cluster.until(
-            lambda: (
-                {
-                    index: set(partition.isr_nodes)
-                    for index, partition in self.cluster.partitions(TOPIC).items()
-                    if index in replicas and set(partition.isr_nodes) == set(partition.replica_nodes)
-                }
-                == {index: set(brokers) for index, brokers in replicas.items()}
-            ),
-            "the replicas are where they shall be, in sync",
-        )
-
-
 @pytest.fixture(scope="module")
-def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2"}
-    with Cluster(tmp_path_factory.mktemp("orders"), [COMBINED] * 3, **overrides) as cluster:
+    directory = tmp_path_factory.mktemp("orders")
+    with Cluster(directory, [COMBINED] * 3, **overrides) as cluster, contextlib.ExitStack() as clients:
         cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
-        senders: list[Sender] = [
-            LibrdkafkaSender("librdkafka", cluster.bootstrap),
-            KafkaPythonSender("kafka-python", cluster.bootstrap),
+        bootstrap = cluster.bootstrap
+        query = SparkQuery(bootstrap, directory / "spark")
+        clients.callback(query.kill)
+        java = JavaSender(bootstrap, directory)
+        clients.callback(java.close)
+        senders = [
+            LibrdkafkaSender("librdkafka", bootstrap),
+            KafkaPythonSender("kafka-python", bootstrap),
+            AiokafkaSender("aiokafka", bootstrap),
+            java,
         ]
-        billing = Billing(cluster.bootstrap)
-        for client in (*senders, billing):
-            client.start()
-        yield Play(cluster, senders, billing)
-        for client in (*senders, billing):
-            client.end()
+        readers = [
+            Billing(bootstrap),
+            KafkaPythonReader("kafka-python", bootstrap),
+            AiokafkaReader("aiokafka", bootstrap),
+            java.reader,
+        ]
+        play = Play(cluster, senders, readers, query)
+        play.begin()
+        for client in (*senders, *readers):
+            clients.callback(client.end)
+        yield play
 
 
 def test_the_leader_of_one_partition_is_killed(play: Play) -> None:
@@ -174,23 +127,24 @@ def test_configurations_change_without_downtime(play: Play) -> None:
 
 def test_a_group_rewinds_and_works_off_its_backlog_while_a_broker_is_stopped(play: Play) -> None:
     behind = len(play.senders[0].acknowledged)
-    play.billing.rewind()
+    billing = play.readers[0]
+    assert isinstance(billing, Billing)
+    billing.rewind()
     stopped = next(node_id for node_id in (1, 2, 3) if node_id != play.controller())
     assert play.cluster.nodes[stopped].stop() == 0
-    play.cluster.until(lambda: len(play.billing.seen) > behind, "the backlog is read")
+    play.cluster.until(lambda: len(billing.seen) > behind, "the backlog is read")
     play.cluster.nodes[stopped].start()
     play.goes_on()
 
 
-def test_in_the_end_every_order_is_there_once_and_in_order(play: Play) -> None:
-    for sender in play.senders:
-        sender.end()
-    acknowledged = {order for sender in play.senders for order in sender.acknowledged}
-    found = read_all(play.cluster.bootstrap, len(acknowledged))
-    assert anomalies(found, play.senders) == []
-    assert sum(map(len, found.values())) == len(acknowledged) == sum(sender.sent for sender in play.senders)
-    play.cluster.until(lambda: acknowledged <= play.billing.seen.keys(), "the group has read all")
-    assert play.billing.failed == []
+def test_in_the_end_every_order_is_there_once_and_in_order_and_everybody_has_read_it(play: Play) -> None:
+    play.ends()
+    assert play.query is not None
+    kept = play.query.end()
+    assert {index: [order[0] for order in orders] for index, orders in kept.items()} == {
+        index: list(range(len(orders))) for index, orders in play.found.items()
+    }
+    assert {index: [order[1:] for order in orders] for index, orders in kept.items()} == play.found
 
 
 def test_the_checks_bite() -> None:

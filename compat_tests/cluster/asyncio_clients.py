@@ -1,0 +1,54 @@
+"""aiokafka among the clients of the play: a sender and a group, each on a loop and a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from .orders import CUSTOMERS, DELIVERY_MS, PAUSE_S, TOPIC, Sender
+from .readers import COMMIT_MS, METADATA_MS, POLL_S, Reader
+
+
+class AiokafkaSender(Sender):
+    def send_all(self) -> None:
+        asyncio.run(self._send_all())
+
+    async def _send_all(self) -> None:
+        # How long aiokafka goes on with a record is its request timeout.
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap, enable_idempotence=True, linger_ms=5, request_timeout_ms=DELIVERY_MS
+        )
+        async with producer:
+            while not self.is_over:
+                order = f"{self.client}-{self.sent}"
+                customer = f"customer-{self.sent % CUSTOMERS}"
+                told = await producer.send(TOPIC, order.encode(), customer.encode())
+                told.add_done_callback(lambda done, order=order: self._told(done, order))
+                self.sent += 1
+                await asyncio.sleep(PAUSE_S)
+
+    def _told(self, done: asyncio.Future[object], order: str) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self.failed.append(f"{order}: {'cancelled' if done.cancelled() else done.exception()}")
+        else:
+            self.acknowledged.append(order)
+
+
+class AiokafkaReader(Reader):
+    def read(self) -> None:
+        asyncio.run(self._read())
+
+    async def _read(self) -> None:
+        consumer = AIOKafkaConsumer(
+            TOPIC,
+            bootstrap_servers=self.bootstrap,
+            group_id=self.group,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=COMMIT_MS,
+            metadata_max_age_ms=METADATA_MS,
+        )
+        async with consumer:
+            while not self._is_over.is_set():
+                for records in (await consumer.getmany(timeout_ms=int(POLL_S * 1000))).values():
+                    self.seen.update(record.value.decode() for record in records)

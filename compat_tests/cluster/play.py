@@ -1,0 +1,104 @@
+"""One play: a cluster, who sends orders to it and who reads them, what holds between the acts and in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+from tests.server.cluster_process import Cluster
+
+from .orders import TOPIC, Found, Sender, anomalies, read_all
+from .readers import Reader
+from .spark_client import SparkQuery
+
+#: Of every client, between two acts.
+_MORE_ORDERS = 20
+#: Where a query of Spark reads along: its start, and a batch beside all the others.
+_SPARK_S = 180
+
+
+@dataclass
+class Play:
+    cluster: Cluster
+    senders: list[Sender]
+    readers: list[Reader]
+    query: SparkQuery | None = None
+    #: What is in each partition; known when all have ended.
+    found: Found = field(default_factory=dict)
+
+    def begin(self) -> None:
+        for client in (*self.senders, *self.readers):
+            client.start()
+
+    def leaders(self) -> dict[int, int]:
+        return {index: partition.leader_id for index, partition in self.cluster.partitions(TOPIC).items()}
+
+    def controller(self) -> int:
+        found: int = self.cluster.until(lambda: max(0, self.cluster.controller()), "there is a controller")
+        return found
+
+    def goes_on(self) -> None:
+        """Every sender is told of orders that it sends from now on, and every group and the query read on."""
+        batches = self.query.batches if self.query else 0
+        before = [len(sender.acknowledged) for sender in self.senders]
+        for sender, count in zip(self.senders, before):
+            self.cluster.until(
+                lambda sender=sender, count=count: len(sender.acknowledged) > count + _MORE_ORDERS,
+                f"orders of {sender.client} are acknowledged ({sender.failed})",
+            )
+        newest = [sender.acknowledged[-1] for sender in self.senders]
+        for reader in self.readers:
+            self.cluster.until(
+                lambda reader=reader: all(reader.seen[order] for order in newest),
+                f"they are {reader.name} ({reader.failed})",
+            )
+        if query := self.query:
+            self.cluster.until(lambda: query.batches > batches, "Spark has done a batch", _SPARK_S)
+
+    def is_whole(self, replicas: int = 3) -> None:
+        """Who was killed is back and has caught up."""
+        for node in self.cluster.nodes.values():
+            if not node.is_running:
+                node.begin()
+        for node in self.cluster.nodes.values():
+            node.await_serving()
+        self.cluster.until(
+            lambda: all(len(p.isr_nodes) == replicas for p in self.cluster.partitions(TOPIC).values()), "all in sync"
+        )
+
+    def reassign(self, replicas: dict[int, list[int]]) -> None:
+        partitions = [ReassignablePartition(index, brokers) for index, brokers in replicas.items()]
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=30_000, topics=[ReassignableTopic(TOPIC, partitions)], allow_replication_factor_change=True
+        )
+        answer = self.cluster.ask_any(request, 1)
+        assert answer.error_code == 0 and all(p.error_code == 0 for t in answer.responses for p in t.partitions), answer
+        self.cluster.until(
+            lambda: (
+                {
+                    index: set(partition.isr_nodes)
+                    for index, partition in self.cluster.partitions(TOPIC).items()
+                    if index in replicas and set(partition.isr_nodes) == set(partition.replica_nodes)
+                }
+                == {index: set(brokers) for index, brokers in replicas.items()}
+            ),
+            "the replicas are where they shall be, in sync",
+        )
+
+    def ends(self) -> None:
+        """Every order that was sent is there once and in order, and every group has seen all of them."""
+        for sender in self.senders:
+            sender.end()
+        acknowledged = {order for sender in self.senders for order in sender.acknowledged}
+        self.found = read_all(self.cluster.bootstrap, len(acknowledged))
+        assert anomalies(self.found, self.senders) == []
+        assert sum(map(len, self.found.values())) == len(acknowledged) == sum(sender.sent for sender in self.senders)
+        for reader in self.readers:
+            self.cluster.until(lambda reader=reader: acknowledged <= reader.seen.keys(), f"all is {reader.name}")
+            reader.end()
+            assert reader.failed == []

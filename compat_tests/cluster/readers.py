@@ -1,0 +1,94 @@
+"""Groups that read the orders all along, each of one member of another client. `seen` is how often it saw each order."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from confluent_kafka import Consumer, TopicPartition
+from kafka import KafkaConsumer
+
+from .orders import TOPIC
+
+COMMIT_MS = 500
+#: Partitions that are added are found by then.
+METADATA_MS = 2_000
+POLL_S = 0.2
+_END_S = 60
+
+
+class Reader(threading.Thread):
+    """Reads until it is told to stop; `failed` is what its client did not absorb."""
+
+    def __init__(self, client: str, bootstrap: str) -> None:
+        super().__init__(name=f"read by {client}", daemon=True)
+        self.client, self.bootstrap, self.group = client, bootstrap, f"group-of-{client}"
+        self.seen: Counter[str] = Counter()
+        self.failed: list[str] = []
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self.read()
+        except Exception as error:
+            self.failed.append(f"{type(error).__name__}: {error}")
+
+    def read(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        self._is_over.set()
+        self.join(_END_S)
+        assert not self.is_alive(), f"{self.name} does not end"
+
+
+class Billing(Reader):
+    """librdkafka's, which can be told to begin again."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__("librdkafka", bootstrap)
+        self.group = "billing"
+        self._rewinds = threading.Event()
+
+    def read(self) -> None:
+        settings = {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": COMMIT_MS,
+            "topic.metadata.refresh.interval.ms": METADATA_MS,
+        }
+        consumer = Consumer(settings)
+        consumer.subscribe([TOPIC])
+        while not self._is_over.is_set():
+            if self._rewinds.is_set():
+                for place in consumer.assignment():
+                    consumer.seek(TopicPartition(TOPIC, place.partition, 0))
+                self._rewinds.clear()
+            for message in consumer.consume(500, POLL_S):
+                if message.error() is not None:
+                    self.failed.append(str(message.error()))
+                else:
+                    self.seen[message.value().decode()] += 1
+        consumer.close()
+
+    def rewind(self) -> None:
+        """Everything is read again, from the beginning."""
+        self.seen.clear()
+        self._rewinds.set()
+
+
+class KafkaPythonReader(Reader):
+    def read(self) -> None:
+        consumer = KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=self.bootstrap.split(","),
+            group_id=self.group,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=COMMIT_MS,
+            metadata_max_age_ms=METADATA_MS,
+        )
+        while not self._is_over.is_set():
+            for records in consumer.poll(timeout_ms=int(POLL_S * 1000)).values():
+                self.seen.update(record.value.decode() for record in records)
+        consumer.close()
