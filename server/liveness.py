@@ -170,9 +170,6 @@ class Liveness:
         if now_ms > self._session_deadline_ms + LATE_MS:
             log.warning("this node did not run for %d ms; sessions begin anew", now_ms - self._session_deadline_ms)
             sessions.begin(image, now_ms)
-        elif now_ms < self._session_deadline_ms - LATE_MS:
-            log.warning("the clock went back by %d ms; sessions begin anew", self._session_deadline_ms - now_ms)
-            sessions.begin(image, now_ms)
         for broker in sessions.expire(now_ms, image):
             if self._is_this_process(broker):
                 self._hear_own(now_ms)

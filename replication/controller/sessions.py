@@ -71,7 +71,11 @@ class BrokerSessions:
         return min((session.deadline for session in self._sessions.values()), default=None)
 
     def expire(self, now: int, image: MetadataImage) -> list[BrokerImage]:
-        """The unfenced brokers whose sessions are over; each is named once."""
+        """The unfenced brokers whose sessions are over; each is named once. A clock that was set back makes none longer
+        than a whole one.
+        """
+        for session in self._sessions.values():
+            session.deadline = min(session.deadline, now + self.session_timeout_ms)
         over = [broker_id for broker_id, session in self._sessions.items() if session.deadline <= now]
         found: list[BrokerImage] = []
         for broker_id in sorted(over):

@@ -119,3 +119,12 @@ def test_a_second_process_with_the_id_of_one_that_is_heard_is_refused(three: Con
     three.sessions.forget(2)
     answer = decide(three, request, 4)
     assert answer.error_code == ErrorCode.NONE and answer.broker_epoch > broker.epoch
+
+
+def test_a_clock_that_is_set_back_makes_no_session_longer_than_a_whole_one(three: Controller) -> None:
+    sessions, hour_ms = three.sessions, 3_600_000
+    sessions.begin(three.image, 2 * hour_ms)
+    hear(three, 1, hour_ms)
+    assert sessions.expire(hour_ms, three.image) == []
+    hear(three, 1, hour_ms + TIMEOUT_MS - 1)
+    assert [broker.id for broker in sessions.expire(hour_ms + TIMEOUT_MS, three.image)] == [2, 3]

@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-from .cluster import Run
+from .cluster import Ran, Run
 
 #: Python's own chance, which decides in which order some maps are walked through.
 _HASH_SEED = "0"
@@ -20,21 +20,24 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
         os.environ["PYTHONHASHSEED"] = _HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "odradek.server.testing.simulation", *sys.argv[1:]])
-    began, played, failed = time.perf_counter(), 0, 0
+    began, played, failed, acknowledged = time.perf_counter(), 0, 0, 0
     for seed in arguments.seeds:
         if arguments.budget_s and time.perf_counter() - began > arguments.budget_s:
             break
         if played == 1:
             gc.freeze()  # modules and codecs, which each seed would look through when it is over
         played += 1
-        failed += not _play(seed, arguments)
+        ran = _play(seed, arguments)
+        failed += ran is None
+        acknowledged += ran.acknowledged if ran is not None else 0
         if failed >= arguments.failures:
             break
-    print(f"{played} seeds, {failed} failed, {time.perf_counter() - began:.1f} s")
+    took_s = time.perf_counter() - began
+    print(f"{played} seeds, {failed} failed, {acknowledged} batches acknowledged, {took_s:.1f} s")
     return 1 if failed else 0
 
 
-def _play(seed: int, arguments: argparse.Namespace) -> bool:
+def _play(seed: int, arguments: argparse.Namespace) -> Ran | None:
     run = Run(seed, arguments.duration_s, print if arguments.trace else None)
     began = time.process_time()
     try:
@@ -44,14 +47,14 @@ def _play(seed: int, arguments: argparse.Namespace) -> bool:
             print("\n".join(run.trace.lines))
         traceback.print_exception(failure)
         print(f"seed {seed}: {failure}; again with --seeds {seed} --trace (hash {run.trace.hash:08x})", flush=True)
-        return False
+        return None
     if not arguments.quiet:
         print(
             f"seed {seed}: hash {ran.hash:08x}, {ran.seconds:.1f} s in {time.process_time() - began:.2f} s of CPU, "
             f"{ran.events} events, {ran.acknowledged} batches acknowledged",
             flush=True,
         )
-    return True
+    return ran
 
 
 def _arguments() -> argparse.Namespace:

@@ -116,37 +116,47 @@ class Run:
         for node_id in NODE_IDS:
             cluster.start(node_id)
         await self._until(lambda: all(map(cluster.serves, NODE_IDS)), "three nodes serve")
-        await create_topic(Client(cluster.bootstrap, TOPIC), TOPIC, PARTITIONS)
-        consumer = Consumer(Client(cluster.bootstrap, TOPIC))
-        self._producers = [self._producer(number) for number in range(PRODUCERS)]
+        await create_topic(self._client(), TOPIC, PARTITIONS)
         async with asyncio.TaskGroup() as group:
-            reading = group.create_task(consumer.run())
-            interval_s = self._chance.choice(_INTERVALS_S)
-            writing = [group.create_task(producer.run(interval_s)) for producer in self._producers]
-            committer = Committer(Client(cluster.bootstrap, TOPIC), self._dice())
-            committing = group.create_task(committer.run(self._chance.choice(_COMMITS_S)))
-            operator = Operator(Client(cluster.bootstrap, TOPIC), self._dice())
-            operating = group.create_task(operator.run(self._chance.choice(_OPERATOR_S)))
+            self._put_to_work(group)
             faults = Faults(cluster, self._watch, self._dice())
             await faults.run(self._duration_s)
             await faults.mend()
-            operating.cancel()
-            ending = group.create_task(operator.end())
-            for producer in self._producers:
-                producer.end()
-            await self._until(lambda: all(task.done() for task in writing), "producers come to their end")
-            await self._until(self._is_whole, "all replicas are in sync, and equal")
-            await self._until(lambda: self._has_read(consumer), "consumers come to the end")
-            committing.cancel()
-            checking = group.create_task(committer.check())
-            await self._until(checking.done, "the group's coordinator tells what is committed")
-            reading.cancel()
-            ending.cancel()
-        self._judge(consumer)
+            await self._come_to_the_end(group)
+        self._judge()
+
+    def _put_to_work(self, group: asyncio.TaskGroup) -> None:
+        chance = self._chance
+        self._producers = [self._producer(number) for number in range(PRODUCERS)]
+        self._consumer = Consumer(self._client())
+        self._committer = Committer(self._client(), self._dice())
+        self._operator = Operator(self._client(), self._dice())
+        interval_s = chance.choice(_INTERVALS_S)
+        self._writing = [group.create_task(producer.run(interval_s)) for producer in self._producers]
+        self._reading = group.create_task(self._consumer.run())
+        self._committing = group.create_task(self._committer.run(chance.choice(_COMMITS_S)))
+        self._operating = group.create_task(self._operator.run(chance.choice(_OPERATOR_S)))
+
+    async def _come_to_the_end(self, group: asyncio.TaskGroup) -> None:
+        """Nothing goes wrong any more: all that was begun is done, soon."""
+        self._operating.cancel()
+        moving_back = group.create_task(self._operator.end())
+        for producer in self._producers:
+            producer.end()
+        await self._until(lambda: all(task.done() for task in self._writing), "producers come to their end")
+        await self._until(self._is_whole, "all replicas are in sync, and equal")
+        await self._until(self._has_read, "consumers come to the end")
+        self._committing.cancel()
+        checking = group.create_task(self._committer.check())
+        await self._until(checking.done, "the group's coordinator tells what is committed")
+        self._reading.cancel()
+        moving_back.cancel()
+
+    def _client(self) -> Client:
+        return Client(self._cluster.bootstrap, TOPIC)
 
     def _producer(self, number: int) -> Producer:
-        client = Client(self._cluster.bootstrap, TOPIC)
-        return Producer(f"p{number}", client, self._dice(), self._acknowledged)
+        return Producer(f"p{number}", self._client(), self._dice(), self._acknowledged)
 
     def _acknowledged(self, index: int, end_offset: int) -> None:
         history = self._watch.histories[self._key(index)]
@@ -169,11 +179,9 @@ class Run:
             await asyncio.sleep(_LOOK_S)
 
     def _say_who_waits(self) -> None:
-        for task in asyncio.all_tasks():
-            frames = task.get_stack()
-            if frames:
-                frame = frames[-1]
-                self.trace.say("", f"waits: {task.get_name()} {frame.f_code.co_qualname}:{frame.f_lineno}")
+        places = [stack[-1] for stack in (task.get_stack() for task in asyncio.all_tasks()) if stack]
+        for place in sorted({f"{frame.f_code.co_qualname}:{frame.f_lineno}" for frame in places}):
+            self.trace.say("", f"waits: {place}")
 
     def _is_whole(self) -> bool:
         for index in range(PARTITIONS):
@@ -188,14 +196,15 @@ class Run:
                 return False
         return len(shadows) == len(NODE_IDS)
 
-    def _has_read(self, consumer: Consumer) -> bool:
+    def _has_read(self) -> bool:
         return all(
-            len(consumer.values[index]) == self._watch.histories[self._key(index)].end_offset
+            len(self._consumer.values[index]) == self._watch.histories[self._key(index)].end_offset
             for index in range(PARTITIONS)
         )
 
-    def _judge(self, consumer: Consumer) -> None:
+    def _judge(self) -> None:
         """Each acknowledged record is at its offset, nothing is there twice, and consumers have read just that."""
+        consumer = self._consumer
         for index in range(PARTITIONS):
             values = self._values(index)
             if consumer.values[index] != values:
