@@ -70,6 +70,8 @@ class BrokerLifecycle:
         self._said = 0
         self._next: asyncio.TimerHandle | None = None
         self._registered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        #: That it is registered has come to this broker by the metadata.
+        self._known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._image: MetadataImage = broker.image
@@ -98,6 +100,7 @@ class BrokerLifecycle:
                 await asyncio.shield(self._registered)
         except TimeoutError:
             raise RegistrationFailed(f"no controller has registered this broker in {timeout_s:g} s") from None
+        await asyncio.shield(self._known)
 
     async def run(self) -> None:
         """The listeners accept: asks to be unfenced, and returns when everybody may know it."""
@@ -206,6 +209,8 @@ class BrokerLifecycle:
         log.info("registered with broker epoch %d", epoch)
         self.broker_epoch = self._broker.controller.broker_epoch = epoch
         self.state = LifecycleState.STARTING
+        if not self._registered.done():
+            self._registered.set_result(None)
         self._published(self._broker.image)
         self.speak()
 
@@ -232,8 +237,8 @@ class BrokerLifecycle:
             return
         registered = image.broker(self._broker.node_id)
         knows_itself = registered is not None and registered.epoch == self.broker_epoch
-        if knows_itself and not self._registered.done():
-            self._registered.set_result(None)
+        if knows_itself and not self._known.done():
+            self._known.set_result(None)
         if self.state is LifecycleState.STARTING and self._is_ready and registered is not None and knows_itself:
             if registered.fenced:
                 self.speak()
