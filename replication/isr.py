@@ -65,6 +65,11 @@ class FollowerState:
         self.leader_end_at_last_fetch = leader_end
         self.last_fetch_ms = now_ms
 
+    def kept_up(self, now_ms: int) -> None:
+        """It has asked at that time for what follows the leader's end, as at its last fetch."""
+        self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
+
     def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
         self.last_caught_up_ms = min(self.last_caught_up_ms, now_ms)  # a clock that was set back
         return self.end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_time_max_ms

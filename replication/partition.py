@@ -158,6 +158,12 @@ class Partition:
         follower.fetched(fetch_offset, log_start_offset, broker_epoch, self.log_end_offset, now_ms)
         return self._advance(now_ms)
 
+    def follower_kept_up(self, replica: int, now_ms: int) -> None:
+        """A follower that has everything has asked for more, the last time then; nothing was written meanwhile."""
+        follower = self.followers.get(replica)
+        if follower is not None:
+            follower.kept_up(now_ms)
+
     def follow(self, high_watermark: int) -> bool:
         """The leader's high watermark, as its answer to our fetch says; whether ours moved."""
         if self.is_leader or high_watermark <= self.high_watermark:

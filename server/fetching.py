@@ -13,6 +13,7 @@ at again.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,8 @@ READ_COMMITTED = 1
 #: Consumers name their rack from here on, and with it may read from followers (KIP-392).
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
+#: From here on a follower says of which incarnation it is.
+FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADERS = 16
 #: A fetch that found cold bytes is looked at again once they are warm, and at last waits for the disk itself: under
 #: pressure they may be gone again each time.
@@ -102,7 +105,9 @@ class Fetch(Parked):
         self._isolated = request.isolation_level == READ_COMMITTED
         state = request.replica_state
         self._replica_id, self._replica_epoch = (
-            (request.replica_id, UNKNOWN_BROKER_EPOCH) if version < 15 else (state.replica_id, state.replica_epoch)
+            (request.replica_id, UNKNOWN_BROKER_EPOCH)
+            if version < FIRST_VERSION_WITH_REPLICA_STATE
+            else (state.replica_id, state.replica_epoch)
         )
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
         #: Where the consumer is, if it may be told of a replica that is nearer.
@@ -128,18 +133,18 @@ class Fetch(Parked):
             call.hold_connection()
             call.request = None
             if not self._is_warming:
-                self._park()
+                self._watch()
+                call.broker.deadlines.add(self, self._max_wait_ms)
         return response
 
-    def _park(self) -> None:
+    def _watch(self) -> None:
+        """Waits for what is committed in the partitions that were looked at."""
         for hosted in self._hosts:
-            (hosted.watchers if self._replica_id < 0 else hosted.end_watchers)[self] = None
-        self._call.broker.deadlines.add(self, self._max_wait_ms)
+            hosted.watchers[self] = None
 
-    def _release(self) -> None:
+    def _unwatch(self) -> None:
         for hosted in self._hosts:
-            (hosted.watchers if self._replica_id < 0 else hosted.end_watchers).pop(self, None)
-        self._call.broker.deadlines.remove(self)
+            hosted.watchers.pop(self, None)
 
     def grew(self, size: int) -> None:
         self._missing_bytes -= size
@@ -159,12 +164,12 @@ class Fetch(Parked):
     def _continue(self) -> None:
         """Something has changed for a fetch that waits: looks again."""
         self._is_woken = False
-        if self._call.connection.closed:
-            self._release()
+        self._unwatch()
+        response = None if self._call.connection.closed else self._attempt()
+        if response is None and not self._is_warming and not self._call.connection.closed:
+            self._watch()
             return
-        response = self._attempt()
-        if response is not None or self._is_warming:
-            self._release()
+        self._call.broker.deadlines.remove(self)
         if response is not None:
             self._call.reply(response)
 
@@ -210,19 +215,15 @@ class Fetch(Parked):
         found: list[Found] = []
         has_error = False
         found_bytes, left, whole_first = 0, self._max_bytes, True
-        for wanted in context.partitions.values():
+        for wanted in self._wanted():
             hosted = find(wanted.key)
             if hosted is None:
                 found.append(self._absent(wanted))
                 has_error = True
                 continue
+            if has_session and self._is_idle(hosted, wanted) and self._passes_by(hosted, wanted):
+                continue
             hosts.append(hosted)
-            if has_session and self._is_idle(hosted, wanted):
-                if self._replica_id < 0:
-                    continue
-                self._follower_has(hosted, wanted)
-                if hosted.role.high_watermark == wanted.told_high_watermark:
-                    continue
             one = self._look_at(hosted, wanted, left, whole_first)
             found.append(one)
             if one.records is not None:
@@ -233,6 +234,14 @@ class Fetch(Parked):
             elif is_urgent(one.data) or (self._replica_id >= 0 and has_session and starts_elsewhere(one)):
                 has_error = True
         return found, found_bytes, has_error
+
+    def _wanted(self) -> Iterable[FetchedPartition]:
+        return self._context.partitions.values()
+
+    def _passes_by(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+        """Whether an idle partition is only waited for."""
+        self._hosts.append(hosted)
+        return True
 
     def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
         """Whether a session's client is at the end and has been told all that there is to tell."""
@@ -248,16 +257,8 @@ class Fetch(Parked):
             and (self._replica_id < 0 or self._replica_id in role.followers)
         )
 
-    def _follower_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
-        """A follower has what is below the offset that it asks for; it says so when its request comes, and once."""
-        if self._is_new:
-            hosted.follower_fetched(
-                self._replica_id,
-                wanted.fetch_offset,
-                wanted.log_start_offset,
-                self._replica_epoch,
-                self._call.broker.now_ms(),
-            )
+    def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
+        """What is below the offset that it asks for; of a consumer that is nobody's affair."""
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
@@ -295,8 +296,8 @@ class Fetch(Parked):
         diverging = NO_EPOCH
         if wanted.last_fetched_epoch >= 0:
             diverging = diverging_epoch(log, wanted)
-        if self._replica_id >= 0 and diverging is NO_EPOCH and log.log_start_offset <= offset <= log.log_end_offset:
-            self._follower_has(hosted, wanted)
+        if diverging is NO_EPOCH and log.log_start_offset <= offset <= log.log_end_offset:
+            self._fetcher_has(hosted, wanted)
         high_watermark = hosted.role.high_watermark
         stable = log.last_stable_offset(high_watermark)
         if self._replica_id >= 0:
@@ -327,8 +328,6 @@ class Fetch(Parked):
     def _answer(self, found: list[Found]) -> FetchResponse:
         context, call = self._context, self._call
         session, session_id = context.session, INVALID_SESSION_ID
-        if self._replica_id >= 0:
-            self._count_for_quota(found)
         if session is not None and session.epoch != context.epoch:
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
@@ -348,13 +347,6 @@ class Fetch(Parked):
         if self._version >= FIRST_VERSION_WITH_LEADERS:
             add_leaders(call, found, response)
         return response
-
-    def _count_for_quota(self, found: list[Found]) -> None:
-        quota = self._call.broker.replication.leaders
-        if quota.is_on:
-            for one in found:
-                if one.records is not None and one.hosted is not None:
-                    quota.record(one.hosted, one.records.size)
 
     def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
         """Notes what a session is told; leaves out those of which it is told nothing new."""

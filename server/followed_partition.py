@@ -6,6 +6,7 @@ replicas are equal. What is asked of them is that their CRCs are right and that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
@@ -25,9 +26,11 @@ _STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class FollowedPartition:
-    """`leader` and `epoch`: what it follows, until the metadata names others."""
+    """`leader` and `epoch`: what it follows, until the metadata names others. Until `leave`, `changed` is called when that
+    may be so, and when the log changes in another way than by what the leader answers.
+    """
 
-    __slots__ = ("epoch", "failures", "hosted", "key", "leader", "not_before_ms")
+    __slots__ = ("changed", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
 
     def __init__(self, hosted: HostedPartition, now_ms: int) -> None:
         self.hosted = hosted
@@ -41,6 +44,17 @@ class FollowedPartition:
         if log.epochs.latest < 0 and log.log_end_offset > high_watermark:
             # No batch says who wrote it: only what is committed is known to be the leader's too.
             self.truncate(high_watermark, now_ms)
+        self.changed: Callable[[FollowedPartition], None] = _nobody_asks
+        hosted.end_watchers[self] = None
+
+    def leave(self) -> None:
+        self.hosted.end_watchers.pop(self, None)
+
+    def grew(self, size: int) -> None:
+        """Nothing is written to a replica that follows but what the leader answered."""
+
+    def disturbed(self) -> None:
+        self.changed(self)
 
     @property
     def is_current(self) -> bool:
@@ -136,3 +150,7 @@ class FollowedPartition:
         """The leader's log begins above the end of this one. Raises LogDirectoryFailure."""
         self.hosted.log.truncate_fully_and_start_at(offset, now_ms)
         self.hosted.truncated()
+
+
+def _nobody_asks(followed: FollowedPartition) -> None:
+    """It is not with a fetcher yet."""

@@ -151,12 +151,16 @@ class Replica:
     def take_role(self, registration: PartitionRegistration, now_ms: int) -> bool:
         """Leads or follows from now on as the metadata says; whether the leader or its epoch is another."""
         role = self.role
-        before = role.high_watermark
+        before, isr_before = role.high_watermark, role.isr
         changed = role.apply(registration, now_ms)
         if changed:
             if role.is_leader and not self.offline:
                 self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
             self.disturb()
+        elif len(role.isr) < len(isr_before):
+            # Whoever was taken out of it, and fetches on, is to be proposed again.
+            for watcher in list(self.end_watchers):
+                watcher.disturbed()
         self.settle()
         if role.high_watermark > before:
             self._committed(role.high_watermark - before)
@@ -279,7 +283,7 @@ class Replica:
 
     def _grew(self, size: int) -> None:
         """Something was written: followers may have it."""
-        for watcher in self.end_watchers:
+        for watcher in list(self.end_watchers):
             watcher.grew(size)
 
     def _committed(self, size: int) -> None:

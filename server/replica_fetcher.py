@@ -2,6 +2,9 @@
 
 The fetches are of one session (KIP-227): a request names only the partitions whose place has changed since the last, and
 is answered when there is something, or after `replica.fetch.wait.max.ms`. A partition that failed is left out for a while.
+
+Before a request only those are looked at of which something was heard: they were answered, came or went, were cut, or their
+time has come. So a round costs what changed, and not what is followed.
 """
 
 from __future__ import annotations
@@ -9,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.errors import ErrorCode
@@ -61,10 +63,16 @@ class ReplicaFetcher:
         self._leader = leader
         self._purpose = purpose
         self._followed: dict[Key, FollowedPartition] = {}
+        #: What is to be looked at before the next request, and what is left alone for now.
+        self._changed: dict[Key, None] = {}
+        self._delayed: dict[Key, FollowedPartition] = {}
         self._session_id = 0
         self._session_epoch = 0
         #: What the session's leader was told last of each partition.
         self._told: dict[Key, FetchPartition] = {}
+        self._max_bytes = 0
+        #: Some replicas may be held up (KIP-73): then all are looked at.
+        self._is_throttled = False
         self._failures = 0
         #: A fetch is on its way.
         self.is_waiting = False
@@ -77,13 +85,24 @@ class ReplicaFetcher:
         return len(self._followed)
 
     def follow(self, followed: FollowedPartition) -> None:
+        before = self._followed.get(followed.key)
+        if before is not None:
+            before.leave()
         self._followed[followed.key] = followed
+        followed.changed = self._look_at
+        self._look_at(followed)
+
+    def _look_at(self, followed: FollowedPartition) -> None:
+        """Something about it may be another than the leader was told."""
+        self._changed[followed.key] = None
         self._plan()
 
     def close(self) -> None:
         self._is_closed = True
         if self._planned is not None:
             self._planned.cancel()
+        for followed in self._followed.values():
+            followed.leave()
 
     # ---- asking
 
@@ -103,25 +122,25 @@ class ReplicaFetcher:
         self._planned = None
         if self.is_waiting or self._is_closed:
             return
-        now_ms = self._steady_ms()
-        for key in [key for key, followed in self._followed.items() if not followed.is_current]:
-            del self._followed[key]
+        endpoint = self._endpoint()
+        if endpoint is None:
+            self._plan(self._backoff_ms)
+            return
+        news, forgotten = self._news(self._steady_ms())
         if not self._followed:
             return
-        due = {key: one for key, one in self._followed.items() if one.not_before_ms <= now_ms}
-        quota = self._broker.replication.followers
-        if quota.is_on:
-            due = {key: one for key, one in due.items() if not quota.holds_up(one.hosted, self._broker.node_id)}
-        endpoint = self._endpoint()
-        if not due or endpoint is None:
-            self._plan(self._soonest_ms(now_ms) if endpoint is not None else self._backoff_ms)
+        if len(self._told) + sum(key not in self._told for key in news) == len(forgotten):
+            self._plan(self._soonest_ms())
             return
-        request, asked = self._request(due), {key: one.epoch for key, one in due.items()}
+        self._changed.clear()
+        for key in forgotten:
+            del self._told[key]
+        self._told.update(news)
         self.is_waiting = True
         self._broker.peers.send(
             endpoint,
-            request,
-            partial(self._answered, asked),
+            self._request(news, forgotten),
+            self._answered,
             timeout_ms=self._broker.config.get("replica.socket.timeout.ms"),
             purpose=self._purpose,
         )
@@ -130,8 +149,49 @@ class ReplicaFetcher:
         """For how long something is left alone: the day's time may be set back meanwhile."""
         return int(asyncio.get_running_loop().time() * 1000)
 
-    def _soonest_ms(self, now_ms: int) -> int:
-        soonest_ms = min(one.not_before_ms for one in self._followed.values()) - now_ms
+    def _news(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
+        """What the leader is to be told of this time, and what it need not look for any more."""
+        self._note_settings()
+        for key in [key for key, followed in self._delayed.items() if followed.not_before_ms <= now_ms]:
+            del self._delayed[key]
+            self._changed[key] = None
+        news: dict[Key, FetchPartition] = {}
+        forgotten: list[Key] = []
+        for key in self._changed:
+            wanted, told = self._wanted(key, now_ms), self._told.get(key)
+            if wanted is not None and wanted != told:
+                news[key] = wanted
+            elif wanted is None and told is not None:
+                forgotten.append(key)
+        return news, forgotten
+
+    def _note_settings(self) -> None:
+        """Where they concern all, all are looked at."""
+        max_bytes: int = self._broker.config.get("replica.fetch.max.bytes")
+        was_throttled, self._is_throttled = self._is_throttled, self._broker.replication.followers.is_on
+        if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
+            self._changed.update(dict.fromkeys(self._followed))
+        self._max_bytes = max_bytes
+
+    def _wanted(self, key: Key, now_ms: int) -> FetchPartition | None:
+        """None of one that is not followed any more, or not now."""
+        followed = self._followed.get(key)
+        if followed is None:
+            return None
+        if not followed.is_current:
+            followed.leave()
+            del self._followed[key]
+            self._delayed.pop(key, None)
+            return None
+        if followed.not_before_ms > now_ms:
+            self._delayed[key] = followed
+            return None
+        if self._is_throttled and self._broker.replication.followers.holds_up(followed.hosted, self._broker.node_id):
+            return None
+        return followed.wanted(self._max_bytes)
+
+    def _soonest_ms(self) -> int:
+        soonest_ms = min((one.not_before_ms for one in self._delayed.values()), default=0) - self._steady_ms()
         return soonest_ms if soonest_ms > 0 else THROTTLED_MS
 
     @property
@@ -142,16 +202,10 @@ class ReplicaFetcher:
     def _endpoint(self) -> Endpoint | None:
         return broker_endpoint(self._broker, self._leader)
 
-    def _request(self, due: dict[Key, FollowedPartition]) -> FetchRequest:
+    def _request(self, news: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
         broker = self._broker
         config = broker.config
-        max_bytes = config.get("replica.fetch.max.bytes")
-        wanted = {key: followed.wanted(max_bytes) for key, followed in due.items()}
-        told = self._told if self._session_epoch else {}
-        news = {key: one for key, one in wanted.items() if told.get(key) != one}
-        forgotten = [key for key in told if key not in wanted]
-        self._told = wanted
-        is_short = len(due) < len(self._followed)
+        is_short = len(self._told) < len(self._followed)
         return FetchRequest(
             replica_state=ReplicaState(broker.node_id, broker.replication.broker_epoch),
             # Some are left alone for a moment only.
@@ -169,26 +223,30 @@ class ReplicaFetcher:
 
     # ---- answers
 
-    def _answered(self, asked: dict[Key, int], response: FetchResponse | None) -> None:
+    def _answered(self, response: FetchResponse | None) -> None:
         self.is_waiting = False
         if self._is_closed:
             return
         if response is None or response.error_code:
-            self._session_id = self._session_epoch = 0
             # A session that the leader has lost is simply begun anew.
+            self._end_session()
             self._failures += 1
             self._plan(
                 0 if response is not None and self._failures == 1 else min(self._backoff_ms, 50 * self._failures)
             )
             return
         self._failures = 0
+        asked = self._told
         self._go_on_with_session(response)
         now_ms = self._broker.now_ms()
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
-                followed = self._followed.get(key)
-                if followed is not None and followed.is_current and asked.get(key) == followed.epoch:
+                followed, told = self._followed.get(key), asked.get(key)
+                self._changed[key] = None
+                if followed is None or told is None or not followed.is_current:
+                    continue
+                if told.current_leader_epoch == followed.epoch:
                     self._take(followed, data, now_ms)
         self._fetch()
 
@@ -206,11 +264,17 @@ class ReplicaFetcher:
 
     def _go_on_with_session(self, response: FetchResponse) -> None:
         if response.session_id == 0:
-            self._session_id = self._session_epoch = 0
+            self._end_session()
         elif response.session_id != self._session_id:
             self._session_id, self._session_epoch = response.session_id, 1
         else:
             self._session_epoch = 1 if self._session_epoch == _LAST_SESSION_EPOCH else self._session_epoch + 1
+
+    def _end_session(self) -> None:
+        """The next request is of all partitions."""
+        self._session_id = self._session_epoch = 0
+        self._told = {}
+        self._changed = dict.fromkeys(self._followed)
 
     def _refused(self, followed: FollowedPartition, error: int) -> None:
         followed.failed(self._steady_ms(), self._backoff_ms)

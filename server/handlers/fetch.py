@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
-from ..fetching import Fetch
+from ..fetching import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 
 if TYPE_CHECKING:
     from ..dispatch import Call
@@ -30,4 +30,11 @@ def handle(call: Call) -> FetchResponse | None:
     context = broker.fetch_sessions.open(call.request, call.version, broker.now_ms())
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
+    request = call.request
+    if (
+        request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else request.replica_state.replica_id
+    ) >= 0:
+        from ..follower_fetching import FollowerFetch
+
+        return FollowerFetch(call, context).start()
     return Fetch(call, context).start()

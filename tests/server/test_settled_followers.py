@@ -1,0 +1,162 @@
+"""A follower's session looks at the partitions of which there is news, and its fetcher asks for no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
+from odradek.server.fetch_sessions import FetchSession
+from odradek.server.followed_partition import FollowedPartition
+from odradek.server.follower_fetching import FollowerFetch
+from odradek.server.hosted_partition import HostedPartition
+
+from tests.server.data_path_stand import batch_of
+from tests.server.replicas_stand import TOPIC, TOPIC_ID, Replicas, eventually
+
+MANY = 40
+
+
+def create_many(replicas: Replicas) -> None:
+    """Partitions with broker 1 as their leader and broker 2 as their follower."""
+    replicas.publish(
+        TopicRecord(TOPIC, TOPIC_ID),
+        *(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=TOPIC_ID,
+                replicas=[1, 2],
+                isr=[1, 2],
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[bytes(16)] * 2,
+            )
+            for index in range(MANY)
+        ),
+    )
+
+
+def hosted(replicas: Replicas, number: int, index: int) -> HostedPartition:
+    found = replicas.server(number).partitions.get((TOPIC, index))
+    assert found is not None
+    return found
+
+
+def produce(replicas: Replicas, index: int, value: bytes) -> None:
+    server = replicas.server(1)
+    assert not hosted(replicas, 1, index).append(batch_of(value), server.now_ms()).error
+
+
+def sessions(replicas: Replicas) -> list[FetchSession]:
+    return [session for session in replicas.server(1).fetch_sessions if session.is_follower]
+
+
+def is_settled(replicas: Replicas) -> bool:
+    found = sessions(replicas)
+    return sum(len(one.partitions) for one in found) == MANY and not any(one.unsettled for one in found)
+
+
+async def settled(replicas: Replicas) -> FetchSession:
+    """The session of broker 2, when it rests."""
+    await eventually(lambda: is_settled(replicas), "all partitions come to rest")
+    return max(sessions(replicas), key=lambda one: len(one.partitions))
+
+
+class Calls:
+    """Counts the calls of a method."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.count, original = 0, getattr(owner, name)
+
+        def counted(*arguments: Any) -> Any:
+            self.count += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+
+
+async def test_a_round_that_finds_nothing_looks_at_no_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
+        create_many(replicas)
+        session = await settled(replicas)
+        asked = Calls(monkeypatch, FollowedPartition, "wanted")
+        looked = Calls(monkeypatch, FollowerFetch, "_is_idle")
+        epoch = session.epoch
+        await eventually(lambda: session.epoch >= epoch + 5, "the follower goes on asking")
+        assert (asked.count, looked.count) == (0, 0)
+
+
+async def test_one_write_has_one_partition_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await settled(replicas)
+        looked = Calls(monkeypatch, FollowerFetch, "_is_idle")
+        produce(replicas, 7, b"one")
+        await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 1, "it is committed, and known to be")
+        await settled(replicas)
+        assert 0 < looked.count < MANY
+
+
+async def test_every_partition_that_is_written_to_is_followed_again_and_again(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        for number in range(3):
+            await settled(replicas)
+            for index in range(MANY):
+                produce(replicas, index, b"%d" % number)
+        await eventually(lambda: all(hosted(replicas, 2, index).high_watermark == 3 for index in range(MANY)))
+        await settled(replicas)
+
+
+async def test_who_rested_has_kept_up_until_the_write(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
+        create_many(replicas)
+        session = await settled(replicas)
+        follower = hosted(replicas, 1, 7).role.followers[2]
+        follower.last_caught_up_ms = follower.last_fetch_ms = 0
+        produce(replicas, 7, b"one")
+        assert follower.last_caught_up_ms == follower.last_fetch_ms == session.last_used_ms
+
+
+async def test_who_is_taken_out_of_the_isr_while_it_rests_comes_back(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await settled(replicas)
+        replicas.change(isr=[1])
+        await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
+
+
+async def test_another_epoch_of_the_same_leader_is_told_by_the_follower_and_comes_to_rest(tmp_path: Path) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await settled(replicas)
+        replicas.change(leader=1)
+        await eventually(
+            lambda: any(
+                one.current_leader_epoch == 1 for session in sessions(replicas) for one in session.partitions.values()
+            )
+        )
+        await settled(replicas)
+        produce(replicas, 0, b"one")
+        await eventually(lambda: hosted(replicas, 2, 0).high_watermark == 1)
+
+
+async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_path: Path) -> None:
+    """As a broker does that was killed and comes again: the session it had is never used any more."""
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        before = await settled(replicas)
+        for fetcher in replicas.server(2).replication._fetchers.values():
+            fetcher._end_session()
+        produce(replicas, 7, b"one")
+        await eventually(lambda: len(sessions(replicas)) == 2 or before not in sessions(replicas))
+        now = next(one for one in sessions(replicas) if one is not before)
+        await eventually(lambda: not now.unsettled)
+        assert all(len(hosted(replicas, 1, index).end_watchers) == 1 for index in range(MANY))
+        produce(replicas, 7, b"two")
+        await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 2)
