@@ -1,4 +1,4 @@
-"""Three nodes of either broker on this machine, as their own projects start them, for the comparison of clusters."""
+"""Three or more nodes of either broker on this machine, as their own projects start them, for comparisons of clusters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -21,24 +22,38 @@ from compat_tests.wire import WireClient
 from .brokers import APACHE_NAME, KAFKA_JVM, Cost, memory_mb
 
 NODES = 3
+#: Of larger clusters too: a quorum of three outlives the death of one.
+CONTROLLERS = 3
+REPLICAS = 3
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _NOT_YET = (5, 38, 41, 7)  # no leader yet, too few brokers yet, no controller yet, timed out
 DEADLINE_S = 120
 
 
 class MeasuredNode(BrokerProcess):
-    """Formatted beforehand, so that a start is a start. Both are told the same, which is little."""
+    """Formatted beforehand, so that a start is a start. Both are told the same, which is little. Who has no port for
+    controllers is only a broker.
+    """
 
-    def __init__(self, kind: str, node_id: int, ports: dict[int, tuple[int, int]], directory: Path) -> None:
+    def __init__(
+        self,
+        kind: str,
+        node_id: int,
+        ports: dict[int, tuple[int, int]],
+        directory: Path,
+        jvm: Sequence[str] = KAFKA_JVM,
+    ) -> None:
         super().__init__(directory, start_deadline_s=DEADLINE_S)
+        self._jvm = jvm
         self.name, self.node_id = f"{kind} {node_id}", node_id
         self.is_apache = kind == APACHE_NAME
         self.port, controller_port = ports[node_id]
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, (_, port) in ports.items())
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, (_, port) in ports.items() if port)
+        own = f",CONTROLLER://127.0.0.1:{controller_port}" if controller_port else ""
         properties = {
-            "process.roles": "broker,controller",
+            "process.roles": "broker,controller" if controller_port else "broker",
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}{own}",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
             "log.dirs": str(self.data_dir),
@@ -57,7 +72,7 @@ class MeasuredNode(BrokerProcess):
 
     def command(self) -> list[str]:
         if self.is_apache:
-            return [java(), *KAFKA_JVM, "-cp", classpath(ORACLE), "kafka.Kafka", str(self._file)]
+            return [java(), *self._jvm, "-cp", classpath(ORACLE), "kafka.Kafka", str(self._file)]
         return [sys.executable, "-m", "odradek", "start", str(self._file)]
 
     def environment(self) -> dict[str, str]:
@@ -67,10 +82,10 @@ class MeasuredNode(BrokerProcess):
 class MeasuredCluster:
     """Use as a context; `start_s` is the time from the first exec until each node knows all of them and takes requests."""
 
-    def __init__(self, kind: str, directory: Path) -> None:
-        ports = {node_id: (free_port(), free_port()) for node_id in range(1, NODES + 1)}
+    def __init__(self, kind: str, directory: Path, nodes: int = NODES, jvm: Sequence[str] = KAFKA_JVM) -> None:
+        ports = {node: (free_port(), free_port() if node <= CONTROLLERS else 0) for node in range(1, nodes + 1)}
         places = {node_id: directory / f"node-{node_id}" for node_id in ports}
-        self.nodes = {node_id: MeasuredNode(kind, node_id, ports, places[node_id]) for node_id in ports}
+        self.nodes = {node_id: MeasuredNode(kind, node_id, ports, places[node_id], jvm) for node_id in ports}
         self.start_s = 0.0
 
     @property
@@ -97,7 +112,7 @@ class MeasuredCluster:
 
     def _knows_all(self, node: MeasuredNode) -> bool:
         with WireClient(node.bootstrap) as client:
-            return len(client.call(MetadataRequest(topics=[]), 9).brokers) == NODES
+            return len(client.call(MetadataRequest(topics=[]), 9).brokers) == len(self.nodes)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -125,7 +140,7 @@ class MeasuredCluster:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """With three replicas, which all are in sync when this returns."""
-        wanted = CreateTopicsRequest([CreatableTopic(name, partitions, NODES)], timeout_ms=30_000)
+        wanted = CreateTopicsRequest([CreatableTopic(name, partitions, REPLICAS)], timeout_ms=30_000)
 
         def made() -> bool:
             answer = self._ask(wanted, 7).topics[0]  # type: ignore[attr-defined]
@@ -140,7 +155,7 @@ class MeasuredCluster:
 
     def _in_sync(self, name: str) -> bool:
         partitions = self._partitions(name)
-        return bool(partitions) and all(len(one.isr_nodes) == NODES for one in partitions)
+        return bool(partitions) and all(len(one.isr_nodes) == REPLICAS for one in partitions)
 
     def _partitions(self, name: str) -> list:  # type: ignore[type-arg]
         asked = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.errors import ErrorCode
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.replicas")
 
 RETRY_MS = 50
+#: More changes than this are in no request: the controller decides on one as a whole, and serves nobody meanwhile.
+MOST_AT_ONCE = 500
 TIMEOUT_MS = 30_000
 #: The controller has refused this set; another may be proposed.
 _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
@@ -83,15 +86,14 @@ class IsrChanges:
             self._is_busy = False
             return
         topics: dict[bytes, TopicDataRequest] = {}
-        for (topic_id, index), asked in self._asked.items():
+        sent = dict(islice(self._asked.items(), MOST_AT_ONCE))
+        for (topic_id, index), asked in sent.items():
             topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
             topic.partitions.append(self._partition(index, asked))
         request = AlterPartitionRequest(
             self._broker.node_id, self._broker.replication.broker_epoch, list(topics.values())
         )
-        self._broker.forwarding.send_to_controller(
-            request, partial(self._answered, dict(self._asked)), timeout_ms=TIMEOUT_MS
-        )
+        self._broker.forwarding.send_to_controller(request, partial(self._answered, sent), timeout_ms=TIMEOUT_MS)
 
     def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
         proposal, role = asked.proposal, asked.replica.role

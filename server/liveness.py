@@ -30,6 +30,7 @@ from ..replication.controller.upkeep import (
     BalanceLeadersRequest,
     ElectUncleanLeadersRequest,
     FenceBrokerRequest,
+    MoveLeadersRequest,
     UpkeepResponse,
 )
 
@@ -79,9 +80,14 @@ class Liveness:
             reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
         elif isinstance(request, BrokerHeartbeatRequest):
             self._hear(request, connection)
+            before = controller.quorum_log.end_offset
             controller.submit(request, version, lambda response: self._heartbeat_answered(request, response, reply))
-            if request.want_shut_down:
-                self._sessions.shuts_down(request.broker_id, controller.controller.next_offset - 1)
+            if request.want_shut_down and controller.is_active:
+                end_offset = controller.quorum_log.end_offset
+                self._sessions.shuts_down(request.broker_id, end_offset - 1)
+                if end_offset > before:
+                    self._sessions.moved(request.broker_id, end_offset - 1)
+                self._move_leaders(request.broker_id, request.broker_epoch)
         else:
             assert isinstance(request, BrokerRegistrationRequest)
             controller.submit(request, version, lambda response: self._registration_answered(request, response, reply))
@@ -180,8 +186,24 @@ class Liveness:
         self._arm_sessions()
 
     def _fence(self, broker: BrokerImage) -> None:
+        """First it leads nothing any more. A controller that takes over in between finds a broker that it does not hear."""
         request = FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch)
-        self._broker.controller.submit(request, 0, lambda response: None)
+        self._move_leaders(
+            broker.id, broker.epoch, lambda: self._broker.controller.submit(request, 0, lambda response: None)
+        )
+
+    def _move_leaders(self, broker_id: int, epoch: int, then: Callable[[], None] | None = None) -> None:
+        """So many at a time, and the rest in other turns of the loop; `then` when nothing is left."""
+        controller = self._broker.controller
+        if not self._is_active or not controller.is_active:
+            return
+        before = controller.quorum_log.end_offset
+        controller.submit(MoveLeadersRequest(broker_id=broker_id, broker_epoch=epoch), 0, lambda response: None)
+        if controller.is_active and controller.quorum_log.end_offset > before:
+            self._sessions.moved(broker_id, controller.quorum_log.end_offset - 1)
+            asyncio.get_running_loop().call_soon(self._move_leaders, broker_id, epoch, then)
+        elif then is not None:
+            then()
 
     # ---- what machines say
 

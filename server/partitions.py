@@ -10,23 +10,14 @@ A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import random
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..metadata.image import NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    DirectoryDataRequest,
-    PartitionDataRequest,
-    TopicDataRequest,
-)
-from ..protocol.schema import Message
+from ..metadata.image import NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from ..replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ..replication.partition import Partition
 from ..storage.checkpoints import (
@@ -51,15 +42,24 @@ from ..storage.log import Log
 from ..storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from .batch_checks import AppendRules, append_rules
 from .cordoning import cordoned_directories
+from .directory_reports import DirectoryReports
 from .hosted_partition import HostedPartition
+from .internal_topics import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
-    from ..metadata.topics_delta import TopicDelta
     from .broker import BrokerServer
     from .replica import Replica
 
 log = logging.getLogger("odradek.partitions")
+
+
+class _Changed(NamedTuple):
+    """A topic with those of its partitions that are new or other."""
+
+    name: str
+    id: bytes
+    partitions: Mapping[int, PartitionImage]
 
 
 class TopicSettings(NamedTuple):
@@ -82,8 +82,9 @@ class Partitions:
         self._settings: dict[str, TopicSettings] = {}
         self._lag_time_max_ms: int = broker.config.get("replica.lag.time.max.ms")
         self._loaded = False
-        #: New replicas that the metadata has in no directory, or in another one: (topic id, index) to where they are.
-        self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
+        self._replicas_in: Counter[LogDirectory] = Counter()
+        #: Tells the controller in which directory a replica is.
+        self.report = DirectoryReports(broker).add
         #: By the name of the partition, and by its id: bound methods, since every request comes here.
         self.get = self._by_name.get
         self.get_by_id = self._by_id.get
@@ -100,26 +101,42 @@ class Partitions:
 
     # ---- following the metadata
 
-    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """`image` is what `delta` led to. Called before the image is published."""
+    def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
+        """`image` is what `delta` led to, and is published behind the last step. What the internal topics have changed is in
+        that one, since more has to change with it.
+        """
+        self._replicas_in.clear()
         if not self._loaded:
-            self._load(image)
+            yield from self._load(image)
             self._loaded = True
-            for topic in image.topics.by_name.values():
-                for index, registration in topic.partitions.items():
-                    self._apply_partition(image, topic.name, topic.id, index, registration)
-            return
-        for topic in delta.topics.deleted.values():
-            self._delete_topic(topic.name, topic.partitions)
-        for topic_id, topic_delta in delta.topics.changed.items():
-            self._apply_topic(image, topic_id, topic_delta)
+            topics = [_Changed(topic.name, topic.id, topic.partitions) for topic in image.topics.by_name.values()]
+        else:
+            topics = [_Changed(one.before.name, id_, one.changed) for id_, one in delta.topics.changed.items()]
+        for is_last in (False, True):
+            for step in self._change(image, delta.topics.deleted.values(), topics, internal=is_last):
+                if not is_last:
+                    yield step
         for resource_type, name in delta.configs:
             if resource_type == TOPIC_RESOURCE and name in self._settings:
                 self._reconfigure(image, name)
 
-    def _apply_topic(self, image: MetadataImage, topic_id: bytes, topic_delta: TopicDelta) -> None:
-        for index, registration in topic_delta.changed.items():
-            self._apply_partition(image, topic_delta.before.name, topic_id, index, registration)
+    def _change(
+        self, image: MetadataImage, deleted: Iterable[TopicImage], changed: Iterable[_Changed], *, internal: bool
+    ) -> Iterator[None]:
+        for gone in deleted:
+            if (gone.name in INTERNAL_TOPICS) is internal:
+                yield from self._delete_topic(gone.name, gone.partitions)
+        for topic in changed:
+            if (topic.name in INTERNAL_TOPICS) is internal:
+                yield from self._apply_topic(image, topic)
+
+    def _apply_topic(self, image: MetadataImage, topic: _Changed) -> Iterator[None]:
+        """First what is to be led here: others wait for that."""
+        for leads in (True, False):
+            for index, registration in topic.partitions.items():
+                if (registration.leader == self._node_id) is leads:
+                    self._apply_partition(image, topic.name, topic.id, index, registration)
+                    yield
 
     def _apply_partition(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
@@ -157,11 +174,12 @@ class Partitions:
         found = self._broker.image.broker(broker_id)
         return found is not None and found.is_active and broker_epoch in (UNKNOWN_BROKER_EPOCH, found.epoch)
 
-    def _delete_topic(self, name: str, indexes: Any) -> None:
+    def _delete_topic(self, name: str, indexes: Iterable[int]) -> Iterator[None]:
         for index in indexes:
             hosted = self._by_name.get((name, index))
             if hosted is not None:
                 self._remove(hosted)
+                yield
         self._settings.pop(name, None)
         self._metrics.drop_topic(name)
 
@@ -180,14 +198,14 @@ class Partitions:
 
     # ---- replicas on disk
 
-    def _load(self, image: MetadataImage) -> None:
+    def _load(self, image: MetadataImage) -> Iterator[None]:
         for directory in self.directories:
             try:
-                self._load_directory(directory, image)
+                yield from self._load_directory(directory, image)
             except LogDirectoryFailure as failure:
                 self.directory_failed(failure)
 
-    def _load_directory(self, directory: LogDirectory, image: MetadataImage) -> None:
+    def _load_directory(self, directory: LogDirectory, image: MetadataImage) -> Iterator[None]:
         high_watermarks = read_offsets(directory.path, HIGH_WATERMARKS)
         for replica in directory.replicas():
             if replica.suffix == DELETE_SUFFIX:
@@ -198,6 +216,7 @@ class Partitions:
                     self._open(directory, image, *key, high_watermarks.get(key, 0))
                 else:
                     self._put_aside(directory, replica)
+                yield
 
     def _is_ours(self, replica: ReplicaDirectory, image: MetadataImage) -> bool:
         topic = image.topic(replica.topic)
@@ -246,32 +265,17 @@ class Partitions:
             if directory.directory_id == named:
                 return directory
         cordoned = cordoned_directories(self._broker)
-        counts = dict.fromkeys([d for d in online if d not in cordoned] or online, 0)
-        for hosted in self._by_name.values():
-            if hosted.directory in counts:
-                counts[hosted.directory] += 1
-        return min(counts, key=counts.__getitem__, default=None)
+        counts = self._counted()
+        found = min([d for d in online if d not in cordoned] or online, key=counts.__getitem__, default=None)
+        if found is not None:
+            counts[found] += 1
+        return found
 
-    def report(self, hosted: HostedPartition) -> None:
-        """Has the controller know in which directory a replica is (KIP-858), once this image is published."""
-        if not self._to_report:
-            asyncio.get_running_loop().call_soon(self._send_report)
-        self._to_report[hosted.topic_id, hosted.index] = hosted.directory
-
-    def _send_report(self) -> None:
-        directories: dict[bytes, dict[bytes, TopicDataRequest]] = {}
-        for (topic_id, index), directory in self._to_report.items():
-            if directory.directory_id is not None:
-                topics = directories.setdefault(directory.directory_id, {})
-                topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
-                topic.partitions.append(PartitionDataRequest(index))
-        self._to_report = {}
-        request = AssignReplicasToDirsRequest(
-            self._node_id,
-            self._broker.controller.broker_epoch,
-            [DirectoryDataRequest(name, list(topics.values())) for name, topics in directories.items()],
-        )
-        self._broker.controller.submit(request, _ASSIGN_VERSION, _check_reported)
+    def _counted(self) -> Counter[LogDirectory]:
+        """How many replicas are in each directory; counted once for all that come with one image."""
+        if not self._replicas_in:
+            self._replicas_in.update(hosted.directory for hosted in self._by_name.values())
+        return self._replicas_in
 
     def _open(
         self, directory: LogDirectory, image: MetadataImage, topic: str, index: int, high_watermark: int
@@ -357,13 +361,6 @@ class Partitions:
         return {(p.topic, p.index): p.role.high_watermark for p in self.in_directory(directory)}
 
 
-def _check_reported(response: Message) -> None:
-    assert isinstance(response, AssignReplicasToDirsResponse)
-    if response.error_code:
-        log.error("the controller does not take where replicas are: %s", ErrorCode(response.error_code).name)
-
-
-_ASSIGN_VERSION = 0
 _TOPIC_DEFAULTS = (
     "log.",
     "message.",

@@ -4,11 +4,15 @@
 2. logs and the roles of partitions;
 3. the coordinator's shards, which live in some of them;
 4. the image that Metadata and the other handlers answer from.
+
+Thousands of partitions take a while, so there are steps, between which others may have the loop (`slices.py`). What
+coordinators live in comes last among the partitions, in one step with the rest: no shard outlives its leadership.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .internal_topics import SHARE_GROUP_STATE_TOPIC
@@ -26,12 +30,17 @@ class Publisher:
         self._broker = broker
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """At once; see `steps`."""
+        for _ in self.steps(delta, image):
+            pass
+
+    def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         """`delta` is what changed since the image that is published now, and `image` what it leads to."""
         broker = self._broker
         assert image.offset >= broker.image.offset, f"offset {image.offset} published after {broker.image.offset}"
         broker.config.apply(delta, image)
         if broker.config.is_broker:
-            broker.partitions.apply(delta, image)
+            yield from broker.partitions.steps(delta, image)
             broker.groups.apply(delta, image)
             broker.transactions.apply(delta, image)
             self._publish_to_share_groups(delta, image)

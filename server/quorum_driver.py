@@ -33,6 +33,7 @@ from .quorum_log import QuorumLog
 from .quorum_replies import Reply, WaitingReplies, not_controller
 from .quorum_snapshotting import Snapshotting
 from .quorum_start import activation, broker_heartbeat, new_controller, open_log, take_over
+from .slices import SlicedWork
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
@@ -66,7 +67,9 @@ class QuorumDriver:
         self._active_epoch = 0
         self._epoch_start = 0
         self._publishes = True
-        self._has_published = False
+        self._publishing = SlicedWork(self._fail)
+        #: Below it everything is published; -1 before the first image.
+        self._published_offset = -1
         self._unpublished = False
         self._controller: Controller | None = None
         self._log: QuorumLog | None = None
@@ -160,7 +163,8 @@ class QuorumDriver:
             self._alone = LoneVoter(opened.log, self._broker.now_ms, self._flushing, self._advance, self._fail)
             self._epoch_start, self._active_epoch, self._is_active = taken.epoch_start_offset, taken.epoch, True
             self._leader = (self._broker.node_id, taken.epoch, True)
-            self._published(taken.delta, image)
+            self._publisher.publish(taken.delta, image)
+            self._published(image)
         self._broker.config.subscribe(self._config_changed)
         self._snapshots.start()
 
@@ -216,6 +220,7 @@ class QuorumDriver:
             await self._raft.leave()
             await self._raft.closed()
         self._is_active = False
+        self._publishing.stop()
         if self._snapshots is not None:
             await self._snapshots.stop()
         if self._log is not None:
@@ -229,11 +234,13 @@ class QuorumDriver:
         # What follows concerns whoever opens the log next; here partitions close anyway.
         self._publishes = False
         try:
-            for _ in range(2 if self._broker.config.is_broker else 0):
-                # The first begins the shutdown, the second finds nothing led and ends it.
+            leaves = self._broker.config.is_broker
+            while leaves:
+                # The first begins the shutdown, the last finds nothing led and ends it.
                 request = broker_heartbeat(self._broker, self.broker_epoch, self.controller, want_shut_down=True)
                 result = self.controller.handle(request, 1)
                 self._append(result.records, result.atomic)
+                leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
         except LogDirectoryFailure as failure:
             self._fail(failure)
         await self.settled()
@@ -279,7 +286,7 @@ class QuorumDriver:
             self._is_joined().raise_kraft_version(result.kraft_version)
             controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
         offset = controller.next_offset
-        if offset <= self._commits.offset:
+        if offset <= self._published_offset:
             reply(result.response)
         else:
             self._waiting.add(offset, request, reply, result.response)
@@ -308,23 +315,28 @@ class QuorumDriver:
         """Everything below `end_offset` is committed."""
         if self._commits.advance(end_offset):
             self._unpublished = True
-        if self._unpublished and self._may_publish():
-            self._published(*self._commits.take())
-            self._waiting.published(self._commits.offset)
-            if self._snapshots is not None:
-                self._snapshots.grown()
+        self._publish()
+
+    def _publish(self) -> None:
+        """What is committed, unless an earlier image is on its way still."""
+        if self._unpublished and not self._publishing.is_busy and self._may_publish():
+            self._unpublished = False
+            delta, image = self._commits.take()
+            steps = self._publisher.steps(delta, image) if self._publishes else iter(())
+            self._publishing.begin(steps, lambda: self._published(image))
 
     def _may_publish(self) -> bool:
         """What is old is not told: a broker would take up roles that others have by now."""
-        return self._has_published or self._raft is None or self._raft.is_caught_up_with_leader
+        return self._published_offset >= 0 or self._raft is None or self._raft.is_caught_up_with_leader
 
-    def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self._unpublished = False
-        if self._publishes:
-            self._publisher.publish(delta, image)
-        self._has_published = True
+    def _published(self, image: MetadataImage) -> None:
+        self._published_offset = image.offset + 1
         if not self.caught_up.done():
             self.caught_up.set_result(None)
+        self._waiting.published(self._published_offset)
+        if self._snapshots is not None:
+            self._snapshots.grown()
+        self._publish()
 
     def _committed_now(self) -> tuple[MetadataImage, QuorumVoters] | None:
         if self._commits.in_transaction:

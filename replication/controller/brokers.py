@@ -15,6 +15,7 @@ heartbeats stop is fenced by `upkeep.py`, when `sessions.py` says so.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from ...metadata.image import METADATA_VERSION, NO_LEADER, BrokerImage, PartitionImage
 from ...metadata.metadata_version import CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT, MINIMUM
@@ -34,7 +35,7 @@ from ...protocol.messages.broker_registration import BrokerRegistrationRequest, 
 from ...protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ...protocol.schema import Message
-from .leadership import Move, leadership_records
+from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
 from .result import ControllerResult, RefusedRequest
 from .state import ControllerState
 
@@ -230,7 +231,7 @@ def _shutdown_begins(state: ControllerState, broker: BrokerImage) -> Iterable[Me
         yield BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=_SHUTS_DOWN
         )
-    yield from leadership_records(state, Move(leaves=broker.id), lambda p: broker.id in p.isr)
+    yield from islice(leaving_records(state, broker.id), MAX_MOVES)
 
 
 def _directories_changed(

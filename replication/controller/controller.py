@@ -41,6 +41,7 @@ DECISIONS = {
     "ElectUncleanLeaders": ("upkeep", "elect_unclean_leaders"),
     "FenceBroker": ("upkeep", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
+    "MoveLeaders": ("upkeep", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
     "UpdateFeatures": ("features", "update_features"),

@@ -11,6 +11,8 @@ from .partition_change import Election, PartitionChange
 from .state import ControllerState
 
 NOBODY = NO_LEADER
+#: What a broker leads, or is in sync in, is taken from it so many at a time: others are served in between.
+MAX_MOVES = 500
 
 
 class Move(NamedTuple):
@@ -29,11 +31,20 @@ def leadership_records(
 ) -> Iterable[PartitionChangeRecord]:
     """The changes of all partitions that `concerns` picks, in the order of topics and indexes."""
     for _, topic in sorted(state.image.topics.by_name.items()):
-        for index, partition in sorted(topic.partitions.items()):
-            if concerns(partition):
-                record = leadership_record(state, topic, index, move)
-                if record is not None:
-                    yield record
+        for index in sorted(index for index, partition in topic.partitions.items() if concerns(partition)):
+            record = leadership_record(state, topic, index, move)
+            if record is not None:
+                yield record
+
+
+def leaving_records(state: ControllerState, broker_id: int) -> Iterable[PartitionChangeRecord]:
+    """For a broker that goes: what it leads gets another leader, or none, and it is in sync only where it is alone."""
+
+    def concerns(partition: PartitionImage) -> bool:
+        isr = partition.isr
+        return partition.leader == broker_id or (broker_id in isr and len(isr) > 1)
+
+    return leadership_records(state, Move(leaves=broker_id), concerns)
 
 
 def leadership_record(

@@ -50,8 +50,13 @@ class BrokerSessions:
         return session is not None and session.epoch == broker.epoch
 
     def shuts_down(self, broker_id: int, offset: int) -> None:
-        """`offset`: where the last record stands by which its leaders moved."""
+        """`offset`: where the last record stands by which its leaders moved, so far."""
         self._shutdown_offsets.setdefault(broker_id, offset)
+
+    def moved(self, broker_id: int, offset: int) -> None:
+        """More leaders have moved of a broker that may be one that shuts down."""
+        if broker_id in self._shutdown_offsets:
+            self._shutdown_offsets[broker_id] = offset
 
     def may_stop(self, broker: BrokerImage, image: MetadataImage) -> bool:
         """Whether every active broker that is heard knows that this one leads nothing any more."""

@@ -7,12 +7,13 @@ committed, answered.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
 from ...protocol.schema import INT16, INT32, INT64, Message, struct, wire
 from .brokers import check_epoch, fencing_records
-from .leadership import Move, leadership_records
+from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
 from .partition_change import LEADER_UNCHANGED, Election, PartitionChange
 from .result import ControllerResult
 from .state import ControllerState
@@ -26,6 +27,14 @@ _NOTHING_MOVES = Move()
 @struct
 class FenceBrokerRequest(Message):
     """A broker is not heard any more, or its machine says that it is gone."""
+
+    broker_id: int = wire(INT32)
+    broker_epoch: int = wire(INT64)
+
+
+@struct
+class MoveLeadersRequest(Message):
+    """A broker is to lead nothing and be in sync nowhere, before it is fenced or while it leaves: some of it at a time."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64)
@@ -51,6 +60,13 @@ class UpkeepResponse(Message):
 def fence_broker(state: ControllerState, request: FenceBrokerRequest, version: int) -> ControllerResult:
     broker = check_epoch(state, request.broker_id, request.broker_epoch)
     records = [] if broker.fenced else list(fencing_records(state, broker))
+    return ControllerResult(records, _elected(records), atomic=False)
+
+
+def move_leaders(state: ControllerState, request: MoveLeadersRequest, version: int) -> ControllerResult:
+    """Without records nothing is left to be moved."""
+    broker = check_epoch(state, request.broker_id, request.broker_epoch)
+    records = list(islice(leaving_records(state, broker.id), MAX_MOVES))
     return ControllerResult(records, _elected(records), atomic=False)
 
 

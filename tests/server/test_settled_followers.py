@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
 from odradek.server.fetch_sessions import FetchSession
 from odradek.server.followed_partition import FollowedPartition

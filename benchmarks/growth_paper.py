@@ -1,0 +1,189 @@
+"""The metadata of many partitions by itself: what a partition costs in memory, in a snapshot, in an election.
+
+A controller and an image are made as a cluster's are, by requests and records, with as many brokers as there would be;
+nothing is sent to anybody. `python -m benchmarks.growth_paper 10000 100000` measures, each size in a process of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from odradek.metadata.delta import MetadataDelta
+from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.metadata.metadata_version import DEFAULT
+from odradek.protocol.internal.cluster_metadata import BrokerEndpoint, FeatureLevelRecord, RegisterBrokerRecord
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.schema import Message
+from odradek.replication.controller.controller import Controller
+from odradek.replication.controller.result import ControllerResult
+from odradek.replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
+from odradek.server.metadata_batches import QuorumVoters, encode_records, in_parts
+from odradek.server.quorum_snapshots import read_snapshot, write_image_snapshot
+
+PARTITIONS_PER_BROKER = 10_000
+PARTITIONS_PER_TOPIC = 1000
+REPLICAS = 3
+FEWEST_BROKERS = 5
+HEARTBEATS = 2000
+
+#: Name of a figure to its unit, in the order of the table.
+UNITS = {
+    "brokers": "",
+    "decide, append and replay a new partition": "us",
+    "image in memory, a partition": "bytes",
+    "snapshot, a partition": "bytes",
+    "snapshot": "MB",
+    "write the snapshot": "s",
+    "load the snapshot": "s",
+    "partitions changed by the death of a broker": "",
+    "decide, append and replay one of these": "us",
+    "longest decision of these": "ms",
+    "decide a heartbeat": "us",
+}
+
+
+def measure(sizes: list[int]) -> dict[int, dict[str, float]]:
+    found = {}
+    for size in sizes:
+        command = [sys.executable, "-m", "benchmarks.growth_paper", "--one", str(size)]
+        found[size] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def table(measured: dict[int, dict[str, float]]) -> str:
+    lines = ["| partitions | " + " | ".join(f"{size:,}" for size in measured) + " |", "|---|" + "---|" * len(measured)]
+    for name, unit in UNITS.items():
+        values = " | ".join(
+            f"{figures[name]:,.3g}" if unit else f"{figures[name]:,.0f}" for figures in measured.values()
+        )
+        lines.append(f"| {name}{', ' * bool(unit)}{unit} | {values} |")
+    return "\n".join(lines)
+
+
+def measure_one(partitions: int) -> dict[str, float]:
+    brokers = max(FEWEST_BROKERS, partitions * REPLICAS // PARTITIONS_PER_BROKER)
+    machine = Machine(brokers)
+    found: dict[str, float] = {"brokers": brokers}
+    gc.collect()
+    began_kb = _resident_kb()
+    began = time.process_time()
+    for number in range(partitions // PARTITIONS_PER_TOPIC):
+        machine.do(CreateTopicsRequest([CreatableTopic(f"topic-{number}", PARTITIONS_PER_TOPIC, REPLICAS)], 60_000), 7)
+    found["decide, append and replay a new partition"] = (time.process_time() - began) / partitions * 1e6
+    gc.collect()
+    found["image in memory, a partition"] = (_resident_kb() - began_kb) * 1024 / partitions
+    found |= measure_snapshot(machine.controller.image, partitions)
+    found |= measure_death(machine)
+    heartbeat = BrokerHeartbeatRequest(broker_id=2, broker_epoch=2, current_metadata_offset=1 << 40)
+    began = time.process_time()
+    for _ in range(HEARTBEATS):
+        machine.do(heartbeat, 2)
+    found["decide a heartbeat"] = (time.process_time() - began) / HEARTBEATS * 1e6
+    return found
+
+
+def measure_snapshot(image: MetadataImage, partitions: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="growth-") as folder:
+        began = time.perf_counter()
+        snapshot = write_image_snapshot(Path(folder), image, QuorumVoters(), 0)
+        written = time.perf_counter()
+        file = Path(folder) / snapshot.file_name
+        loaded = read_snapshot(file).delta.apply(image.offset, image.epoch, image.last_append_timestamp_ms)
+        ended, size = time.perf_counter(), file.stat().st_size
+        assert loaded.topics == image.topics, "what was written is what was read"
+    return {
+        "snapshot, a partition": size / partitions,
+        "snapshot": size / 1e6,
+        "write the snapshot": written - began,
+        "load the snapshot": ended - written,
+    }
+
+
+def measure_death(machine: Machine) -> dict[str, float]:
+    began, changed, longest = time.process_time(), 0, 0.0
+    epoch = machine.broker_epoch(1)
+    requests = (
+        MoveLeadersRequest(broker_id=1, broker_epoch=epoch),
+        FenceBrokerRequest(broker_id=1, broker_epoch=epoch),
+    )
+    while not machine.is_fenced(1):
+        step = time.process_time()
+        for request in requests:
+            records = machine.do(request, 0).records
+            changed += len(records)
+            if records:
+                break
+        longest = max(longest, time.process_time() - step)
+    return {
+        "partitions changed by the death of a broker": changed,
+        "decide, append and replay one of these": (time.process_time() - began) / changed * 1e6,
+        "longest decision of these": longest * 1000,
+    }
+
+
+class Machine:
+    """A controller with brokers that are unfenced; what it decides is encoded as for its log, and replayed."""
+
+    def __init__(self, brokers: int) -> None:
+        self.controller = Controller(1, "4L6g3nShT-eMCtK--X86sw", {}, random.Random(1))
+        delta = MetadataDelta(EMPTY_IMAGE)
+        delta.replay(FeatureLevelRecord(name="metadata.version", feature_level=DEFAULT))
+        delta.replay(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
+        for broker in range(1, brokers + 1):
+            delta.replay(
+                RegisterBrokerRecord(
+                    broker_id=broker,
+                    incarnation_id=broker.to_bytes(16, "big"),
+                    broker_epoch=broker,
+                    end_points=[BrokerEndpoint("PLAINTEXT", f"broker-{broker}", 9092, 0)],
+                    fenced=False,
+                    log_dirs=[(1000 + broker).to_bytes(16, "big")],
+                )
+            )
+        self.controller.load(delta.apply(brokers, 1, 0), brokers + 1, 0)
+
+    def do(self, request: Message, version: int) -> ControllerResult:
+        result = self.controller.handle(request, version)
+        assert not getattr(result.response, "error_code", 0), result.response
+        if result.records:
+            offset, level = self.controller.next_offset, self.controller.image.features.metadata_version
+            for part in in_parts(result.records, result.atomic):
+                encode_records(part, offset, 1, 0, level)
+            self.controller.replay(result.records, 1, 0)
+        return result
+
+    def broker_epoch(self, broker_id: int) -> int:
+        broker = self.controller.image.broker(broker_id)
+        assert broker is not None
+        return broker.epoch
+
+    def is_fenced(self, broker_id: int) -> bool:
+        broker = self.controller.image.broker(broker_id)
+        return broker is None or broker.fenced
+
+
+def _resident_kb() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main(words: list[str]) -> None:
+    if words[:1] == ["--one"]:
+        print(json.dumps(measure_one(int(words[1]))))
+    else:
+        print(table(measure([int(word) for word in words])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

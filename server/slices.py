@@ -1,0 +1,60 @@
+"""Work that would hold the loop for too long, done a slice at a time: what comes meanwhile is served in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+#: A slice ends when it has lasted so long, or has had so many steps. What one client waits for the work of another is this.
+SLICE_S = 0.01
+STEPS_PER_SLICE = 500
+
+
+class SlicedWork:
+    """One piece of work after the other: `begin` when none is under way, and `done` is called when it is through."""
+
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
+        self._failed = failed
+        self._steps: Iterator[None] | None = None
+        self._done: Callable[[], None] = _nothing
+
+    @property
+    def is_busy(self) -> bool:
+        return self._steps is not None
+
+    def begin(self, steps: Iterator[None], done: Callable[[], None]) -> None:
+        """The first slice is done here, and `done` called before this returns if that is all. What it raises is raised."""
+        assert self._steps is None, "one after the other"
+        self._steps, self._done = steps, done
+        self._slice()
+
+    def stop(self) -> None:
+        """What is left is not done."""
+        self._steps = None
+
+    def _slice(self) -> None:
+        assert self._steps is not None
+        loop = asyncio.get_running_loop()
+        over = loop.time() + SLICE_S
+        try:
+            for number, _ in enumerate(self._steps, 1):
+                if number >= STEPS_PER_SLICE or loop.time() >= over:
+                    loop.call_soon(self._go_on)
+                    return
+        except Exception:
+            self._steps = None
+            raise
+        self._steps = None
+        self._done()
+
+    def _go_on(self) -> None:
+        if self._steps is None:
+            return
+        try:
+            self._slice()
+        except Exception as failure:
+            self._failed(failure)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,101 @@
+"""What a broker leads is taken from it in parts, and comes to the same as in one piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.replication.controller.controller import Controller
+from odradek.replication.controller.leadership import MAX_MOVES
+from odradek.replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
+
+from tests.replication.controller_transcript import Transcript
+
+PARTITIONS = 2000
+
+
+def decide(controller: Controller, request: Any, version: int = 2) -> Any:
+    result = controller.handle(request, version)
+    if result.records:
+        controller.replay(result.records, 1, 0)
+    return result
+
+
+@pytest.fixture
+def cluster() -> Controller:
+    """Four brokers, a topic of three replicas and one of a single one."""
+    transcript = Transcript()
+    transcript.run("> broker 1\n> broker 2\n> broker 3\n> broker 4\n")
+    for topic in (CreatableTopic("three", PARTITIONS, 3), CreatableTopic("one", 40, 1)):
+        assert decide(transcript.controller, CreateTopicsRequest([topic], 1000), 7).records
+    return transcript.controller
+
+
+def epoch(controller: Controller, broker_id: int) -> int:
+    broker = controller.image.broker(broker_id)
+    assert broker is not None
+    return broker.epoch
+
+
+def of(controller: Controller, topic: str) -> dict[int, Any]:
+    found = controller.image.topic(topic)
+    assert found is not None
+    return dict(found.partitions)
+
+
+def test_no_decision_moves_more_than_its_part(cluster: Controller) -> None:
+    request = MoveLeadersRequest(broker_id=1, broker_epoch=epoch(cluster, 1))
+    counts = []
+    while records := decide(cluster, request).records:
+        counts.append(len(records))
+    assert max(counts) == MAX_MOVES and len(counts) == 4
+    partitions = [*of(cluster, "three").values(), *of(cluster, "one").values()]
+    assert not any(partition.leader == 1 for partition in partitions)
+    assert not any(1 in partition.isr for partition in of(cluster, "three").values())
+
+
+def test_parts_come_to_what_one_piece_comes_to(cluster: Controller) -> None:
+    whole = Controller(1, "whole", {}, cluster._state.chance)
+    whole.load(cluster.image, cluster.next_offset, 0)
+    fence = FenceBrokerRequest(broker_id=1, broker_epoch=epoch(cluster, 1))
+    decide(whole, fence)
+    while decide(cluster, MoveLeadersRequest(broker_id=1, broker_epoch=epoch(cluster, 1))).records:
+        pass
+    left = decide(cluster, fence).records
+    assert of(cluster, "three") == of(whole, "three")
+    assert of(cluster, "one") == of(whole, "one")
+    assert len(left) == 1, "only that it is fenced"
+
+
+def test_a_broker_that_stops_is_asked_to_wait_until_it_leads_nothing(cluster: Controller) -> None:
+    cluster.sessions.begin(cluster.image, 0)
+    request = BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=epoch(cluster, 1), current_metadata_offset=1 << 40, want_shut_down=True
+    )
+    parts = 0
+    for broker_id in (1, 2, 3, 4):
+        cluster.sessions.heard(broker_id, epoch(cluster, broker_id), 1 << 40, 0)
+    while not (result := decide(cluster, request)).response.should_shut_down:
+        assert 0 < len(result.records) <= MAX_MOVES + 1
+        parts += 1
+    assert parts == 4
+    assert not any(partition.leader == 1 for partition in of(cluster, "three").values())
+
+
+def test_the_others_must_know_of_the_last_part(cluster: Controller) -> None:
+    sessions = cluster.sessions
+    sessions.begin(cluster.image, 0)
+    broker = cluster.image.broker(1)
+    assert broker is not None
+    sessions.moved(1, 50)
+    sessions.shuts_down(1, 100)
+    sessions.shuts_down(1, 300)
+    sessions.moved(1, 200)
+    for broker_id in (2, 3, 4):
+        sessions.heard(broker_id, epoch(cluster, broker_id), 199, 0)
+    assert not sessions.may_stop(broker, cluster.image)
+    for broker_id in (2, 3, 4):
+        sessions.heard(broker_id, epoch(cluster, broker_id), 200, 0)
+    assert sessions.may_stop(broker, cluster.image)
