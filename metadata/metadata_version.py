@@ -20,8 +20,9 @@ ELIGIBLE_LEADER_REPLICAS = 23
 #: 4.3-IV0: registrations carry cordoned log directories (KIP-1066).
 CORDONED_LOG_DIRS = 30
 DEFAULT = CORDONED_LOG_DIRS
-#: 4.4-IV2, the highest that is stable in Kafka 4.4.
-MAXIMUM = 33
+#: 4.4-IV2, the highest that is stable in Kafka 4.4: registrations of controllers can be removed (KIP-1312).
+CONTROLLER_UNREGISTRATION = 33
+MAXIMUM = CONTROLLER_UNREGISTRATION
 
 #: Levels that brought records, or fields of records, that older ones do not have.
 _CHANGED_RECORDS = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)

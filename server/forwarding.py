@@ -62,7 +62,7 @@ class Forwarding:
         self._is_closed = False
 
     def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
-        """As `broker.controller.submit`, on a node that does not decide; `reply` gets the response or a refusal."""
+        """As `broker.controller.submit`; `reply` gets the response or a refusal."""
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
         if self._waiting >= MAX_WAITING or self._is_closed:
@@ -87,7 +87,7 @@ class Forwarding:
         key = request.SCHEMA.key
         assert key is not None
         if controller.is_active:
-            controller.submit(request, APIS[key].latest_stable_version if version is None else version, reply)
+            controller.decide(request, APIS[key].latest_stable_version if version is None else version, reply)
         elif controller.leader_endpoint is None:
             asyncio.get_running_loop().call_soon(reply, None)
         else:
@@ -107,11 +107,8 @@ class Forwarding:
         if left_ms <= 0 or self._is_closed:
             self._done(forwarded, refuse(forwarded.request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
         elif controller.is_active:
-            controller.submit(
-                forwarded.request,
-                forwarded.version,
-                lambda response: self._answered(forwarded, response),
-                principal=forwarded.principal,
+            controller.decide(
+                forwarded.request, forwarded.version, lambda response: self._answered(forwarded, response)
             )
         elif controller.leader_endpoint is None:
             self._try_later(forwarded)

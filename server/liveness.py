@@ -32,6 +32,7 @@ from ..replication.controller.upkeep import (
     FenceBrokerRequest,
     MoveLeadersRequest,
     UpkeepResponse,
+    WriteNoOpRequest,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Liveness:
         elif isinstance(request, BrokerHeartbeatRequest):
             self._hear(request, connection)
             before = controller.quorum_log.end_offset
-            controller.submit(request, version, lambda response: self._heartbeat_answered(request, response, reply))
+            controller.decide(request, version, lambda response: self._heartbeat_answered(request, response, reply))
             if request.want_shut_down and controller.is_active:
                 end_offset = controller.quorum_log.end_offset
                 self._sessions.shuts_down(request.broker_id, end_offset - 1)
@@ -90,7 +91,7 @@ class Liveness:
                 self._move_leaders(request.broker_id, request.broker_epoch)
         else:
             assert isinstance(request, BrokerRegistrationRequest)
-            controller.submit(request, version, lambda response: self._registration_answered(request, response, reply))
+            controller.decide(request, version, lambda response: self._registration_answered(request, response, reply))
 
     def _hear(self, request: BrokerHeartbeatRequest, connection: Connection | None) -> None:
         if connection is not None:
@@ -189,7 +190,7 @@ class Liveness:
         """First it leads nothing any more. A controller that takes over in between finds a broker that it does not hear."""
         request = FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         self._move_leaders(
-            broker.id, broker.epoch, lambda: self._broker.controller.submit(request, 0, lambda response: None)
+            broker.id, broker.epoch, lambda: self._broker.controller.decide(request, 0, lambda response: None)
         )
 
     def _move_leaders(self, broker_id: int, epoch: int, then: Callable[[], None] | None = None) -> None:
@@ -198,7 +199,7 @@ class Liveness:
         if not self._is_active or not controller.is_active:
             return
         before = controller.quorum_log.end_offset
-        controller.submit(MoveLeadersRequest(broker_id=broker_id, broker_epoch=epoch), 0, lambda response: None)
+        controller.decide(MoveLeadersRequest(broker_id=broker_id, broker_epoch=epoch), 0, lambda response: None)
         if controller.is_active and controller.quorum_log.end_offset > before:
             self._sessions.moved(broker_id, controller.quorum_log.end_offset - 1)
             asyncio.get_running_loop().call_soon(self._move_leaders, broker_id, epoch, then)
@@ -242,6 +243,9 @@ class Liveness:
         if config.get("auto.leader.rebalance.enable"):
             self._arm(BalanceLeadersRequest, balance_ms)
         self._arm(ElectUncleanLeadersRequest, config.get("unclean.leader.election.interval.ms"))
+        idle_ms: int = config.get("metadata.max.idle.interval.ms")
+        if idle_ms > 0:
+            self._arm(WriteNoOpRequest, idle_ms)
 
     def _arm(self, kind: type[Message], interval_ms: int) -> None:
         def again(response: UpkeepResponse) -> None:
@@ -249,8 +253,9 @@ class Liveness:
                 submit()
 
         def submit() -> None:
-            if self._is_active:
-                self._broker.controller.submit(kind(), 0, again)
+            # A log that nobody follows need not say that it goes on.
+            if self._is_active and not (kind is WriteNoOpRequest and self._broker.controller.is_alone):
+                self._broker.controller.decide(kind(), 0, again)
 
         def due() -> None:
             self._arm(kind, interval_ms)

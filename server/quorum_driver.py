@@ -169,7 +169,7 @@ class QuorumDriver:
         self._snapshots.start()
 
     def _start_among_others(self) -> None:
-        from .quorum_joining import join
+        from .quorum_joining import even_clock, join
 
         broker, quorum_log = self._broker, self.quorum_log
         loaded = quorum_log.load_snapshot(broker.now_ms())
@@ -178,7 +178,7 @@ class QuorumDriver:
         self._commits = Commits(quorum_log, loaded.delta, image, loaded.transactions)
         self._unpublished = True
         quorum_log.flush(broker.now_ms())  # what a crash has left counts from now on
-        self._raft, replicated = join(broker, quorum_log, self._clock(), self._flushing)
+        self._raft, replicated = join(broker, quorum_log, even_clock(broker), self._flushing)
         replicated.on_adopted, replicated.synced_offset = self._commits.replaced, quorum_log.end_offset
         self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
         if broker.config.is_controller:
@@ -187,22 +187,16 @@ class QuorumDriver:
             ControllerRegistrar(broker).start()
         self._raft.begin()
 
-    def _clock(self) -> Callable[[], int]:
-        """ms since 1970, of a clock that goes on evenly."""
-        loop = asyncio.get_running_loop()
-        began = self._broker.now_ms() - loop.time() * 1000
-        return lambda: int(began + loop.time() * 1000)
-
     def _is_joined(self) -> QuorumRaft:
         """Somebody else takes part: a voter that was alone goes on with a machine that knows others."""
         if self._raft is None:
-            from .quorum_joining import join
+            from .quorum_joining import even_clock, join
 
             assert self._alone is not None
             self._alone.retire()
             self._alone = None
             self._raft, replicated = join(
-                self._broker, self.quorum_log, self._clock(), self._flushing, leads_from=self._epoch_start
+                self._broker, self.quorum_log, even_clock(self._broker), self._flushing, leads_from=self._epoch_start
             )
             replicated.on_adopted = self._commits.replaced
             replicated.synced_offset = self._commits.offset
@@ -262,14 +256,18 @@ class QuorumDriver:
     # ---- requests
 
     def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
-        """Has the active controller decide, here or elsewhere; `reply(response)` is called once, at once or later, from the
-        event loop.
+        """Has the active controller decide, here or elsewhere, and whoever takes over from it; `reply(response)` is called
+        once, at once or later, from the event loop.
         """
+        if self._raft is None:
+            self.decide(request, version, reply)
+        else:
+            self._broker.forwarding.submit(request, version, reply, principal=principal)
+
+    def decide(self, request: Message, version: int, reply: Reply) -> None:
+        """Decides here. NOT_CONTROLLER when this is not the active controller, or no more before all is committed."""
         if not self._is_active or not (self._raft is None or self._raft.replica.is_leader):
-            if self._raft is None:
-                reply(not_controller(request))
-            else:
-                self._broker.forwarding.submit(request, version, reply, principal=principal)
+            reply(not_controller(request))
             return
         controller = self.controller
         if controller.next_offset != self.quorum_log.end_offset:  # the quorum has written something of its own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +56,13 @@ def join(
         broker.node_id, lambda: replica.voter_set, own_endpoints(broker), bootstrap_endpoints(broker.config)
     )
     return QuorumRaft(broker, quorum_log, replicated, replica, endpoints, clock, flushing), replicated
+
+
+def even_clock(broker: BrokerServer) -> Callable[[], int]:
+    """ms since 1970, of a clock that goes on evenly."""
+    loop = asyncio.get_running_loop()
+    began = broker.now_ms() - loop.time() * 1000
+    return lambda: int(began + loop.time() * 1000)
 
 
 def local_key(broker: BrokerServer) -> ReplicaKey:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, quorum_bootstrap_servers, quorum_voters
-from .inert import NO_IDLE_RECORDS, ONE_FLUSH, OWN_TIMES, QUOTAS, TEST_ONLY
+from .inert import ONE_FLUSH, OWN_TIMES, QUOTAS, TEST_ONLY
 from .key import BOOLEAN, FOREVER, INT, LIST, LONG, NO_DEFAULT, STRING, key
 
 KEYS = (
@@ -35,7 +35,7 @@ KEYS = (
     key("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, at_least(0)),
     key("metadata.log.segment.bytes", INT, 1_073_741_824, at_least(8_388_608)),
     key("metadata.log.segment.ms", LONG, 604_800_000),
-    key("metadata.max.idle.interval.ms", INT, 500, at_least(0), inert=NO_IDLE_RECORDS),
+    key("metadata.max.idle.interval.ms", INT, 500, at_least(0)),
     key("metadata.max.retention.bytes", LONG, 104_857_600),
     key("metadata.max.retention.ms", LONG, 604_800_000),
     key("node.id", INT, NO_DEFAULT, at_least(0)),

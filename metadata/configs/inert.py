@@ -10,7 +10,6 @@ WAITING = "replies that wait are dropped from memory as soon as they are given, 
 OWN_TIMES = "what nodes ask of each other has times of its own"
 OWN_BUFFERS = "the system sizes the buffers of connections between nodes"
 ONE_FLUSH = "what is appended to the metadata log during a flush shares the next one, and nothing waits for company"
-NO_IDLE_RECORDS = "nodes say by their fetches that they live, and no empty records are written"
 TIERED = "tiered storage is not built"
 SECURITY = "TLS, SASL and authorization are not built yet: every client may do everything"
 TWO_PHASE_COMMIT = "two-phase commit (KIP-939) is not offered: Kafka's own is unstable yet"

@@ -1,4 +1,4 @@
-"""Brokers come, live and go: BrokerRegistration, BrokerHeartbeat, UnregisterBroker, AssignReplicasToDirs.
+"""Brokers come, live and go: BrokerRegistration, BrokerHeartbeat, UnregisterBroker; and controllers.
 
 A broker is, seen from here, in one of these states:
 
@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from ...metadata.image import METADATA_VERSION, NO_LEADER, BrokerImage, PartitionImage
-from ...metadata.metadata_version import CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT, MINIMUM
+from ...metadata.metadata_version import CONTROLLER_UNREGISTRATION, CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT, MINIMUM
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import (
     BrokerEndpoint,
@@ -29,11 +29,13 @@ from ...protocol.internal.cluster_metadata import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from ...protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ...protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from ...protocol.schema import Message
 from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
 from .result import ControllerResult, RefusedRequest
@@ -262,3 +264,19 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
         UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch),
     ]
     return ControllerResult(records, UnregisterBrokerResponse(error_message=None))
+
+
+def unregister_controller(
+    state: ControllerState, request: UnregisterControllerRequest, version: int
+) -> ControllerResult:
+    """KIP-1312: one that is gone for good, whose features would stand in the way of higher levels."""
+    controller_id = request.controller_id
+    if controller_id == state.node_id:
+        raise RefusedRequest(ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active.")
+    if state.image.features.metadata_version < CONTROLLER_UNREGISTRATION:
+        message = "The current MetadataVersion is too old to support controller unregistration."
+        raise RefusedRequest(ErrorCode.UNSUPPORTED_VERSION, message)
+    if controller_id not in state.image.cluster.controllers:
+        message = f"Controller ID {controller_id} is not currently registered."
+        raise RefusedRequest(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message)
+    return ControllerResult([UnregisterControllerRecord(controller_id=controller_id)], UnregisterControllerResponse())

@@ -44,7 +44,9 @@ DECISIONS = {
     "MoveLeaders": ("upkeep", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
+    "UnregisterController": ("brokers", "unregister_controller"),
     "UpdateFeatures": ("features", "update_features"),
+    "WriteNoOp": ("upkeep", "write_no_op"),
 }
 #: Requests whose time is over when it begins with nothing. The others have no deadline here.
 _EXPIRE = ("AlterPartitionReassignments", "CreatePartitions", "CreateTopics", "DeleteTopics", "ElectLeaders")

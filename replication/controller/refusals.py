@@ -29,7 +29,14 @@ from ...protocol.messages.elect_leaders import (
 )
 from ...protocol.schema import Message
 from .result import RefusedRequest
-from .upkeep import BalanceLeadersRequest, ElectUncleanLeadersRequest, FenceBrokerRequest, UpkeepResponse
+from .upkeep import (
+    BalanceLeadersRequest,
+    ElectUncleanLeadersRequest,
+    FenceBrokerRequest,
+    MoveLeadersRequest,
+    UpkeepResponse,
+    WriteNoOpRequest,
+)
 
 
 def refuse(request: Message, refused: RefusedRequest) -> Message:
@@ -152,4 +159,6 @@ _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     FenceBrokerRequest: _upkeep,
     incremental.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     legacy.AlterConfigsRequest: _alter_configs,
+    MoveLeadersRequest: _upkeep,
+    WriteNoOpRequest: _upkeep,
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
-from ...protocol.internal.cluster_metadata import PartitionChangeRecord
+from ...protocol.internal.cluster_metadata import NoOpRecord, PartitionChangeRecord
 from ...protocol.schema import INT16, INT32, INT64, Message, struct, wire
 from .brokers import check_epoch, fencing_records
 from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
@@ -51,10 +51,19 @@ class ElectUncleanLeadersRequest(Message):
 
 
 @struct
+class WriteNoOpRequest(Message):
+    """A record that says nothing (metadata.max.idle.interval.ms, KIP-835): by it who follows is seen to keep up."""
+
+
+@struct
 class UpkeepResponse(Message):
     error_code: int = wire(INT16)
     #: Partitions that got another leader.
     elections: int = wire(INT32)
+
+
+def write_no_op(state: ControllerState, request: WriteNoOpRequest, version: int) -> ControllerResult:
+    return ControllerResult([NoOpRecord()], UpkeepResponse(), atomic=False)
 
 
 def fence_broker(state: ControllerState, request: FenceBrokerRequest, version: int) -> ControllerResult:

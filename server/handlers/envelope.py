@@ -25,14 +25,14 @@ def handle(call: Call) -> EnvelopeResponse | None:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     try:
         api, header, inner = _opened(request.request_data)
-        principal = decoded_principal(request.request_principal)
+        decoded_principal(request.request_principal)  # must be one; who may do what is not asked yet
     except MalformedMessage:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
 
     def answer(response: Message) -> None:
         call.reply(_enveloped(api, header, inner, response))
 
-    call.broker.controller.submit(inner, header.request_api_version, answer, principal=principal)
+    call.broker.controller.decide(inner, header.request_api_version, answer)
     return None
 
 

@@ -200,6 +200,12 @@ SCENARIOS = [
         ask("UnregisterBroker", broker_id=77),
         ask("UnregisterBroker", broker_id=-1),
     ),
+    scenario(
+        "UnregisterController",
+        "one that is not there, and at a level that has no word for it",
+        ask("UnregisterController", controller_id=77),
+        ask("UnregisterController", controller_id=-1),
+    ),
     scenario("ElectLeaders", "the preferred leader leads already", topic(partitions=2), elect(0, 0, 1)),
     scenario("ElectLeaders", "an unclean election is not needed", topic(), elect(1, 0), versions="1+"),
     scenario("ElectLeaders", "kinds of elections that do not exist", topic(), elect(5, 0), versions="1+"),
