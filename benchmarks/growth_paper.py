@@ -25,7 +25,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import ControllerResult
-from odradek.replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
+from odradek.replication.controller.upkeep import FenceBrokerRequest
 from odradek.server.metadata_batches import QuorumVoters, encode_records, in_parts
 from odradek.server.quorum_snapshots import read_snapshot, write_image_snapshot
 
@@ -111,17 +111,9 @@ def measure_snapshot(image: MetadataImage, partitions: int) -> dict[str, float]:
 def measure_death(machine: Machine) -> dict[str, float]:
     began, changed, longest = time.process_time(), 0, 0.0
     epoch = machine.broker_epoch(1)
-    requests = (
-        MoveLeadersRequest(broker_id=1, broker_epoch=epoch),
-        FenceBrokerRequest(broker_id=1, broker_epoch=epoch),
-    )
     while not machine.is_fenced(1):
         step = time.process_time()
-        for request in requests:
-            records = machine.do(request, 0).records
-            changed += len(records)
-            if records:
-                break
+        changed += len(machine.do(FenceBrokerRequest(broker_id=1, broker_epoch=epoch), 0).records)
         longest = max(longest, time.process_time() - step)
     return {
         "partitions changed by the death of a broker": changed,

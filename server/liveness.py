@@ -88,7 +88,9 @@ class Liveness:
                 self._sessions.shuts_down(request.broker_id, end_offset - 1)
                 if end_offset > before:
                     self._sessions.moved(request.broker_id, end_offset - 1)
-                self._move_leaders(request.broker_id, request.broker_epoch)
+                self._decide_in_parts(
+                    MoveLeadersRequest(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
+                )
         else:
             assert isinstance(request, BrokerRegistrationRequest)
             controller.decide(request, version, lambda response: self._registration_answered(request, response, reply))
@@ -187,24 +189,21 @@ class Liveness:
         self._arm_sessions()
 
     def _fence(self, broker: BrokerImage) -> None:
-        """First it leads nothing any more. A controller that takes over in between finds a broker that it does not hear."""
-        request = FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch)
-        self._move_leaders(
-            broker.id, broker.epoch, lambda: self._broker.controller.decide(request, 0, lambda response: None)
-        )
+        """A controller that takes over in between finds a broker that it does not hear."""
+        self._decide_in_parts(FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch))
 
-    def _move_leaders(self, broker_id: int, epoch: int, then: Callable[[], None] | None = None) -> None:
-        """So many at a time, and the rest in other turns of the loop; `then` when nothing is left."""
-        controller = self._broker.controller
+    def _decide_in_parts(self, request: FenceBrokerRequest | MoveLeadersRequest) -> None:
+        """So many leaders move at a time, and the rest in other turns of the loop."""
+        controller, broker_id = self._broker.controller, request.broker_id
         if not self._is_active or not controller.is_active:
             return
         before = controller.quorum_log.end_offset
-        controller.decide(MoveLeadersRequest(broker_id=broker_id, broker_epoch=epoch), 0, lambda response: None)
+        controller.decide(request, 0, lambda response: None)
         if controller.is_active and controller.quorum_log.end_offset > before:
             self._sessions.moved(broker_id, controller.quorum_log.end_offset - 1)
-            asyncio.get_running_loop().call_soon(self._move_leaders, broker_id, epoch, then)
-        elif then is not None:
-            then()
+            broker = controller.controller.image.broker(broker_id)
+            if broker is not None and not broker.fenced:
+                asyncio.get_running_loop().call_soon(self._decide_in_parts, request)
 
     # ---- what machines say
 

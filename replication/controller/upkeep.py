@@ -34,7 +34,7 @@ class FenceBrokerRequest(Message):
 
 @struct
 class MoveLeadersRequest(Message):
-    """A broker is to lead nothing and be in sync nowhere, before it is fenced or while it leaves: some of it at a time."""
+    """A broker that leaves is to lead nothing and be in sync nowhere: some of it at a time."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64)
@@ -67,8 +67,13 @@ def write_no_op(state: ControllerState, request: WriteNoOpRequest, version: int)
 
 
 def fence_broker(state: ControllerState, request: FenceBrokerRequest, version: int) -> ControllerResult:
+    """It is fenced with the last part of what it leads: to be asked again until it is."""
     broker = check_epoch(state, request.broker_id, request.broker_epoch)
-    records = [] if broker.fenced else list(fencing_records(state, broker))
+    records: list[Message] = []
+    if not broker.fenced:
+        records += islice(leaving_records(state, broker.id), MAX_MOVES)
+        if len(records) < MAX_MOVES:
+            records = list(fencing_records(state, broker))
     return ControllerResult(records, _elected(records), atomic=False)
 
 

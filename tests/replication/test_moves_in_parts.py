@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.replication.controller.brokers import fencing_records
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.leadership import MAX_MOVES
 from odradek.replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
@@ -60,13 +61,16 @@ def test_parts_come_to_what_one_piece_comes_to(cluster: Controller) -> None:
     whole = Controller(1, "whole", {}, cluster._state.chance)
     whole.load(cluster.image, cluster.next_offset, 0)
     fence = FenceBrokerRequest(broker_id=1, broker_epoch=epoch(cluster, 1))
-    decide(whole, fence)
-    while decide(cluster, MoveLeadersRequest(broker_id=1, broker_epoch=epoch(cluster, 1))).records:
-        pass
-    left = decide(cluster, fence).records
+    broker = whole.image.broker(1)
+    assert broker is not None
+    whole.replay(list(fencing_records(whole._state, broker)), 1, 0)
+    counts = []
+    while records := decide(cluster, fence).records:
+        counts.append(len(records))
     assert of(cluster, "three") == of(whole, "three")
     assert of(cluster, "one") == of(whole, "one")
-    assert len(left) == 1, "only that it is fenced"
+    assert counts[:-1] == [MAX_MOVES] * (len(counts) - 1) and len(counts) == 4
+    assert cluster.image.broker(1) == whole.image.broker(1)
 
 
 def test_a_broker_that_stops_is_asked_to_wait_until_it_leads_nothing(cluster: Controller) -> None:
