@@ -161,9 +161,9 @@ def never_tries_again(plant: pytest.MonkeyPatch) -> None:
     """A follower whose fetch had no answer."""
     original = ReplicaFetcher._answered
 
-    def answered(self: ReplicaFetcher, asked: dict[Any, int], response: Any) -> None:
+    def answered(self: ReplicaFetcher, response: Any) -> None:
         if response is not None:
-            original(self, asked, response)
+            original(self, response)
 
     plant.setattr(ReplicaFetcher, "_answered", answered)
 
