@@ -29,6 +29,21 @@ CLIENTS = {
     "franz_go": ("franz-go", ()),
     "spark": ("Apache Spark's Kafka connector", ("pyspark",)),
 }
+#: What the files of compat_tests/cluster show, of three nodes and more.
+CLUSTERS = {
+    "test_order_events.py": (
+        "brokers and controllers are killed, added and moved under [`order-events`](failover.md): kafka-python, aiokafka, "
+        "librdkafka, Apache Kafka's Java client and a streaming query of Spark"
+    ),
+    "test_apaches_tools.py": (
+        "`kafka-cluster.sh`, `kafka-features.sh`, `kafka-metadata-quorum.sh`, `kafka-topics.sh`, "
+        "`kafka-leader-election.sh`, `kafka-reassign-partitions.sh`"
+    ),
+    "test_apaches_tools_on_replicas.py": (
+        "`kafka-replica-verification.sh` (deprecated since 3.9, there in 4.3.1), `kafka-dump-log.sh` and "
+        "`kafka-metadata-shell.sh` on what the nodes hold"
+    ),
+}
 _HEAD = f"""\
 # Compatibility
 
@@ -55,7 +70,7 @@ def offered(api: Api) -> str:
 
 
 def document(ran: list[results.Result]) -> str:
-    parts = [_HEAD, "## Clients\n", *clients(ran), "\n## APIs\n", *apis(ran), *differences()]
+    parts = [_HEAD, "## Clients\n", *clients(ran), *clusters(ran), "\n## APIs\n", *apis(ran), *differences()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -74,6 +89,19 @@ def clients(ran: list[results.Result]) -> list[str]:
         told = f"| {name} | {versions_of(folder, packages)} | {outcomes['passed']} | {outcomes['failed']} "
         lines.append(f"{told}| {own_suite(folder)} | {findings(folder)} |")
     return lines
+
+
+def clusters(ran: list[results.Result]) -> list[str]:
+    outcomes = defaultdict(Counter)
+    for one in ran:
+        if one.client == "cluster":
+            outcomes[results.file_of(one).rpartition("/")[2]][one.outcome] += 1
+    rows = [
+        f"| {told} | {outcomes[file]['passed']} | {outcomes[file]['failed']} |"
+        for file, told in CLUSTERS.items()
+        if file in outcomes
+    ]
+    return ["\n## Clusters\n", "| what | tests passed | tests failed |", "|---|---|---|", *rows] if rows else []
 
 
 def versions_of(folder: str, packages: Iterable[str]) -> str:
