@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: As Kafka's: for the replicas in sync, and for the answer.
 TIMEOUT_MS = 30_000
+#: No letter is added to a request of this size; brokers refuse those of 100 megabytes.
+MOST_REQUEST_BYTES = 16 << 20
 PURPOSE = "dead letters"
 
 
@@ -51,6 +53,11 @@ class Delivery:
     place: Place | None = None
     packed: Packed | None = None
 
+    def pack(self, now_ms: int, max_message_bytes: int) -> Packed:
+        """What of it is next."""
+        self.packed = pack(self.origin, self.letter, self.next_offset, self.contents, now_ms, max_message_bytes)
+        return self.packed
+
 
 #: An error code and words, of each letter that was sent. None for the code: there was no answer.
 Report = Callable[[Delivery, "int | None", "str | None"], None]
@@ -61,6 +68,7 @@ class Outbox:
         self._broker = broker
         self._endpoint = endpoint
         self._report = report
+        #: No more than the share partitions have record locks: what is archiving is in flight.
         self._waiting: list[Delivery] = []
         self._is_busy = False
 
@@ -89,28 +97,24 @@ class Outbox:
         """A batch for each partition, of no more than its topic allows unless one letter alone is larger."""
         batches: dict[Place, list[Delivery]] = {}
         sizes: dict[Place, int] = {}
+        total = 0
         full: set[Place] = set()
         later: list[Delivery] = []
         now_ms = self._broker.now_ms()
         for delivery in filter(lambda waiting: waiting.is_wanted(), self._waiting):
             place = delivery.place
             assert place is not None
-            if place not in full:
-                packed = pack(
-                    delivery.origin,
-                    delivery.letter,
-                    delivery.next_offset,
-                    delivery.contents,
-                    now_ms,
-                    place.max_message_bytes,
-                )
-                if place not in sizes or sizes[place] + packed.size <= place.max_message_bytes:
-                    delivery.packed = packed
-                    batches.setdefault(place, []).append(delivery)
-                    sizes[place] = sizes.get(place, 0) + packed.size
-                    continue
+            if place in full or total >= MOST_REQUEST_BYTES:
+                later.append(delivery)
+                continue
+            packed = delivery.pack(now_ms, place.max_message_bytes)
+            if place in sizes and sizes[place] + packed.size > place.max_message_bytes:
                 full.add(place)
-            later.append(delivery)
+                later.append(delivery)
+                continue
+            batches.setdefault(place, []).append(delivery)
+            sizes[place] = sizes.get(place, 0) + packed.size
+            total += packed.size
         self._waiting = later
         return batches
 

@@ -1,0 +1,213 @@
+"""What becomes of a dead letter that cannot be written at once, or at all."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from immutables import Map
+from odradek.coordinator.share.dead_letters import MOST_TRIES, DeadLetter
+from odradek.metadata.image import (
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.server.dead_letters import Counters, DeadLetters
+
+GROUP, QUEUE = "g", "dlq.t"
+LETTER = DeadLetter(3, 4, 1, is_rejected=True)
+
+
+def image(leader: int | None) -> MetadataImage:
+    """`leader`: of the queue's only partition, -1 for nobody; None where there is no topic yet."""
+    topics = Map[str, TopicImage]()
+    if leader is not None:
+        topics = topics.set(QUEUE, TopicImage(QUEUE, b"q" * 16, Map({0: _led_by(leader)})))
+    brokers = {1: BrokerImage(1, 0, bytes(16), Map({"P": Endpoint("P", "host", 1, 0)}), Map())}
+    return MetadataImage(
+        topics=TopicsImage(topics),
+        cluster=ClusterImage(Map(brokers)),
+        configs=Map(
+            {
+                (GROUP_RESOURCE, GROUP): Map({"errors.deadletterqueue.topic.name": QUEUE}),
+                (TOPIC_RESOURCE, QUEUE): Map({"errors.deadletterqueue.group.enable": "true"}),
+            }
+        ),
+    )
+
+
+def _led_by(leader: int) -> PartitionImage:
+    return PartitionImage((1,), (1,), leader, 0, 0, (bytes(16),))
+
+
+@dataclass
+class Stand:
+    """A broker whose peers and controller answer when the test says so, and whose clock goes on at once."""
+
+    image: MetadataImage
+    node_id: int = 9
+    now: int = 0
+    produced: list[Callable[[Any], None]] = field(default_factory=list)
+    created: list[Callable[[Any], None]] = field(default_factory=list)
+    later: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)
+    is_wanted: bool = True
+
+    def __post_init__(self) -> None:
+        values = {
+            "errors.deadletterqueue.topic.name.prefix": "dlq.",
+            "errors.deadletterqueue.auto.create.topics.enable": True,
+        }
+        self.config = SimpleNamespace(
+            get=values.__getitem__,
+            listeners=SimpleNamespace(inter_broker_name="P"),
+            topic_log_config=lambda _: SimpleNamespace(max_message_bytes=1_000_000),
+        )
+        self.peers = SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply))
+        self.controller = SimpleNamespace(submit=lambda _, __, reply: self.created.append(reply))
+        self.letters = DeadLetters(self)  # type: ignore[arg-type]
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def call_at(self, deadline_ms: int, function: Callable[[], None]) -> None:
+        self.later.append((deadline_ms, function))
+
+    async def send(self, letter: DeadLetter = LETTER) -> None:
+        source: Any = SimpleNamespace(topic="t", index=0)
+        self.letters.send(GROUP, source, letter, lambda: self.is_wanted, partial(self.done.append, letter.first))
+        await turn()
+
+    async def write(self, error: int | None) -> None:
+        """Answers the Produce; None is silence."""
+        partition = PartitionProduceResponse(0, error or 0)
+        topic = TopicProduceResponse(QUEUE, b"q" * 16, [partition])
+        self.produced.pop(0)(None if error is None else ProduceResponse(responses=[topic]))
+        await turn()
+
+    async def create(self, error: int, leader: int | None) -> None:
+        """Answers CreateTopics, with the metadata that is published by then."""
+        self.image = image(leader)
+        self.created.pop(0)(CreateTopicsResponse(topics=[CreatableTopicResult(name=QUEUE, error_code=error)]))
+        await turn()
+
+    async def go_on(self) -> int:
+        """To the next try; how long that took."""
+        began = self.now
+        self.now, function = self.later.pop(0)
+        function()
+        await turn()
+        return self.now - began
+
+
+async def turn() -> None:
+    """What was put off to the next turns of the loop."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_written_letter_is_done_and_counted() -> None:
+    stand = Stand(image(1))
+    await stand.send()
+    assert stand.done == []
+    await stand.write(0)
+    assert stand.done == [3]
+    assert stand.letters.counters[GROUP] == Counters(records=2, produces=1)
+
+
+@pytest.mark.parametrize("error", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
+async def test_what_fails_in_passing_is_tried_again_and_at_last_given_up(
+    error: ErrorCode | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    stand = Stand(image(1))
+    await stand.send()
+    waits = []
+    for _ in range(MOST_TRIES - 1):
+        await stand.write(error)
+        waits.append(await stand.go_on())
+    assert all(1.2 * shorter < longer for shorter, longer in itertools.pairwise(waits)), waits
+    assert stand.done == []
+    with caplog.at_level(logging.ERROR):
+        await stand.write(error)
+    assert (stand.done, stand.later) == ([3], [])
+    assert stand.letters.counters[GROUP] == Counters(produces=MOST_TRIES, failed_produces=1)
+    assert "offsets 3 to 4 of t-0 are archived without a dead letter" in caplog.text
+
+
+async def test_what_fails_for_good_is_given_up_at_once() -> None:
+    stand = Stand(image(1))
+    await stand.send()
+    await stand.write(ErrorCode.MESSAGE_TOO_LARGE)
+    assert (stand.done, stand.later) == ([3], [])
+    assert stand.letters.counters[GROUP] == Counters(produces=1, failed_produces=1)
+
+
+async def test_a_leader_that_is_missing_is_waited_for() -> None:
+    stand = Stand(image(-1))
+    await stand.send()
+    assert stand.produced == []
+    stand.image = image(1)
+    await stand.go_on()
+    await stand.write(0)
+    assert stand.done == [3]
+
+
+async def test_a_topic_is_created_once_for_all_letters_that_wait() -> None:
+    stand = Stand(image(None))
+    await stand.send()
+    await stand.send(LETTER._replace(first=7, last=7))
+    assert len(stand.created) == 1
+    await stand.create(ErrorCode.NONE, 1)
+    await stand.write(0)
+    assert stand.done == [3, 7]
+
+
+async def test_a_topic_that_another_creates_is_waited_for() -> None:
+    stand = Stand(image(None))
+    await stand.send()
+    await stand.create(ErrorCode.TOPIC_ALREADY_EXISTS, None)
+    stand.image = image(1)
+    await stand.go_on()
+    await stand.write(0)
+    assert stand.done == [3]
+
+
+async def test_a_topic_that_cannot_be_created_is_no_queue() -> None:
+    stand = Stand(image(None))
+    await stand.send()
+    await stand.create(ErrorCode.POLICY_VIOLATION, None)
+    assert (stand.done, stand.later, stand.created) == ([3], [], [])
+
+
+async def test_what_is_configured_is_looked_at_again_before_each_try() -> None:
+    stand = Stand(image(1))
+    await stand.send()
+    await stand.write(None)
+    stand.image = stand.image._replace(configs=Map())
+    await stand.go_on()
+    assert (stand.done, stand.produced) == ([3], [])
+
+
+async def test_a_letter_that_nobody_wants_any_more_is_left_to_the_next_leader() -> None:
+    stand = Stand(image(1))
+    await stand.send()
+    await stand.write(None)
+    stand.is_wanted = False
+    await stand.go_on()
+    assert (stand.done, stand.produced, stand.later) == ([], [], [])

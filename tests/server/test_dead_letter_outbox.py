@@ -1,0 +1,132 @@
+"""Dead letters that wait for one broker: what goes together, and what waits for the next request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from odradek.coordinator.share.dead_letters import Content, Contents, DeadLetter, Origin
+from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.protocol.records.batch import read_header
+from odradek.protocol.records.record import decode_batch
+from odradek.server import dead_letter_outbox
+from odradek.server.dead_letter_outbox import Delivery, Outbox, Place
+
+NOW = 1_000_000
+ROOM = 5_000
+
+
+@dataclass
+class Stand:
+    """A broker whose peer answers when the test says so."""
+
+    asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
+    reports: list[tuple[int, int | None]] = field(default_factory=list)
+
+    @property
+    def peers(self) -> Stand:
+        return self
+
+    def now_ms(self) -> int:
+        return NOW
+
+    def send(self, _: Any, request: Any, reply: Callable[[Any], None], **__: Any) -> None:
+        self.asked.append((request, reply))
+
+    def report(self, delivery: Delivery, error: int | None, _: str | None) -> None:
+        self.reports.append((delivery.letter.first, error))
+
+    def answer(self, error: int = 0) -> list[list[bytes | None]]:
+        """The values in each batch of the oldest request, which is answered."""
+        request, reply = self.asked.pop(0)
+        topics = [
+            TopicProduceResponse(
+                topic.name, topic.topic_id, [PartitionProduceResponse(p.index, error) for p in topic.partition_data]
+            )
+            for topic in request.topic_data
+        ]
+        reply(ProduceResponse(responses=topics))
+        batches = [bytes(p.records) for topic in request.topic_data for p in topic.partition_data]
+        assert all(read_header(batch).size == len(batch) for batch in batches), "each is one batch"
+        return [[record.value for record in decode_batch(batch)] for batch in batches]
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+@pytest.fixture
+def outbox(stand: Stand) -> Outbox:
+    return Outbox(stand, None, stand.report)  # type: ignore[arg-type]
+
+
+def letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = True) -> Delivery:
+    contents = Contents({offset: Content(None, b"%d" % offset * size)}, offset)
+    origin = Origin("g", "t", 0)
+    dead = DeadLetter(offset, offset, 1, is_rejected=True)
+    made = Delivery(origin, dead, None, lambda: is_wanted, lambda: None, offset, contents)  # type: ignore[arg-type]
+    made.place = Place("dlq.t", b"q" * 16, partition, ROOM)
+    return made
+
+
+async def test_what_comes_together_or_meanwhile_goes_together(stand: Stand, outbox: Outbox) -> None:
+    for offset in (1, 2):
+        outbox.add(letter(offset))
+    outbox.add(letter(3, partition=1))
+    await asyncio.sleep(0)
+    for offset in (4, 5):
+        outbox.add(letter(offset))
+    await asyncio.sleep(0)
+    assert len(stand.asked) == 1, "one request at a time"
+    assert stand.answer() == [[b"1" * 10, b"2" * 10], [b"3" * 10]]
+    assert stand.reports == [(1, 0), (2, 0), (3, 0)]
+    assert stand.answer() == [[b"4" * 10, b"5" * 10]]
+    outbox.add(letter(6))
+    await asyncio.sleep(0)
+    assert stand.answer() == [[b"6" * 10]]
+
+
+async def test_a_batch_is_no_larger_than_its_topic_allows(stand: Stand, outbox: Outbox) -> None:
+    for offset in range(1, 6):
+        outbox.add(letter(offset, 2_000))
+    outbox.add(letter(7, 9_000, partition=1))
+    await asyncio.sleep(0)
+    sizes = []
+    while stand.asked:
+        sizes.append([len(batch) for batch in stand.answer()])
+    assert sizes == [[2, 1], [2], [1]]
+    assert [offset for offset, _ in stand.reports] == [1, 2, 7, 3, 4, 5]
+
+
+async def test_a_request_has_its_limit_whatever_the_number_of_partitions(
+    stand: Stand, outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_outbox, "MOST_REQUEST_BYTES", 4_000)
+    for partition in range(6):
+        outbox.add(letter(partition, 1_500, partition=partition))
+    await asyncio.sleep(0)
+    counts = []
+    while stand.asked:
+        counts.append(len(stand.answer()))
+    assert counts == [3, 3]
+
+
+async def test_errors_are_told_of_each_letter_and_silence_too(stand: Stand, outbox: Outbox) -> None:
+    outbox.add(letter(1))
+    await asyncio.sleep(0)
+    stand.answer(error=6)
+    outbox.add(letter(2))
+    await asyncio.sleep(0)
+    _, reply = stand.asked.pop()
+    reply(None)
+    assert stand.reports == [(1, 6), (2, None)]
+
+
+async def test_letters_that_nobody_wants_any_more_are_not_sent(stand: Stand, outbox: Outbox) -> None:
+    outbox.add(letter(1, is_wanted=False))
+    await asyncio.sleep(0)
+    assert stand.asked == [] and stand.reports == []
