@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .member import Partitions
+from .uneven import Owners, complete
 
 Assignment = dict[str, dict[bytes, frozenset[int]]]
-#: Rounds of moves for unequal subscriptions; each evens out the loads, so few are needed.
-MAX_ROUNDS = 100
 
 
 class Subscriber(NamedTuple):
@@ -28,18 +27,17 @@ def uniform(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> A
     """Loads that differ by one at most where subscriptions allow it; whoever has a partition keeps it if that can be."""
     if len({frozenset(s.topic_ids & counts.keys()) for s in members.values()}) <= 1:
         return _uniform_alike(members, counts)
-    owner: dict[tuple[bytes, int], str] = {}
-    load = dict.fromkeys(members, 0)
-    _keep_current(members, counts, owner, load)
     subscribers = _subscribers(members, counts)
-    for topic_id in sorted(subscribers, key=lambda topic_id: (len(subscribers[topic_id]), topic_id)):
-        for index in range(counts[topic_id]):
-            if (topic_id, index) not in owner:
-                taker = min(subscribers[topic_id], key=load.__getitem__)
-                owner[topic_id, index] = taker
-                load[taker] += 1
-    _even_out(subscribers, owner, load)
-    return _gathered(members, owner)
+    owners: Owners = {topic_id: [None] * counts[topic_id] for topic_id in subscribers}
+    load = dict.fromkeys(members, 0)
+    for member_id in sorted(members):
+        member = members[member_id]
+        for topic_id, index in _places(member.current):
+            if topic_id in member.topic_ids and index < counts.get(topic_id, 0) and owners[topic_id][index] is None:
+                owners[topic_id][index] = member_id
+                load[member_id] += 1
+    complete(owners, load, subscribers)
+    return _gathered(members, {(t, i): m for t, of_topic in owners.items() for i, m in enumerate(of_topic) if m})
 
 
 def _uniform_alike(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
@@ -111,39 +109,6 @@ def _subscribers(members: Mapping[str, Subscriber], counts: Mapping[bytes, int])
         for topic_id in members[member_id].topic_ids & counts.keys():
             found.setdefault(topic_id, []).append(member_id)
     return found
-
-
-def _keep_current(
-    members: Mapping[str, Subscriber],
-    counts: Mapping[bytes, int],
-    owner: dict[tuple[bytes, int], str],
-    load: dict[str, int],
-) -> None:
-    for member_id in sorted(members):
-        member = members[member_id]
-        for topic_id, indexes in member.current.items():
-            if topic_id not in member.topic_ids:
-                continue
-            for index in indexes:
-                if index < counts.get(topic_id, 0) and (topic_id, index) not in owner:
-                    owner[topic_id, index] = member_id
-                    load[member_id] += 1
-
-
-def _even_out(
-    subscribers: Mapping[bytes, list[str]], owner: dict[tuple[bytes, int], str], load: dict[str, int]
-) -> None:
-    for _ in range(MAX_ROUNDS):
-        moved = False
-        for place, member_id in owner.items():
-            taker = min(subscribers[place[0]], key=load.__getitem__)
-            if load[member_id] > load[taker] + 1:
-                owner[place] = taker
-                load[member_id] -= 1
-                load[taker] += 1
-                moved = True
-        if not moved:
-            return
 
 
 def _gathered(members: Mapping[str, Subscriber], owner: Mapping[tuple[bytes, int], str]) -> Assignment:

@@ -1,0 +1,96 @@
+"""`uniform` beside Kafka's own class, on random groups that change: the same partitions, to the same members.
+
+`ODRADEK_GROUPS=10000` for a longer look.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from odradek.coordinator.consumer.assignors import Assignment, Subscriber, uniform
+from odradek.protocol.uuids import uuid_to_text
+
+from compat_tests.java.fetch import SPECIFICATION, classpath, java
+from compat_tests.java.tool import JVM_FLAGS
+
+pytestmark = pytest.mark.usefixtures("java_tools")
+
+GROUPS = int(os.environ.get("ODRADEK_GROUPS", "200"))
+ROUNDS = 6
+Members = dict[str, Subscriber]
+Counts = dict[bytes, int]
+
+
+class Uniform:
+    """Uniform.java: Kafka's assignor, asked line by line."""
+
+    def __init__(self) -> None:
+        source = Path(__file__).resolve().parent / "java" / "Uniform.java"
+        command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def assign(self, members: Members, counts: Counts) -> dict[str, dict[str, list[int]]]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        group = {
+            "counts": {uuid_to_text(topic_id): count for topic_id, count in counts.items()},
+            "members": {
+                member_id: {"topics": [uuid_to_text(t) for t in one.topic_ids], "current": as_json(one.current)}
+                for member_id, one in members.items()
+            },
+        }
+        self._process.stdin.write(json.dumps(group) + "\n")
+        made: dict[str, dict[str, list[int]]] = json.loads(self._process.stdout.readline())
+        return made
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def as_json(partitions: Mapping[bytes, frozenset[int]]) -> dict[str, list[int]]:
+    return {uuid_to_text(topic_id): sorted(indexes) for topic_id, indexes in partitions.items() if indexes}
+
+
+@pytest.fixture(scope="module")
+def kafkas(java_tools: None) -> Iterator[Uniform]:
+    made = Uniform()
+    yield made
+    made.close()
+
+
+def changed(chance: random.Random, members: Members, counts: Counts, made: Assignment, alike: bool) -> Members:
+    """Members come and go and subscribe anew; what stays has what it was given."""
+    topics = sorted(counts)
+    everyone = frozenset(chance.sample(topics, chance.randint(1, len(topics))))
+    after: Members = {}
+    for number in range(chance.randint(1, 8)):
+        member_id = f"m{chance.randrange(10)}" if chance.random() < 0.5 else f"m{number}"
+        before = members.get(member_id)
+        topic_ids = before.topic_ids if before is not None and chance.random() < 0.7 else None
+        if topic_ids is None:
+            topic_ids = frozenset(chance.sample(topics, chance.randint(1, len(topics))))
+        current = made.get(member_id, {}) if before is not None else {}
+        after[member_id] = Subscriber(None, everyone if alike else topic_ids, current)
+    return after
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["different subscriptions", "the same subscriptions"])
+def test_members_are_given_what_kafka_gives_them_round_after_round(kafkas: Uniform, alike: bool) -> None:
+    for seed in range(GROUPS):
+        chance = random.Random(seed)
+        counts = {chance.randbytes(16): chance.randint(1, 12) for _ in range(chance.randint(1, 6))}
+        members: Members = {}
+        made: Assignment = {}
+        for turn in range(ROUNDS):
+            if turn:
+                counts = {topic_id: count + (chance.random() < 0.2) for topic_id, count in counts.items()}
+            members = changed(chance, members, counts, made, alike)
+            made = uniform(members, counts)
+            ours = {member_id: as_json(topics) for member_id, topics in made.items()}
+            assert ours == kafkas.assign(members, counts), f"seed {seed}, round {turn}: {members}"
