@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -12,29 +10,13 @@ from ...protocol.messages.consumer_group_describe import (
 )
 from ..consumer_protocol import has_consumer_groups
 from ..dispatch import Call
-from ..gathering import by_partition, gather
-from .describe_groups import ALL_OPERATIONS
+from ..group_descriptions import describe
 
 
 def handle(call: Call) -> ConsumerGroupDescribeResponse | None:
-    request: ConsumerGroupDescribeRequest = call.request
-    groups = call.broker.groups
+    group_ids: list[str] = call.request.group_ids
     if not has_consumer_groups(call.broker):
-        refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in request.group_ids]
+        refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)
-
-    def reply(answers: list[ConsumerGroupDescribeResponse]) -> None:
-        described = [group for answer in answers for group in answer.groups]
-        for group in described:
-            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_OPERATIONS
-        call.reply(ConsumerGroupDescribeResponse(groups=described))
-
-    gather(
-        [
-            partial(groups.submit, ids[0], ConsumerGroupDescribeRequest(group_ids=ids), call.version, call)
-            for ids in by_partition(groups, request.group_ids)
-        ],
-        reply,
-    )
+    describe(call, group_ids, lambda ids: ConsumerGroupDescribeRequest(group_ids=ids), ConsumerGroupDescribeResponse)
     return None

@@ -19,6 +19,7 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ..dispatch import Call
+from ..topic_answers import merged
 
 TOPIC_ID_VERSION = 10
 
@@ -47,7 +48,7 @@ def handle(call: Call) -> OffsetCommitResponse | None:
 
 
 def _reply(call: Call, refusals: list[OffsetCommitResponseTopic], response: OffsetCommitResponse) -> None:
-    call.reply(OffsetCommitResponse(topics=_merged(refusals, response.topics)))
+    call.reply(OffsetCommitResponse(topics=merged(refusals, response.topics)))
 
 
 def _keep_existing(
@@ -71,15 +72,3 @@ def _refused(
             OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in partitions
         ],
     )
-
-
-def _merged(
-    refusals: list[OffsetCommitResponseTopic], decided: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
-    """A topic of which some partitions were refused is answered once."""
-    merged = {(topic.topic_id, topic.name): topic for topic in refusals}
-    for topic in decided:
-        known = merged.setdefault((topic.topic_id, topic.name), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
-    return list(merged.values())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_group_describe import (
     DescribedGroup,
@@ -11,32 +9,14 @@ from ...protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 from ..dispatch import Call
-from ..gathering import by_partition, gather
+from ..group_descriptions import describe
 from ..share_refusals import is_enabled
-from .describe_groups import ALL_OPERATIONS
 
 
 def handle(call: Call) -> ShareGroupDescribeResponse | None:
-    request: ShareGroupDescribeRequest = call.request
-    groups = call.broker.groups
+    group_ids: list[str] = call.request.group_ids
     if not is_enabled(call):
-        error = ErrorCode.UNSUPPORTED_VERSION
-        return ShareGroupDescribeResponse(
-            groups=[DescribedGroup(group_id=group_id, error_code=error) for group_id in request.group_ids]
-        )
-
-    def reply(answers: list[ShareGroupDescribeResponse]) -> None:
-        described = [group for answer in answers for group in answer.groups]
-        for group in described:
-            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_OPERATIONS
-        call.reply(ShareGroupDescribeResponse(groups=described))
-
-    gather(
-        [
-            partial(groups.submit, ids[0], ShareGroupDescribeRequest(group_ids=ids), call.version, call)
-            for ids in by_partition(groups, request.group_ids)
-        ],
-        reply,
-    )
+        refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
+        return ShareGroupDescribeResponse(groups=refused)
+    describe(call, group_ids, lambda ids: ShareGroupDescribeRequest(group_ids=ids), ShareGroupDescribeResponse)
     return None

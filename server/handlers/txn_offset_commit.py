@@ -24,6 +24,7 @@ from ..transaction_membership import Membership, Place, ask
 
 if TYPE_CHECKING:
     from ..dispatch import Call
+from ..topic_answers import merged
 
 TOPIC_ID_VERSION = 6
 ADDING_VERSION = 5
@@ -73,7 +74,7 @@ def _answered(call: Call, refusals: list[TxnOffsetCommitResponseTopic], errors: 
 
 def _commit(call: Call, refusals: list[TxnOffsetCommitResponseTopic]) -> None:
     def reply(response: TxnOffsetCommitResponse) -> None:
-        call.reply(TxnOffsetCommitResponse(topics=_merged(refusals, response.topics)))
+        call.reply(TxnOffsetCommitResponse(topics=merged(refusals, response.topics)))
 
     call.broker.groups.submit(call.request.group_id, call.request, call.version, call, reply)
 
@@ -99,15 +100,3 @@ def _take_out_unknown(call: Call, request: TxnOffsetCommitRequest) -> list[TxnOf
             kept.append(topic)
     request.topics = kept
     return refusals
-
-
-def _merged(
-    refusals: list[TxnOffsetCommitResponseTopic], decided: list[TxnOffsetCommitResponseTopic]
-) -> list[TxnOffsetCommitResponseTopic]:
-    """A topic of which some partitions were refused is answered once."""
-    merged = {(topic.topic_id, topic.name): topic for topic in refusals}
-    for topic in decided:
-        known = merged.setdefault((topic.topic_id, topic.name), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
-    return list(merged.values())
