@@ -11,6 +11,9 @@ would be believed, by Kafka too (its connections keep requests in their order); 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from odradek.coordinator.consumer.group import GroupState
 from odradek.coordinator.consumer.member import MemberState
 from odradek.coordinator.result import GroupsConfig
@@ -26,7 +29,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
-from tests.coordinator.group_simulation import START_ANEW, GroupSimulation, topics_of
+from tests.coordinator.group_simulation import START_ANEW, Client, GroupSimulation, topics_of
 
 SESSION_MS, REVOCATION_MS = 10_000, 6_000
 CONFIG = GroupsConfig(
@@ -38,27 +41,20 @@ CONFIG = GroupsConfig(
 Place = tuple[bytes, int]
 
 
-class Client:
+class ConsumerClient(Client):
     def __init__(self, number: int, instance_id: str | None) -> None:
-        self.number, self.instance_id = number, instance_id
-        self.lives = 0
-        self.is_alive = False
-        self.heard_at = 0
-        self.epoch = 0
+        super().__init__(number, instance_id)
         self.owned: set[Place] = set()
         self.wanted: set[Place] = set()
         self.must_say_all = True
         #: What it owned, and its epoch then, when it was last stopped.
         self.before: tuple[str, int, set[Place]] = ("", 0, set())
 
-    @property
-    def member_id(self) -> str:
-        return f"m{self.number}-{self.lives}"
-
     def start_anew(self) -> None:
         if self.owned:
             self.before = (self.member_id, self.epoch, set(self.owned))
-        self.epoch, self.must_say_all = 0, True
+        super().start_anew()
+        self.must_say_all = True
         self.owned.clear()
         self.wanted.clear()
 
@@ -69,43 +65,20 @@ class ConsumerSimulation(GroupSimulation):
 
     def __init__(self, seed: int, clients: int = 5) -> None:
         super().__init__(seed, {"ta": 5, "tb": 3})
-        self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
-        self.handed_out = 0
-        self.late: list[tuple[Client, ConsumerGroupHeartbeatRequest]] = []
+        self.clients = [ConsumerClient(i, f"i{i}" if i == 0 else None) for i in range(clients)]
+        self.late: list[tuple[ConsumerClient, ConsumerGroupHeartbeatRequest]] = []
         self.commits = 0
 
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.pass_time(self.chance.randrange(50, 600))
-            kind = self.chance.random()
-            client = self.chance.choice(self.clients)
-            if not client.is_alive:
-                client.lives += client.instance_id is None or self.chance.random() < 0.5
-                client.is_alive, client.heard_at = True, self.now
-                client.start_anew()
-            elif kind < 0.03:
-                client.is_alive = False
-                client.owned.clear()
-            elif kind < 0.05:
-                self._leave(client)
-            elif kind < 0.06:
-                self.change_topics(self.counts | {"tb": self.counts["tb"] + 1})
-            elif kind < 0.08:
-                self.move()
-            else:
-                self.heartbeat(client, is_lossy=True)
+    def moves(self) -> dict[Callable[[Any], None], int]:
+        return {**super().moves(), self._add_a_partition: 1}
+
+    def besides(self, is_calm: bool = False) -> None:
+        if not is_calm:
             self._deliver_late()
             self._commit(self.chance.choice(self.clients))
-            self.check()
 
-    def run_calm(self) -> None:
-        """Everybody alive talks; nothing is lost."""
-        for _ in range(60):
-            self.pass_time(1_000)
-            for client in self.clients:
-                if client.is_alive:
-                    self.heartbeat(client, is_lossy=False)
-                    self.check()
+    def _add_a_partition(self, client: ConsumerClient) -> None:
+        self.change_topics(self.counts | {"tb": self.counts["tb"] + 1})
 
     def check_converged(self) -> None:
         group = self.group
@@ -118,7 +91,7 @@ class ConsumerSimulation(GroupSimulation):
         loads = [len(client.owned) for client in alive]
         assert max(loads) - min(loads) <= 1, f"loads are {loads}"
 
-    def heartbeat(self, client: Client, is_lossy: bool) -> None:
+    def heartbeat(self, client: ConsumerClient, is_lossy: bool = True) -> None:
         # What is not wanted any more is given back before it is said.
         if self.chance.random() < 0.8 or not is_lossy:
             client.owned &= client.wanted
@@ -158,7 +131,7 @@ class ConsumerSimulation(GroupSimulation):
                     self.late.remove((client, request))
                     self.ask(request)
 
-    def _commit(self, client: Client) -> None:
+    def _commit(self, client: ConsumerClient) -> None:
         is_stopped = self.chance.random() < 0.5
         now = (client.member_id, client.epoch, client.owned)
         member_id, epoch, owned = client.before if is_stopped else now
@@ -179,7 +152,7 @@ class ConsumerSimulation(GroupSimulation):
             assert is_stopped or error == 0 or not is_held, f"{member_id} owns {topic_id!r} {index}: {error}"
             self.commits += error == 0
 
-    def _told(self, client: Client, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _told(self, client: ConsumerClient, response: ConsumerGroupHeartbeatResponse) -> None:
         client.heard_at = self.now
         if response.error_code in START_ANEW:
             client.start_anew()
@@ -196,7 +169,7 @@ class ConsumerSimulation(GroupSimulation):
                 client.owned |= client.wanted
                 self.handed_out += len(client.wanted)
 
-    def _leave(self, client: Client) -> None:
+    def leave(self, client: ConsumerClient) -> None:
         epoch = -2 if client.instance_id is not None else -1
         client.is_alive = False
         client.owned.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from immutables import Map
@@ -16,6 +16,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
 
 GROUP = "g"
+#: Left in peace: some sessions, and time for what is tried again.
+CALM_S = 60
 #: Answers after which a client forgets what it was, and joins.
 START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
@@ -30,8 +32,27 @@ def image_of(counts: dict[str, int]) -> MetadataImage:
     return MetadataImage(topics=TopicsImage(Map({t.name: t for t in topics}), Map({t.id: t for t in topics})))
 
 
+class Client:
+    """Who is a member while it is alive. A kind's client knows besides what it was given."""
+
+    def __init__(self, number: int, instance_id: str | None = None) -> None:
+        self.number, self.instance_id = number, instance_id
+        self.lives = 0
+        self.is_alive = False
+        self.heard_at = 0
+        self.epoch = 0
+
+    @property
+    def member_id(self) -> str:
+        return f"m{self.number}-{self.lives}"
+
+    def start_anew(self) -> None:
+        """It has nothing, and joins with its next heartbeat."""
+        self.epoch = 0
+
+
 class GroupSimulation:
-    """A kind's simulation says what happens (`run`), what must hold after everything (`check`), and who stops by itself."""
+    """A kind's simulation says what its clients do, what must hold after everything (`check`), and who stops by itself."""
 
     CONFIG: ClassVar[GroupsConfig]
     #: What a coordinator that loads the log must find as it was, besides what groups of every kind have.
@@ -41,6 +62,9 @@ class GroupSimulation:
         self.chance = random.Random(seed)
         self.now = 1_000_000
         self.counts = counts
+        self.clients: list[Any] = []
+        #: To see that something happens at all.
+        self.handed_out = 0
         self.log: list[tuple[bytes, bytes | None]] = []
         self.shard = self.loaded()
 
@@ -51,7 +75,56 @@ class GroupSimulation:
         assert found is None or isinstance(found, AssignedGroup)
         return found
 
+    # What happens.
+
+    def run(self, steps: int) -> None:
+        moves = self.moves()
+        chances = [*moves.values(), 100 - sum(moves.values())]
+        for _ in range(steps):
+            self.pass_time(self.chance.randrange(50, 600))
+            client = self.chance.choice(self.clients)
+            if client.is_alive:
+                (move,) = self.chance.choices([*moves, self.heartbeat], chances)
+                move(client)
+            else:
+                self.begin(client)
+            self.besides()
+            self.check()
+
+    def run_calm(self) -> None:
+        """Everybody alive talks; nothing is lost."""
+        for _ in range(CALM_S):
+            self.pass_time(1_000)
+            for client in self.clients:
+                if client.is_alive:
+                    self.heartbeat(client, is_lossy=False)
+                    self.check()
+            self.besides(is_calm=True)
+
+    def begin(self, client: Any) -> None:
+        """A static member may come back under the id that it had."""
+        client.lives += client.instance_id is None or self.chance.random() < 0.5
+        client.is_alive, client.heard_at = True, self.now
+        client.start_anew()
+
+    def crash(self, client: Any) -> None:
+        client.is_alive = False
+        client.start_anew()
+
     # What a kind adds.
+
+    def moves(self) -> dict[Callable[[Any], None], int]:
+        """What a client does instead of a heartbeat, and how often of a hundred times."""
+        return {self.crash: 3, self.leave: 2, self.move: 2}
+
+    def heartbeat(self, client: Any, is_lossy: bool = True) -> None:
+        raise NotImplementedError
+
+    def leave(self, client: Any) -> None:
+        raise NotImplementedError
+
+    def besides(self, is_calm: bool = False) -> None:
+        """What does not wait for a client to do something."""
 
     def check(self) -> None:
         raise NotImplementedError
@@ -88,7 +161,7 @@ class GroupSimulation:
         self.now = end
         self.give_up()
 
-    def move(self) -> None:
+    def move(self, client: Any = None) -> None:
         """Another coordinator goes on, with what is in the log."""
         self.check_reload()
         self.shard = self.loaded()

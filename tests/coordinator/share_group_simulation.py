@@ -8,6 +8,9 @@ that somebody subscribes to is with somebody.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from odradek.coordinator.result import GroupsConfig
 from odradek.coordinator.share.group import GroupState
 from odradek.coordinator.share.requests import Followed, StatesInitialized
@@ -16,21 +19,16 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
-from tests.coordinator.group_simulation import GROUP, START_ANEW, GroupSimulation
+from tests.coordinator.group_simulation import GROUP, START_ANEW, Client, GroupSimulation
 
 SESSION_MS = 10_000
-#: Left in peace: a session, what the persister is asked again after, and some heartbeats more.
-PEACE_MS = 40_000
 TOPICS = ("ta", "tb", "tc")
 Place = tuple[bytes, int]
 
 
-class Client:
+class ShareClient(Client):
     def __init__(self, number: int) -> None:
-        self.number = number
-        self.lives = 0
-        self.is_alive = False
-        self.epoch = 0
+        super().__init__(number)
         self.names: list[str] = []
         self.says_names = True
         #: As it was told last.
@@ -38,12 +36,9 @@ class Client:
         #: A heartbeat that the network may bring once more, much later.
         self.said_before: ShareGroupHeartbeatRequest | None = None
 
-    @property
-    def member_id(self) -> str:
-        return f"m{self.number}-{self.lives}"
-
     def start_anew(self) -> None:
-        self.epoch, self.says_names = 0, True
+        super().start_anew()
+        self.says_names = True
         self.assigned.clear()
 
 
@@ -59,66 +54,40 @@ class ShareGroupSimulation(GroupSimulation):
 
     def __init__(self, seed: int, clients: int = 5) -> None:
         super().__init__(seed, {"ta": 4, "tb": 2})
-        self.clients = [Client(number) for number in range(clients)]
+        self.clients = [ShareClient(number) for number in range(clients)]
         #: What the persister was asked and has not answered.
         self.asked: list[InitializeShareGroupStateRequest] = []
         self.epochs = (0, 0)
         #: Who was in it at the group's epoch.
         self.members: frozenset[str] = frozenset()
-        self.handed_out = 0
 
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.pass_time(self.chance.randrange(50, 600))
-            kind = self.chance.random()
-            client = self.chance.choice(self.clients)
-            if not client.is_alive:
-                self._begin(client)
-            elif kind < 0.03:
-                client.is_alive = False
-            elif kind < 0.06:
-                self._leave(client)
-            elif kind < 0.10:
-                client.names, client.says_names = self._some_names(), True
-            elif kind < 0.12:
-                self._change_a_topic()
-            elif kind < 0.15:
-                self.move()
-            elif kind < 0.20:
-                self._bring_again(client)
-            else:
-                self._beat(client, is_lossy=True)
-            if self.chance.random() < 0.5:
-                self._persist()
-            self.check()
+    def moves(self) -> dict[Callable[[Any], None], int]:
+        more = {self._subscribe_anew: 4, self._change_a_topic: 2, self._bring_again: 5}
+        return {**super().moves(), **more}
 
-    def run_calm(self) -> None:
-        """Everybody alive talks; nothing is lost, and the persister does what it is asked."""
-        for _ in range(PEACE_MS // 1_000):
-            self.pass_time(1_000)
-            for client in self.clients:
-                if client.is_alive:
-                    self._beat(client, is_lossy=False)
-                    self.check()
-            while self.asked:
-                self._persist(is_calm=True)
+    def besides(self, is_calm: bool = False) -> None:
+        """The persister does what it is asked, in peace at once."""
+        while self.asked and (is_calm or self.chance.random() < 0.5):
+            self._persist(is_calm)
 
     # Clients.
 
-    def _begin(self, client: Client) -> None:
-        client.lives += 1
-        client.is_alive, client.names = True, self._some_names()
-        client.start_anew()
+    def begin(self, client: ShareClient) -> None:
+        client.names = self._some_names()
+        super().begin(client)
+
+    def _subscribe_anew(self, client: ShareClient) -> None:
+        client.names, client.says_names = self._some_names(), True
 
     def _some_names(self) -> list[str]:
         return self.chance.sample(TOPICS, self.chance.randrange(1, 4))
 
-    def _change_a_topic(self) -> None:
+    def _change_a_topic(self, client: ShareClient) -> None:
         """It grows; one that some subscribe to comes only then."""
         name = self.chance.choice(TOPICS)
         self.change_topics(self.counts | {name: self.counts.get(name, 0) + 1})
 
-    def _beat(self, client: Client, is_lossy: bool) -> None:
+    def heartbeat(self, client: ShareClient, is_lossy: bool = True) -> None:
         request = ShareGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=client.member_id,
@@ -129,13 +98,13 @@ class ShareGroupSimulation(GroupSimulation):
             return
         if client.epoch and client.said_before is None:
             client.said_before = request
-        response = self._heartbeat(request)
+        response = self._send(request)
         if is_lossy and self.chance.random() < 0.1:
             client.says_names = True  # as after an error; the assignment is told again
             return
         self._told(client, response)
 
-    def _told(self, client: Client, response: ShareGroupHeartbeatResponse) -> None:
+    def _told(self, client: ShareClient, response: ShareGroupHeartbeatResponse) -> None:
         if response.error_code in START_ANEW:
             client.start_anew()
             return
@@ -151,20 +120,20 @@ class ShareGroupSimulation(GroupSimulation):
                 assert name in client.names, f"{client.member_id} has {name}, and subscribes to {client.names}"
                 assert index < self.counts[name], f"{name} has no partition {index}"
 
-    def _bring_again(self, client: Client) -> None:
+    def _bring_again(self, client: ShareClient) -> None:
         request, client.said_before = client.said_before, None
         member = self.group.members.get(client.member_id) if self.group is not None else None
         if request is None or member is None or request.member_id != client.member_id:
             return
         if request.member_epoch not in (member.epoch, member.previous_epoch):
-            error = self._heartbeat(request).error_code
+            error = self._send(request).error_code
             assert error == ErrorCode.FENCED_MEMBER_EPOCH, f"a request of epoch {request.member_epoch} is believed"
 
-    def _leave(self, client: Client) -> None:
+    def leave(self, client: ShareClient) -> None:
         client.is_alive = False
-        self._heartbeat(ShareGroupHeartbeatRequest(group_id=GROUP, member_id=client.member_id, member_epoch=-1))
+        self._send(ShareGroupHeartbeatRequest(group_id=GROUP, member_id=client.member_id, member_epoch=-1))
 
-    def _heartbeat(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+    def _send(self, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
         answer = self.ask(request)
         assert isinstance(answer, Followed)
         if answer.request is not None:
@@ -174,10 +143,8 @@ class ShareGroupSimulation(GroupSimulation):
 
     # The persister.
 
-    def _persist(self, is_calm: bool = False) -> None:
-        """Answers one of the questions, or none: what is not answered is asked again."""
-        if not self.asked:
-            return
+    def _persist(self, is_calm: bool) -> None:
+        """Answers one of the questions, or does not: then it is asked again."""
         asked = self.asked.pop(self.chance.randrange(len(self.asked)))
         fate = 1.0 if is_calm else self.chance.random()
         if fate > 0.2:

@@ -7,6 +7,7 @@ run the same task as active, nor two of one process the same task in any role.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
@@ -31,7 +32,7 @@ from odradek.protocol.messages.streams_group_topology_description_update import 
 )
 from odradek.protocol.schema import Message
 
-from tests.coordinator.group_simulation import START_ANEW, GroupSimulation
+from tests.coordinator.group_simulation import START_ANEW, Client, GroupSimulation
 
 SESSION_MS, REVOCATION_MS = 10_000, 6_000
 CONFIG = GroupsConfig(
@@ -62,28 +63,20 @@ ROLES = (ACTIVE, STANDBY, WARMUP)
 Run = tuple[int, TaskId]
 
 
-class Client:
-    """A thread of an application. Two neighbours are of one process."""
+class Thread(Client):
+    """Of an application. Two neighbours are of one process."""
 
     def __init__(self, number: int, instance_id: str | None) -> None:
-        self.number, self.instance_id = number, instance_id
+        super().__init__(number, instance_id)
         self.process_id = f"p{number // 2}"
-        self.lives = 0
-        self.is_alive = False
-        self.heard_at = 0
-        self.epoch = 0
         self.runs: set[Run] = set()
         self.wanted: set[Run] = set()
         self.must_say_all = False
         #: What the network may bring once more, much later.
         self.said_before: StreamsGroupHeartbeatRequest | None = None
 
-    @property
-    def member_id(self) -> str:
-        return f"m{self.number}-{self.lives}"
-
     def start_anew(self) -> None:
-        self.epoch = 0
+        super().start_anew()
         self.runs.clear()
         self.wanted.clear()
 
@@ -94,42 +87,14 @@ class StreamsSimulation(GroupSimulation):
 
     def __init__(self, seed: int, clients: int = 5) -> None:
         super().__init__(seed, {"in": 4})
-        self.clients = [Client(i, f"i{i}" if i == 0 else None) for i in range(clients)]
-        self.handed_out = 0
+        self.clients = [Thread(i, f"i{i}" if i == 0 else None) for i in range(clients)]
         self.is_described = False
 
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.pass_time(self.chance.randrange(50, 600))
-            kind = self.chance.random()
-            client = self.chance.choice(self.clients)
-            if not client.is_alive:
-                client.lives += client.instance_id is None or self.chance.random() < 0.5
-                client.is_alive, client.heard_at = True, self.now
-                client.start_anew()
-            elif kind < 0.03:
-                client.is_alive = False
-                client.runs.clear()
-            elif kind < 0.05:
-                self._leave(client)
-            elif kind < 0.06:
-                self.change_topics({name: count for name, count in self.counts.items() if name != "counts"})
-            elif kind < 0.12:
-                self._bring_again(client)
-            elif kind < 0.14:
-                self.move()
-            else:
-                self.heartbeat(client, is_lossy=True)
-            self.check()
+    def moves(self) -> dict[Callable[[Any], None], int]:
+        return {**super().moves(), self._delete_a_topic: 1, self._bring_again: 6}
 
-    def run_calm(self) -> None:
-        """Everybody alive talks; nothing is lost."""
-        for _ in range(60):
-            self.pass_time(1_000)
-            for client in self.clients:
-                if client.is_alive:
-                    self.heartbeat(client, is_lossy=False)
-                    self.check()
+    def _delete_a_topic(self, client: Thread) -> None:
+        self.change_topics({name: count for name, count in self.counts.items() if name != "counts"})
 
     def check_converged(self) -> None:
         alive = [client for client in self.clients if client.is_alive]
@@ -145,7 +110,7 @@ class StreamsSimulation(GroupSimulation):
         enough = 4 if len({client.process_id for client in alive}) > 1 else 0
         assert len(copies) == enough, f"{len(copies)} copies of 4 tasks with state"
 
-    def heartbeat(self, client: Client, is_lossy: bool) -> None:
+    def heartbeat(self, client: Thread, is_lossy: bool = True) -> None:
         # What is not wanted any more is given back before it is said.
         if self.chance.random() < 0.8 or not is_lossy:
             client.runs &= client.wanted
@@ -173,7 +138,7 @@ class StreamsSimulation(GroupSimulation):
             return
         self._told(client, response)
 
-    def _bring_again(self, client: Client) -> None:
+    def _bring_again(self, client: Thread) -> None:
         """A request of some epochs ago; one of the epoch before might be the member's next, and is believed (KIP-848)."""
         member = self.group.members.get(client.member_id) if self.group is not None else None
         request, client.said_before = client.said_before, None
@@ -182,7 +147,7 @@ class StreamsSimulation(GroupSimulation):
         if request.member_epoch < min(client.epoch, member.previous_epoch):
             self.ask(request)
 
-    def _told(self, client: Client, response: StreamsGroupHeartbeatResponse) -> None:
+    def _told(self, client: Thread, response: StreamsGroupHeartbeatResponse) -> None:
         client.heard_at = self.now
         if response.error_code in START_ANEW:
             client.start_anew()
@@ -205,7 +170,7 @@ class StreamsSimulation(GroupSimulation):
             client.runs = {(role, task) for role, task in client.runs if task not in changed} | client.wanted
             self.handed_out += len(client.wanted)
 
-    def _describe(self, client: Client) -> None:
+    def _describe(self, client: Thread) -> None:
         """Hands in what the topology is, as it was asked for; which may be lost on its way."""
         if self.chance.random() < 0.5:
             described = TopologyDescription(
@@ -220,7 +185,7 @@ class StreamsSimulation(GroupSimulation):
         status: int = self.ask(request).groups[0].topology_description_status
         return status
 
-    def _leave(self, client: Client) -> None:
+    def leave(self, client: Thread) -> None:
         epoch = -2 if client.instance_id is not None else -1
         client.is_alive = False
         client.runs.clear()
