@@ -1,4 +1,4 @@
-"""`uniform` beside Kafka's own class, on random groups that change: the same partitions, to the same members.
+"""`uniform` and `range` beside Kafka's own classes, on random groups that change: the same partitions, to the same members.
 
 `ODRADEK_GROUPS=10000` for a longer look.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from odradek.coordinator.consumer.assignors import Assignment, Subscriber, uniform
+from odradek.coordinator.consumer.assignors import ASSIGNORS, Assignment, Subscriber
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java
@@ -27,20 +27,25 @@ Members = dict[str, Subscriber]
 Counts = dict[bytes, int]
 
 
-class Uniform:
-    """Uniform.java: Kafka's assignor, asked line by line."""
+class Assignors:
+    """Assignors.java: Kafka's assignors, asked line by line."""
 
     def __init__(self) -> None:
-        source = Path(__file__).resolve().parent / "java" / "Uniform.java"
+        source = Path(__file__).resolve().parent / "java" / "Assignors.java"
         command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
-    def assign(self, members: Members, counts: Counts) -> dict[str, dict[str, list[int]]]:
+    def assign(self, assignor: str, members: Members, counts: Counts) -> dict[str, dict[str, list[int]]]:
         assert self._process.stdin is not None and self._process.stdout is not None
         group = {
+            "assignor": assignor,
             "counts": {uuid_to_text(topic_id): count for topic_id, count in counts.items()},
             "members": {
-                member_id: {"topics": [uuid_to_text(t) for t in one.topic_ids], "current": as_json(one.current)}
+                member_id: {
+                    "instance": one.instance_id,
+                    "topics": [uuid_to_text(topic_id) for topic_id in one.topic_ids],
+                    "current": as_json(one.current),
+                }
                 for member_id, one in members.items()
             },
         }
@@ -58,8 +63,8 @@ def as_json(partitions: Mapping[bytes, frozenset[int]]) -> dict[str, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def kafkas(java_tools: None) -> Iterator[Uniform]:
-    made = Uniform()
+def kafkas(java_tools: None) -> Iterator[Assignors]:
+    made = Assignors()
     yield made
     made.close()
 
@@ -76,12 +81,16 @@ def changed(chance: random.Random, members: Members, counts: Counts, made: Assig
         if topic_ids is None:
             topic_ids = frozenset(chance.sample(topics, chance.randint(1, len(topics))))
         current = made.get(member_id, {}) if before is not None else {}
-        after[member_id] = Subscriber(None, everyone if alike else topic_ids, current)
+        instance_id = f"i{(7 * number) % 10}" if number % 3 == 0 else None
+        after[member_id] = Subscriber(instance_id, everyone if alike else topic_ids, current)
     return after
 
 
+@pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.parametrize("alike", [False, True], ids=["different subscriptions", "the same subscriptions"])
-def test_members_are_given_what_kafka_gives_them_round_after_round(kafkas: Uniform, alike: bool) -> None:
+def test_members_are_given_what_kafka_gives_them_round_after_round(
+    kafkas: Assignors, alike: bool, assignor: str
+) -> None:
     for seed in range(GROUPS):
         chance = random.Random(seed)
         counts = {chance.randbytes(16): chance.randint(1, 12) for _ in range(chance.randint(1, 6))}
@@ -91,6 +100,6 @@ def test_members_are_given_what_kafka_gives_them_round_after_round(kafkas: Unifo
             if turn:
                 counts = {topic_id: count + (chance.random() < 0.2) for topic_id, count in counts.items()}
             members = changed(chance, members, counts, made, alike)
-            made = uniform(members, counts)
+            made = ASSIGNORS[assignor](members, counts)
             ours = {member_id: as_json(topics) for member_id, topics in made.items()}
-            assert ours == kafkas.assign(members, counts), f"seed {seed}, round {turn}: {members}"
+            assert ours == kafkas.assign(assignor, members, counts), f"seed {seed}, round {turn}: {members}"

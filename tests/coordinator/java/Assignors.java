@@ -12,19 +12,21 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * Kafka's uniform assignor: a line of JSON for each group on standard input, a line with the assignment for each on standard
- * output. Members are taken in the order of their ids.
+ * Kafka's assignors of consumer groups: a line of JSON for each group on standard input, a line with the assignment for each on
+ * standard output. Members are taken in the order of their ids.
  */
-public final class Uniform {
+public final class Assignors {
     public static void main(String[] arguments) throws Exception {
         ObjectMapper json = new ObjectMapper();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
@@ -47,8 +49,10 @@ public final class Uniform {
                     owners.computeIfAbsent(id, none -> new HashMap<>()).put(index.asInt(), member.getKey());
                 });
             });
+            JsonNode instance = member.getValue().get("instance");
+            Optional<String> instanceId = instance.isNull() ? Optional.empty() : Optional.of(instance.asText());
             members.put(member.getKey(), new MemberSubscriptionAndAssignmentImpl(
-                Optional.empty(), Optional.empty(), topics, new Assignment(current)));
+                Optional.empty(), instanceId, topics, new Assignment(current)));
         });
         boolean alike = members.values().stream().map(one -> one.subscribedTopicIds()).distinct().count() <= 1;
         SubscriptionType type = alike ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
@@ -63,7 +67,9 @@ public final class Uniform {
                 return Set.of();
             }
         };
-        GroupAssignment made = new UniformAssignor().assign(new GroupSpecImpl(members, type, owners), describer);
+        ConsumerGroupPartitionAssignor assignor =
+            group.get("assignor").asText().equals("range") ? new RangeAssignor() : new UniformAssignor();
+        GroupAssignment made = assignor.assign(new GroupSpecImpl(members, type, owners), describer);
         ObjectNode answer = json.createObjectNode();
         made.members().forEach((member, assignment) -> {
             ObjectNode topics = answer.putObject(member);
