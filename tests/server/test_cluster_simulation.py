@@ -44,7 +44,7 @@ from odradek.server.testing.simulation.cluster.invariants import (
     ONE_LEADER,
     PROGRESS,
 )
-from odradek.server.testing.simulation.cluster.nodes import NODE_IDS, Cluster
+from odradek.server.testing.simulation.cluster.nodes import Cluster
 from odradek.server.testing.simulation.cluster.trace import Trace
 
 BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
@@ -218,15 +218,15 @@ def test_who_is_silent_is_fenced_though_clocks_were_set_back() -> None:
 
     async def scenario() -> None:
         cluster = Cluster(simulation, Trace(simulation.loop.time), Random(1))
-        for node_id in NODE_IDS:
+        for node_id in cluster.node_ids:
             cluster.start(node_id)
-        await until(lambda: all(map(cluster.serves, NODE_IDS)))
+        await until(lambda: all(map(cluster.serves, cluster.node_ids)))
         controller = next(n for n, node in cluster.nodes.items() if node.server.controller.is_active)
-        silent = next(node_id for node_id in NODE_IDS if node_id != controller)
+        silent = next(node_id for node_id in cluster.node_ids if node_id != controller)
         await asyncio.sleep(5)
         for node in cluster.nodes.values():
             node.skew_s -= 3600
-        simulation.network.isolate(f"n{silent}", [f"n{other}" for other in NODE_IDS if other != silent])
+        simulation.network.isolate(f"n{silent}", [f"n{other}" for other in cluster.node_ids if other != silent])
 
         def is_fenced() -> bool:
             broker = cluster.nodes[controller].server.image.broker(silent)

@@ -8,7 +8,7 @@ from itertools import permutations
 from random import Random
 
 from ..loop import OUTSIDE
-from .nodes import NODE_IDS, Cluster
+from .nodes import Cluster
 from .watch import Watch
 
 #: The worst that links do: as slow as that, and so many deliveries break their connection.
@@ -24,6 +24,7 @@ class Faults:
 
     def __init__(self, cluster: Cluster, watch: Watch, chance: Random) -> None:
         self._cluster = cluster
+        self._node_ids = cluster.node_ids
         self._watch = watch
         self._network = cluster.simulation.network
         self._chance = chance
@@ -82,29 +83,31 @@ class Faults:
     # ---- nodes
 
     def _kill(self) -> None:
-        self._crash(self._chance.choice(NODE_IDS), power=False)
+        self._crash(self._chance.choice(self._node_ids), power=False)
 
     def _kill_all(self) -> None:
-        for node_id in NODE_IDS:
+        for node_id in self._node_ids:
             self._crash(node_id, power=False)
 
     def _lose_power(self) -> None:
         """Nothing is synced, so a record is safe as long as another one in sync has it, who was not killed either: who
         was counts for unclean, and is taken out of the set in sync (KIP-966).
         """
-        node_id = self._chance.choice(NODE_IDS)
+        node_id = self._chance.choice(self._node_ids)
         others_hold = all(
             {*registration.isr, *registration.elr} - {node_id}
             for registration in map(self._watch.registration, self._watch.histories)
             if registration is not None
         )
-        if all(map(self._cluster.serves, NODE_IDS)) and others_hold:
+        if all(map(self._cluster.serves, self._node_ids)) and others_hold:
             self._crash(node_id, power=True)
 
     @property
     def _somebody_has_lost(self) -> bool:
         """And is not back in every set in sync."""
-        lost = [node_id for node_id in NODE_IDS if self._watch.has_lost(node_id) or self._cluster.is_dark(node_id)]
+        lost = [
+            node_id for node_id in self._node_ids if self._watch.has_lost(node_id) or self._cluster.is_dark(node_id)
+        ]
         return bool(lost) or any(
             set(registration.isr) != set(registration.replicas)
             for registration in map(self._watch.registration, self._watch.histories)
@@ -118,7 +121,7 @@ class Faults:
             self._start_in(down_s, node_id)
 
     def _stop(self) -> None:
-        node_id = self._chance.choice(NODE_IDS)
+        node_id = self._chance.choice(self._node_ids)
 
         async def stop() -> None:
             await self._cluster.stop(node_id, _STOP_DEADLINE_S)
@@ -128,22 +131,22 @@ class Faults:
             self._stopping.append(asyncio.get_running_loop().create_task(stop()))
 
     def _jump(self) -> None:
-        node = self._cluster.nodes[self._chance.choice(NODE_IDS)]
+        node = self._cluster.nodes[self._chance.choice(self._node_ids)]
         node.skew_s = self._chance.choice((-1, 1)) * self._chance.choice(_SKEWS_S)
         self._say(f"the clock of {node.name} is off by {node.skew_s:+.1f} s")
 
     # ---- links
 
     def _isolate(self) -> None:
-        node_id = self._chance.choice(NODE_IDS)
-        others = [f"n{other}" for other in NODE_IDS if other != node_id]
+        node_id = self._chance.choice(self._node_ids)
+        others = [f"n{other}" for other in self._node_ids if other != node_id]
         if self._chance.random() < 0.5:
             others.append(OUTSIDE)
         self._say(f"n{node_id} is cut off from {others}")
         self._network.isolate(f"n{node_id}", others)
 
     def _link(self) -> tuple[str, str]:
-        names = [f"n{node_id}" for node_id in NODE_IDS]
+        names = [f"n{node_id}" for node_id in self._node_ids]
         return self._chance.choice([*permutations(names, 2), *((name, OUTSIDE) for name in names)])
 
     def _cut_one_way(self) -> None:

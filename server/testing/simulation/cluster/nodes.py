@@ -1,4 +1,6 @@
-"""Three whole nodes, brokers and voters both, on simulated machines that lose their process, or their power."""
+"""Whole nodes, three that are brokers and voters both and maybe a mere broker, on simulated machines that lose their
+process, or their power.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ from .invariants import NO_BUG, Broken
 from .trace import Trace
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-NODE_IDS = (1, 2, 3)
+#: Brokers that vote, and one that does not, in some seeds.
+VOTER_IDS = (1, 2, 3)
+OBSERVER_ID = 4
 _PROPERTIES = {
-    "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
@@ -50,10 +53,11 @@ class Cluster:
         self.trace = trace
         #: Voters that the log names (KIP-853), or the configuration.
         self._voters_in_log = chance.random() < 0.5
-        self._directory_ids = {node_id: chance.randbytes(16) for node_id in NODE_IDS}
+        self._directory_ids = {node_id: chance.randbytes(16) for node_id in VOTER_IDS}
         chosen = {key: chance.choice(values) for key, values in _CHOICES.items()}
-        self.nodes = {node_id: self._node(node_id, chosen) for node_id in NODE_IDS}
-        self.bootstrap = [("127.0.0.1", 9090 + node_id) for node_id in NODE_IDS]
+        self.node_ids = VOTER_IDS if chance.random() < 0.6 else (*VOTER_IDS, OBSERVER_ID)
+        self.nodes = {node_id: self._node(node_id, chosen) for node_id in self.node_ids}
+        self.bootstrap = [("127.0.0.1", 9090 + node_id) for node_id in self.node_ids]
         self._serving: set[int] = set()
         self._starting: dict[int, asyncio.Task[None]] = {}
         #: Machines without power.
@@ -64,20 +68,24 @@ class Cluster:
         self.failed: Callable[[BaseException], None] = lambda failure: None
 
     def _node(self, node_id: int, chosen: Mapping[str, str]) -> Node:
+        listeners, votes = [f"PLAINTEXT://127.0.0.1:{9090 + node_id}"], node_id in VOTER_IDS
+        if votes:
+            listeners.append(f"CONTROLLER://127.0.0.1:{19090 + node_id}")
         properties = {
             **_PROPERTIES,
             **chosen,
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{9090 + node_id},CONTROLLER://127.0.0.1:{19090 + node_id}",
+            "process.roles": "broker,controller" if votes else "broker",
+            "listeners": ",".join(listeners),
             **self._quorum(),
         }
         node = self.simulation.node(f"n{node_id}", properties)
         config = BrokerConfig({**properties, "log.dirs": str(node.directory)})
-        format_directories(config, CLUSTER_ID, initial_voters=self._initial_voters())
+        format_directories(config, CLUSTER_ID, initial_voters=self._initial_voters() if votes else ())
         return node
 
     def _quorum(self) -> dict[str, str]:
-        places = {voter: f"127.0.0.1:{19090 + voter}" for voter in NODE_IDS}
+        places = {voter: f"127.0.0.1:{19090 + voter}" for voter in VOTER_IDS}
         if self._voters_in_log:
             return {"controller.quorum.bootstrap.servers": ",".join(places.values())}
         return {"controller.quorum.voters": ",".join(f"{voter}@{place}" for voter, place in places.items())}
@@ -85,7 +93,7 @@ class Cluster:
     def _initial_voters(self) -> list[InitialVoter] | None:
         if not self._voters_in_log:
             return None
-        return [InitialVoter(voter, "127.0.0.1", 19090 + voter, self._directory_ids[voter]) for voter in NODE_IDS]
+        return [InitialVoter(voter, "127.0.0.1", 19090 + voter, self._directory_ids[voter]) for voter in VOTER_IDS]
 
     def running(self) -> list[int]:
         return [node_id for node_id, node in self.nodes.items() if node.is_running]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from random import Random
 from typing import Any
@@ -27,7 +27,7 @@ from .....protocol.messages.incremental_alter_configs import (
 from .....protocol.schema import Message
 from .client import Client, Unreachable
 from .invariants import NO_BUG, Broken
-from .nodes import NODE_IDS
+from .nodes import VOTER_IDS
 from .workload import PARTITIONS, TOPIC
 
 _TIMEOUT_MS = 3000
@@ -39,8 +39,9 @@ _MOST_PARTITIONS = 4
 class Operator:
     """Each request is sent once, and may fail; but it may not meet a bug."""
 
-    def __init__(self, client: Client, chance: Random) -> None:
+    def __init__(self, client: Client, node_ids: Sequence[int], chance: Random) -> None:
         self._client = client
+        self._node_ids = node_ids
         self._chance = chance
         self._kinds: list[Callable[[], tuple[Message, int]]] = [
             self._create,
@@ -57,9 +58,9 @@ class Operator:
             await self._ask(*self._chance.choice(self._kinds)())
 
     async def end(self) -> None:
-        """Every partition is to have all replicas again; what was asked before may still be on its way."""
+        """Every partition is to be where it was; what was asked before may still be on its way."""
         while True:
-            await self._ask(*self._reassignment(list(NODE_IDS), every=True))
+            await self._ask(*self._reassignment(list(VOTER_IDS), every=True))
             await asyncio.sleep(_AGAIN_S)
 
     async def _ask(self, request: Message, version: int) -> bool:
@@ -75,7 +76,7 @@ class Operator:
     # ---- requests, with their versions
 
     def _create(self) -> tuple[Message, int]:
-        topic = CreatableTopic(name=self._topic(), num_partitions=2, replication_factor=len(NODE_IDS))
+        topic = CreatableTopic(name=self._topic(), num_partitions=2, replication_factor=3)
         return CreateTopicsRequest([topic], timeout_ms=_TIMEOUT_MS), 7
 
     def _delete(self) -> tuple[Message, int]:
@@ -94,7 +95,7 @@ class Operator:
 
     def _reassign(self) -> tuple[Message, int]:
         """Two replicas are the least, which all is safe with."""
-        replicas = self._chance.sample(NODE_IDS, self._chance.choice((2, 3)))
+        replicas = self._chance.sample(self._node_ids, self._chance.choice((2, 3)))
         return self._reassignment(replicas, every=False)
 
     def _reassignment(self, replicas: list[int], *, every: bool) -> tuple[Message, int]:

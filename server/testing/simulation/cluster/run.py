@@ -17,7 +17,7 @@ from .client import Client
 from .committer import Committer
 from .faults import Faults
 from .invariants import ACKNOWLEDGED, NO_BUG, PROGRESS, Broken
-from .nodes import NODE_IDS, Cluster
+from .nodes import VOTER_IDS, Cluster
 from .operator import Operator
 from .trace import Trace
 from .watch import Key, Watch
@@ -113,9 +113,9 @@ class Run:
 
     async def _story(self) -> None:
         cluster = self._cluster
-        for node_id in NODE_IDS:
+        for node_id in cluster.node_ids:
             cluster.start(node_id)
-        await self._until(lambda: all(map(cluster.serves, NODE_IDS)), "three nodes serve")
+        await self._until(lambda: all(map(cluster.serves, cluster.node_ids)), "all nodes serve")
         await create_topic(self._client(), TOPIC, PARTITIONS)
         async with asyncio.TaskGroup() as group:
             self._put_to_work(group)
@@ -130,7 +130,7 @@ class Run:
         self._producers = [self._producer(number) for number in range(PRODUCERS)]
         self._consumer = Consumer(self._client())
         self._committer = Committer(self._client(), self._dice())
-        self._operator = Operator(self._client(), self._dice())
+        self._operator = Operator(self._client(), self._cluster.node_ids, self._dice())
         interval_s = chance.choice(_INTERVALS_S)
         self._writing = [group.create_task(producer.run(interval_s)) for producer in self._producers]
         self._reading = group.create_task(self._consumer.run())
@@ -187,14 +187,14 @@ class Run:
         for index in range(PARTITIONS):
             key = self._key(index)
             registration, history = self._watch.registration(key), self._watch.histories[key]
-            if registration is None or set(registration.isr) != set(NODE_IDS):
+            if registration is None or set(registration.isr) != set(VOTER_IDS):
                 return False
-            shadows = [replicas[key].shadow for replicas in self._watch.replicas.values() if key in replicas]
+            shadows = [self._watch.replicas[node_id][key].shadow for node_id in VOTER_IDS]
             if any(
                 shadow.digests != shadows[0].digests or shadow.end_offset != history.end_offset for shadow in shadows
             ):
                 return False
-        return len(shadows) == len(NODE_IDS)
+        return True
 
     def _has_read(self) -> bool:
         return all(
@@ -218,7 +218,7 @@ class Run:
 
     def _values(self, index: int) -> list[bytes]:
         """What the log of one replica, which is equal to the others, has."""
-        hosted = self._cluster.nodes[NODE_IDS[0]].server.partitions.get((TOPIC, index))
+        hosted = self._cluster.nodes[VOTER_IDS[0]].server.partitions.get((TOPIC, index))
         assert hosted is not None
         values: list[bytes] = []
         while len(values) < hosted.log_end_offset:
