@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+from ..protocol.apis import Api
 from ..protocol.errors import ErrorCode
+from ..protocol.internal.headers import RequestHeader
 from ..protocol.schema import Message
 from .dispatch import Call
 
+#: Apache Kafka's brokers hand them on in an Envelope, as what the controller decides; ours as they are.
+QUESTIONS = frozenset({"DescribeQuorum", "AddRaftVoter", "RemoveRaftVoter"})
 _TIMEOUT_MS = 30_000
+_Answer = Callable[[Message], None]
+
+
+class EnvelopedCall(Call):
+    """A question that came in an Envelope: what would answer the client answers the broker that handed it on."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, envelope: Call, api: Api, header: RequestHeader, request: Message, answer: _Answer) -> None:
+        self.connection, self.api, self.request = envelope.connection, api, request
+        self.version, self.client_id = header.request_api_version, header.client_id
+        self.correlation_id = header.correlation_id
+        self._answer = answer
+
+    def handle(self) -> None:
+        handler = import_module(f".handlers.{self.api.module}", __package__)
+        response = handler.handle(self)
+        if response is not None:
+            self._answer(response)
+
+    def reply(self, response: Message) -> None:
+        self._answer(response)
 
 
 def ask_leader(call: Call) -> None:

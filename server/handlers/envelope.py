@@ -15,6 +15,7 @@ from ...protocol.schema import Message
 from ...replication.controller.controller import DECISIONS
 from ..dispatch import Call
 from ..forwarding import decoded_principal, is_not_controller
+from ..quorum_questions import QUESTIONS, EnvelopedCall
 
 _KEY_BYTES = 4
 
@@ -32,7 +33,10 @@ def handle(call: Call) -> EnvelopeResponse | None:
     def answer(response: Message) -> None:
         call.reply(_enveloped(api, header, inner, response))
 
-    call.broker.controller.decide(inner, header.request_api_version, answer)
+    if api.name in QUESTIONS:
+        EnvelopedCall(call, api, header, inner, answer).handle()
+    else:
+        call.broker.controller.decide(inner, header.request_api_version, answer)
     return None
 
 
@@ -42,11 +46,15 @@ def _opened(data: bytes) -> tuple[Api, RequestHeader, Message]:
         raise MalformedMessage("no request header")
     key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
     api = APIS.get(key)
-    if api is None or version not in api.versions or "broker" not in api.listeners or api.name not in DECISIONS:
+    if api is None or version not in api.versions or "broker" not in api.listeners or not _is_handed_on(api):
         raise MalformedMessage(f"API {key} of version {version} is not handed on")
     header, pos = decode(RequestHeader, api.request_header_version(version), data)
     inner, _ = decode(api.request, version, data, pos)
     return api, header, inner
+
+
+def _is_handed_on(api: Api) -> bool:
+    return api.name in DECISIONS or api.name in QUESTIONS
 
 
 def _enveloped(api: Api, header: RequestHeader, inner: Message, response: Message) -> EnvelopeResponse:

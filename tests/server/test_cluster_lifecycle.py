@@ -15,7 +15,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.broker_lifecycle import LifecycleState
@@ -114,6 +116,17 @@ async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker
         request = EnvelopeRequest(data, None, bytes(4))
         second.forwarding.send_to_controller(request, answer.set_result, timeout_ms=10_000)
         assert (await answer).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_question_about_the_quorum_is_answered_in_an_envelope(
+    first: BrokerServer, second: RemoteBroker
+) -> None:
+    """So Apache Kafka's brokers put it to a controller of ours."""
+    request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
+    (partition,) = (await asked(second, request, 2)).topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (0, first.node_id)
+    unknown = await asked(second, RemoveRaftVoterRequest(first.cluster_id, 99, bytes(15) + b"\1"), 0)
+    assert unknown.error_code == ErrorCode.VOTER_NOT_FOUND
 
 
 async def test_the_leaders_of_a_broker_that_died_move_at_once(first: BrokerServer, second: RemoteBroker) -> None:
