@@ -36,13 +36,17 @@ def upgrade(bootstrap: str, level: int = 2) -> Any:
 
 
 def letters(bootstrap: str, topic: str) -> list[Letter]:
-    """All that are in the queue now, partition by partition; none while there is no topic."""
-    found: list[Letter] = []
-    if topic in topic_names(bootstrap.split(",")[0]):
-        for index in range(partition_count(bootstrap, topic)):
-            for _, records in read_batches(bootstrap, topic, index):
-                found += [Letter(r.key, r.value, r.timestamp, _texts(r.headers)) for r in records]
-    return found
+    """All that are in the queue now, partition by partition; none while there is no topic, or nobody who leads it."""
+    if topic not in topic_names(bootstrap.split(",")[0]):
+        return []
+    try:
+        indexes = range(partition_count(bootstrap, topic))
+        found = [
+            record for index in indexes for _, records in read_batches(bootstrap, topic, index) for record in records
+        ]
+    except AssertionError:
+        return []
+    return [Letter(record.key, record.value, record.timestamp, _texts(record.headers)) for record in found]
 
 
 def _texts(headers: list[tuple[str, bytes | None]]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient
 from tests.server.dead_letter_queue import EXCEEDED, REJECTED, letters, upgrade
-from tests.server.share_member import ACCEPT, REJECT, RELEASE
+from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
 from tests.server.test_share_groups import configure, lag, member, produce
 
 SETTINGS = {
@@ -56,13 +56,18 @@ def is_through(bootstrap: str, name: str) -> None:
     eventually(lambda: lag(bootstrap, name) == 0, what="the group is done with all")
 
 
+def taken(member: Member) -> list[tuple[int, int, int]]:
+    """What is acquired next, once there is something."""
+    return eventually(member.take, what="records")
+
+
 def test_rejected_records_are_told_of_in_a_queue_that_comes_to_be(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     queue = with_queue(bootstrap, name)
     produce(bootstrap, name, 10)
     began_ms = time.time() * 1000
     with member(bootstrap, name, topic_id) as one:
-        assert one.take() == [(0, 9, 1)]
+        assert taken(one) == [(0, 9, 1)]
         assert one.acknowledge((0, 2, ACCEPT), (3, 3, REJECT), (4, 6, ACCEPT), (7, 9, REJECT)).error_code == 0
         is_through(bootstrap, name)
     found = letters(bootstrap, queue)
@@ -97,7 +102,7 @@ def test_keys_and_values_come_along_where_the_group_says_so(bootstrap: str, name
         producer.produce(name, value, key, partition=0, headers=[("own", b"header")])
     assert producer.flush(30) == 0
     with member(bootstrap, name, topic_id) as one:
-        assert one.take() == [(0, 3, 1)]
+        assert taken(one) == [(0, 3, 1)]
         assert one.acknowledge((0, 3, REJECT)).error_code == 0
         is_through(bootstrap, name)
     found = letters(bootstrap, queue)
@@ -105,22 +110,35 @@ def test_keys_and_values_come_along_where_the_group_says_so(bootstrap: str, name
     assert [letter.offset for letter in found] == [0, 1, 2, 3]
 
 
-def test_records_that_were_delivered_as_often_as_they_may_be_are_there(bootstrap: str, name: str) -> None:
-    topic_id = make_topic(bootstrap, name)
-    queue = with_queue(bootstrap, name, share_record_lock_duration_ms="1000")
-    produce(bootstrap, name, 3, batch=1)
-    with member(bootstrap, name, topic_id) as one:
-        assert one.take() != []
-        assert one.acknowledge((0, 2, RELEASE)).error_code == 0
-        # Of the others the locks end.
-        assert one.take() != []
-        assert one.acknowledge((0, 0, RELEASE)).error_code == 0
-        eventually(lambda: len(letters(bootstrap, queue)) == 3, what="the last locks end")
-        is_through(bootstrap, name)
+def exceeded(bootstrap: str, queue: str, offsets: set[int]) -> None:
+    """Letters of just these records come, all for the same reason."""
+    eventually(lambda: len(letters(bootstrap, queue)) == len(offsets), what="the letters")
     found = letters(bootstrap, queue)
-    assert {letter.offset for letter in found} == {0, 1, 2}
+    assert {letter.offset for letter in found} == offsets
     assert {letter.headers["message"] for letter in found} == {EXCEEDED}
     assert {letter.headers["delivery.count"] for letter in found} == {"2"}
+
+
+def test_records_that_were_released_as_often_as_they_are_delivered_are_there(bootstrap: str, name: str) -> None:
+    topic_id = make_topic(bootstrap, name)
+    queue = with_queue(bootstrap, name)
+    produce(bootstrap, name, 3, batch=1)
+    with member(bootstrap, name, topic_id) as one:
+        for _ in range(2):
+            taken(one)
+            assert one.acknowledge((0, 2, RELEASE)).error_code == 0
+        is_through(bootstrap, name)
+    exceeded(bootstrap, queue, {0, 1, 2})
+
+
+def test_records_whose_locks_ended_too_often_are_there(bootstrap: str, name: str) -> None:
+    topic_id = make_topic(bootstrap, name)
+    queue = with_queue(bootstrap, name, share_record_lock_duration_ms="1000")
+    produce(bootstrap, name, 2, batch=2)
+    with member(bootstrap, name, topic_id) as one:
+        assert [taken(one) for _ in range(2)] == [[(0, 1, 1)], [(0, 1, 2)]]
+        exceeded(bootstrap, queue, {0, 1})
+        is_through(bootstrap, name)
 
 
 def test_what_a_member_had_that_leaves_is_there_after_its_last_delivery(bootstrap: str, name: str) -> None:
@@ -129,12 +147,10 @@ def test_what_a_member_had_that_leaves_is_there_after_its_last_delivery(bootstra
     produce(bootstrap, name, 2, batch=2)
     with member(bootstrap, name, topic_id) as one:
         for count in (1, 2):
-            assert one.take() == [(0, 1, count)]
+            assert taken(one) == [(0, 1, count)]
             assert one.fetch(epoch=-1).error_code == 0
             one.session_epoch = 0
-        eventually(lambda: letters(bootstrap, queue), what="a letter")
-    found = letters(bootstrap, queue)
-    assert {letter.headers["message"] for letter in found} == {EXCEEDED}
+        exceeded(bootstrap, queue, {0, 1})
 
 
 def test_more_letters_than_a_batch_may_hold_are_several_batches(bootstrap: str, name: str) -> None:
@@ -148,7 +164,7 @@ def test_more_letters_than_a_batch_may_hold_are_several_batches(bootstrap: str, 
     assert producer.flush(30) == 0
     with member(bootstrap, name, topic_id, partitions=3) as one:
         one.places = [(topic_id, 2)]
-        assert sum(last - first + 1 for first, last, _ in one.take()) == 60
+        assert sum(last - first + 1 for first, last, _ in taken(one)) == 60
         assert one.acknowledge((0, 29, REJECT), *((n, n, REJECT) for n in range(30, 60))).error_code == 0
         eventually(lambda: len(letters(bootstrap, queue)) == 60, what="all letters are there")
     found = sorted(letters(bootstrap, queue), key=lambda letter: letter.offset)
@@ -166,7 +182,7 @@ def test_a_record_too_large_for_the_queue_is_told_of_without_its_value(bootstrap
         producer.produce(name, value, partition=0)
         assert producer.flush(30) == 0
     with member(bootstrap, name, topic_id) as one:
-        one.take()
+        taken(one)
         assert one.acknowledge((0, 2, REJECT)).error_code == 0
         is_through(bootstrap, name)
     assert [letter.value for letter in letters(bootstrap, queue)] == [b"small", None, b"small"]
@@ -189,7 +205,7 @@ def test_letters_are_counted(broker: odradek.Broker, bootstrap: str, name: str) 
     with_queue(bootstrap, name)
     produce(bootstrap, name, 5)
     with member(bootstrap, name, topic_id) as one:
-        assert one.take() == [(0, 4, 1)]
+        assert taken(one) == [(0, 4, 1)]
         assert one.acknowledge((0, 4, REJECT)).error_code == 0
         is_through(bootstrap, name)
     assert scraped(broker, name) == {"recordcount": 5, "totalproducerequests": 1, "failedproducerequests": 0}
@@ -203,7 +219,7 @@ def test_a_queue_that_may_not_be_written_holds_nothing_up(fault: str, bootstrap:
     configure(bootstrap, fault, errors_deadletterqueue_topic_name=queue)
     produce(bootstrap, fault, 5)
     with member(bootstrap, fault, topic_id) as one:
-        assert one.take() == [(0, 4, 1)]
+        assert taken(one) == [(0, 4, 1)]
         assert one.acknowledge((0, 4, REJECT)).error_code == 0
         is_through(bootstrap, fault)
     assert letters(bootstrap, queue) == []
@@ -214,7 +230,7 @@ def test_a_queue_that_is_configured_late_gets_what_is_given_up_from_then_on(boot
     configure(bootstrap, name)
     produce(bootstrap, name, 3, batch=1)
     with member(bootstrap, name, topic_id) as one:
-        assert one.take() != []
+        taken(one)
         assert one.acknowledge((0, 0, REJECT)).error_code == 0
         queue = with_queue(bootstrap, name)
         assert one.acknowledge((1, 1, REJECT)).error_code == 0
@@ -231,7 +247,7 @@ def test_below_the_level_of_the_feature_there_are_no_queues() -> None:
         queue = with_queue(bootstrap, "old")
         produce(bootstrap, "old", 5)
         with member(bootstrap, "old", topic_id) as one:
-            assert one.take() == [(0, 4, 1)]
+            assert taken(one) == [(0, 4, 1)]
             assert one.acknowledge((0, 4, REJECT)).error_code == 0
             assert lag(bootstrap, "old") == 0, "they are archived with the answer"
         assert letters(bootstrap, queue) == []
