@@ -8,10 +8,18 @@ from types import TracebackType
 from .broker_process import BrokerProcess, free_port
 from .java.fetch import ORACLE, classpath, java
 
-_STARTER = Path(__file__).resolve().parent / "java" / "OracleStart.java"
+_JAVA = Path(__file__).resolve().parent / "java"
+_STARTER = _JAVA / "OracleStart.java"
+_NODE_STARTER = _JAVA / "ClusterNodeStart.java"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 #: A short start and little memory; a benchmark passes flags of its own.
 QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def node_command(cluster_id: str, properties: Path) -> list[str]:
+    """What starts one node of several, whose voters are in its properties. Its storage is formatted where it is not."""
+    flags = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
+    return [java(), "-Xmx256m", *flags, "-cp", classpath(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
 
 
 class ApacheKafka(BrokerProcess):

@@ -12,14 +12,12 @@ from pathlib import Path
 from types import TracebackType
 
 from compat_tests.broker_process import BrokerProcess, start_all
-from compat_tests.java.fetch import ORACLE, classpath, java
-from compat_tests.oracle import QUICK_JVM
+from compat_tests.oracle import node_command
 
 from .network import Network
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _BROKER_PORT, _CONTROLLER_PORT = 9092, 9093
-_STARTER = Path(__file__).resolve().parent / "ClusterNodeStart.java"
 #: Timeouts are Kafka's defaults but for these: rounds are short.
 _PROPERTIES = {
     "default.replication.factor": "3",
@@ -55,8 +53,7 @@ class ClusterNode(BrokerProcess):
         file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
         within = self.network.within(self.node)
         if self.kind == "apache":
-            jvm = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
-            return [*within, java(), "-Xmx256m", *jvm, "-cp", classpath(ORACLE), str(_STARTER), CLUSTER_ID, str(file)]
+            return [*within, *node_command(CLUSTER_ID, file)]
         odradek = f"{shlex.quote(sys.executable)} -m odradek"
         formats = f"{odradek} format {shlex.quote(str(file))} --cluster-id {CLUSTER_ID} --ignore-formatted"
         # The shell becomes the broker: the pid is one.

@@ -58,6 +58,8 @@ class ClusterNode(OdradekProcess):
 class Cluster:
     """`roles`: what each node does, from node 1 on. Use as a context: all begin together, and all are ended."""
 
+    node_class: type[ClusterNode] = ClusterNode
+
     def __init__(self, directory: Path, roles: Iterable[str], **overrides: str) -> None:
         self.directory = directory
         self.overrides = {key.replace("_", "."): value for key, value in overrides.items()}
@@ -88,7 +90,7 @@ class Cluster:
             "group.initial.rebalance.delay.ms": "0",
             **self.overrides,
         }
-        node = ClusterNode(directory, node_id, properties)
+        node = self.node_class(directory, node_id, properties)
         node.host, node.port = "127.0.0.1", port
         self.nodes[node_id] = node
         self._format(node)

@@ -1,0 +1,134 @@
+"""Two nodes of ours and one of Apache Kafka 4.3.1 as one cluster, one quorum: each leads, controls and follows the others.
+
+The tests are the acts of one play, in this order; orders are sent and read all along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
+
+from compat_tests.cluster.asyncio_clients import AiokafkaSender
+from compat_tests.cluster.mixed import MixedCluster
+from compat_tests.cluster.orders import TOPIC, KafkaPythonSender, LibrdkafkaSender, Sender
+from compat_tests.cluster.play import Play
+from compat_tests.cluster.readers import Billing, KafkaPythonReader, Reader
+from compat_tests.faults.replicas import differing
+from tests.server.cluster_process import COMBINED
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.oracle]
+
+#: Of voters that have come as far, a leader that resigns names the lowest first.
+APACHE = 1
+OURS = (2, 3)
+_PREFERRED = 0
+#: Of those who may follow a controller that stops, Apache Kafka's is not always first.
+_MOST_STOPS = 10
+
+
+@pytest.fixture(scope="module")
+def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+    # Apache Kafka misses a broker when its session is over.
+    impatient = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
+    overrides = {"offsets_topic_num_partitions": "3", "min_insync_replicas": "2", **impatient}
+    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), [COMBINED] * 3, **overrides)
+    cluster.node(APACHE).is_apache = True
+    with cluster, contextlib.ExitStack() as clients:
+        cluster.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        bootstrap = cluster.bootstrap
+        senders: list[Sender] = [
+            LibrdkafkaSender("librdkafka", bootstrap),
+            KafkaPythonSender("kafka-python", bootstrap),
+            AiokafkaSender("aiokafka", bootstrap),
+        ]
+        readers: list[Reader] = [Billing(bootstrap), KafkaPythonReader("kafka-python", bootstrap)]
+        play = Play(cluster, senders, readers)
+        play.begin()
+        for client in (*senders, *readers):
+            clients.callback(client.end)
+        yield play
+
+
+def mixed(play: Play) -> MixedCluster:
+    assert isinstance(play.cluster, MixedCluster)
+    return play.cluster
+
+
+def elect_preferred_leaders(play: Play) -> None:
+    play.cluster.ask_any(ElectLeadersRequest(_PREFERRED, None, 30_000), 2)
+    play.cluster.until(lambda: play.leaders() == {0: 1, 1: 2, 2: 3}, "the preferred replicas lead")
+
+
+def hand_controller_to_apache(play: Play) -> None:
+    """Stops the active controller, and has it come back, as long as it is one of ours."""
+    for _ in range(_MOST_STOPS):
+        active = play.controller()
+        if active == APACHE:
+            return
+        assert play.cluster.nodes[active].stop() == 0
+        play.cluster.until(lambda active=active: play.cluster.controller() not in (active, -1), "another is active")
+        play.is_whole()
+    raise AssertionError(f"Apache Kafka's node was not elected in {_MOST_STOPS} elections")
+
+
+def create_and_see_everywhere(play: Play, topic: str) -> None:
+    """What one controller decides all nodes come to know, and say alike."""
+    play.cluster.create_topic(topic, num_partitions=2, replication_factor=3)
+    nodes = play.cluster.running()
+    assert len(nodes) == 3
+    play.cluster.until(
+        lambda: len({str(play.cluster.partitions(topic, node)) for node in nodes}) == 1, "all say the same"
+    )
+
+
+def test_leaders_and_followers_are_of_both(play: Play) -> None:
+    play.goes_on()
+    elect_preferred_leaders(play)
+    play.goes_on()
+    create_and_see_everywhere(play, "made-first")
+
+
+def test_apache_kafkas_controller_moves_what_a_broker_of_ours_led_and_gives_it_back(play: Play) -> None:
+    hand_controller_to_apache(play)
+    create_and_see_everywhere(play, "made-by-apache-kafka")
+    play.goes_on()
+    killed = OURS[0]
+    play.cluster.nodes[killed].kill()
+    play.cluster.until(lambda: {killed, -1}.isdisjoint(play.leaders().values()), "others lead")
+    assert play.controller() == APACHE
+    play.goes_on()
+    play.is_whole()
+    elect_preferred_leaders(play)
+    play.goes_on()
+
+
+def test_ours_control_and_lead_when_apache_kafkas_node_is_killed_and_it_catches_up(play: Play) -> None:
+    assert play.controller() == APACHE and APACHE in play.leaders().values()
+    play.cluster.nodes[APACHE].kill()
+    play.cluster.until(lambda: play.cluster.controller() in OURS, "one of ours is active")
+    play.cluster.until(lambda: {APACHE, -1}.isdisjoint(play.leaders().values()), "ours lead")
+    play.goes_on()
+    play.is_whole()
+    create_and_see_everywhere(play, "made-by-us")
+    elect_preferred_leaders(play)
+    play.goes_on()
+
+
+def test_a_data_directory_of_apache_kafka_is_gone_on_with_by_us_and_again_by_apache_kafka(play: Play) -> None:
+    node = mixed(play).node(APACHE)
+    for apache in (False, True):
+        node.becomes(apache=apache)
+        play.is_whole()
+        create_and_see_everywhere(play, f"made-when-apache-is-{apache}")
+        elect_preferred_leaders(play)
+        play.goes_on()
+
+
+def test_in_the_end_every_order_is_there_once_and_in_order_on_equal_replicas(play: Play) -> None:
+    play.ends()
+    data: list[Path] = [node.data_dir for node in play.cluster.nodes.values()]
+    play.cluster.until(lambda: list(differing(data, TOPIC, 3)) == [], "the replicas hold the same bytes")
