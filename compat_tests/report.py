@@ -35,6 +35,10 @@ CLUSTERS = {
         "brokers and controllers are killed, added and moved under [`order-events`](failover.md): kafka-python, aiokafka, "
         "librdkafka, Apache Kafka's Java client and a streaming query of Spark"
     ),
+    "test_mixed_cluster.py": (
+        f"one quorum of two nodes of ours and one of Apache Kafka {ORACLE}; "
+        "a data directory goes from Apache Kafka to us and back"
+    ),
     "test_apaches_tools.py": (
         "`kafka-cluster.sh`, `kafka-features.sh`, `kafka-metadata-quorum.sh`, `kafka-topics.sh`, "
         "`kafka-leader-election.sh`, `kafka-reassign-partitions.sh`"
