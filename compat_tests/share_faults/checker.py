@@ -26,7 +26,7 @@ from compat_tests.recipes import eventually, make_replicated_topic
 
 from .faults import Brokers, Faults, MemberProcess, java_member, python_member
 from .group import SharedTopic
-from .history import anomalies, read
+from .history import Quiet, anomalies, read
 
 PARTITIONS = 6
 MEMBERS = 3
@@ -52,6 +52,8 @@ BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "apache": ApacheKafka,
     "cluster": ThreeBrokers,
 }
+#: Before anything goes wrong: a few deliveries of each record.
+QUIET_S = 2.0
 #: Locks and sessions of the dead run out, and the rest is done with. A busy machine takes long.
 SETTLE_S = 180.0
 
@@ -88,6 +90,7 @@ def run(
     try:
         faults.peace(0)
         feeder = Feeder(brokers.bootstrap, topic, rate, PARTITIONS)
+        quiet = _quietly(faults, feeder)
         faults.go_on_for(seconds)
         feeder.end()
         finding = Finding(feeder.count, faults=faults.done)
@@ -95,8 +98,19 @@ def run(
     finally:
         for member in members:
             member.end()
-    _judge(finding, shared, [file for member in members for file in member.files])
+    _judge(finding, shared, [file for member in members for file in member.files], quiet)
     return finding
+
+
+def _quietly(faults: Faults, feeder: Feeder) -> Quiet:
+    """Some time of peace, once every member has been given something."""
+    end = time.monotonic() + SETTLE_S
+    while not all(member.has_been_given for member in faults.members):
+        assert time.monotonic() < end, "not every member is given records"
+        faults.peace(0.1)
+    first_value = feeder.count
+    faults.peace(QUIET_S)
+    return Quiet(first_value, time.monotonic())
 
 
 def _settle(faults: Faults, shared: SharedTopic, finding: Finding) -> None:
@@ -111,14 +125,14 @@ def _settle(faults: Faults, shared: SharedTopic, finding: Finding) -> None:
         lag = shared.lag()
 
 
-def _judge(finding: Finding, shared: SharedTopic, files: list[Path]) -> None:
+def _judge(finding: Finding, shared: SharedTopic, files: list[Path], quiet: Quiet) -> None:
     history = read(files)
     for record in history.values():
         finding.deliveries += len(record.given)
         finding.confirmed += len(record.confirmed)
         finding.unknown += len(record.words) - len(record.confirmed)
     changes = eventually(shared.leader_changes, what="all partitions are led")
-    finding.problems += anomalies(history, range(finding.records), LIMIT, changes)
+    finding.problems += anomalies(history, range(finding.records), LIMIT, changes, quiet)
 
 
 def main() -> None:

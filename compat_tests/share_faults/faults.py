@@ -56,6 +56,10 @@ class MemberProcess:
         self._leaving: list[subprocess.Popen[bytes]] = []
         self._frozen_until = 0.0
 
+    @property
+    def has_been_given(self) -> bool:
+        return any('["given"' in file.read_text() for file in self.files)
+
     def look(self) -> None:
         """Starts one if none runs; lets it go on when its time of standing still is over."""
         if self._process is None or self._process.poll() is not None:
@@ -107,7 +111,7 @@ class Faults:
     def __init__(self, seed: int, brokers: Brokers, members: list[MemberProcess], shared: SharedTopic) -> None:
         self._chance = random.Random(seed)
         self._brokers = brokers
-        self._members = members
+        self.members = members
         self._shared = shared
         self.done: Counter[str] = Counter()
 
@@ -121,14 +125,14 @@ class Faults:
         """Nothing goes wrong, and whoever had ended comes back."""
         end = time.monotonic() + seconds
         while True:
-            for member in self._members:
+            for member in self.members:
                 member.look()
             if time.monotonic() >= end:
                 return
             time.sleep(0.02)
 
     def thaw(self) -> None:
-        for member in self._members:
+        for member in self.members:
             member.thaw()
 
     def _one(self) -> None:
@@ -141,7 +145,7 @@ class Faults:
             "a member leaves": 1,
         }
         kind = self._chance.choices(list(kinds), list(kinds.values()))[0]
-        member = self._chance.choice(self._members)
+        member = self._chance.choice(self.members)
         seconds = self._chance.random()
         self.done[kind] += 1
         if kind == "a broker killed":

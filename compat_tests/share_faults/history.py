@@ -3,6 +3,7 @@
     done twice         two acknowledgements of a record were confirmed, the first of which ended it
     given when done    a record was given out after an acknowledgement that ended it was confirmed
     counted back       after a release was confirmed the record was given with no higher count
+    counted by leaps   while nothing went wrong, a record's deliveries were not counted 1, 2, 3 and so on
     counted twice      a record was given with the same count more often than its partition changed its leader
     given too often    more often than group.share.delivery.count.limit
     given up           poison that was not given as often as it may be
@@ -69,6 +70,13 @@ class Record:
 History = dict[Place, Record]
 
 
+class Quiet(NamedTuple):
+    """The records from this value on were written when all members had been in the group, and until then none had gone."""
+
+    first_value: int
+    until: float
+
+
 def read(files: Iterable[Path]) -> History:
     history: History = {}
     for file in files:
@@ -110,11 +118,13 @@ def _say(words: list[Any], partition: int, told: float | None, history: History,
         history[partition, offset].words.append(Word(member, count, what, told))
 
 
-def anomalies(history: History, values: Iterable[int], limit: int, leader_changes: Mapping[int, int]) -> list[str]:
+def anomalies(
+    history: History, values: Iterable[int], limit: int, leader_changes: Mapping[int, int], quiet: Quiet
+) -> list[str]:
     """`values`: of all records that there are. `leader_changes`: of each partition, since it was made."""
     found = []
     for (partition, offset), record in sorted(history.items()):
-        for words in _of_record(record, limit, leader_changes[partition]):
+        for words in (*_of_record(record, limit, leader_changes[partition]), *_of_quiet(record, quiet)):
             found.append(f"{words}: value {record.value}, offset {offset} of partition {partition}: {record}")
     seen = {record.value for record in history.values()}
     return [*found, *(f"lost: value {value} was given to nobody" for value in values if value not in seen)]
@@ -144,3 +154,10 @@ def _of_end(record: Record, limit: int) -> Iterator[str]:
             yield "given up"
     elif not any(word.ends for word in record.words) and record.most < limit - 1:
         yield "lost"
+
+
+def _of_quiet(record: Record, quiet: Quiet) -> Iterator[str]:
+    if record.value >= quiet.first_value:
+        counts = [one.count for one in sorted(record.given, key=lambda one: one.time) if one.time < quiet.until]
+        if counts != list(range(1, len(counts) + 1)):
+            yield "counted by leaps"

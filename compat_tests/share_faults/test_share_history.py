@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.share_faults.history import BUFFERED, anomalies, read
+from compat_tests.share_faults.history import BUFFERED, Quiet, anomalies, read
 
 LIMIT = 5
+NEVER = Quiet(1_000, 0.0)
 #: Not poison, and poison.
 PLAIN, POISON = 1, 40
 
@@ -26,13 +27,19 @@ def told(time: float, error: str | None = None) -> list[object]:
     return ["told", time, 0, error]
 
 
-def found(tmp_path: Path, *members: list[list[object]], value: int = PLAIN, leader_changes: int = 0) -> list[str]:
+def found(
+    tmp_path: Path,
+    *members: list[list[object]],
+    value: int = PLAIN,
+    leader_changes: int = 0,
+    quiet: Quiet = NEVER,
+) -> list[str]:
     """The kinds of anomalies of one record, of which each member has such a history."""
     files = []
     for number, lines in enumerate(members):
         files.append(tmp_path / f"m{number}.jsonl")
         files[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told_of = anomalies(read(files), [value], LIMIT, {0: leader_changes})
+    told_of = anomalies(read(files), [value], LIMIT, {0: leader_changes}, quiet)
     return [one.partition(":")[0] for one in told_of]
 
 
@@ -82,6 +89,13 @@ def test_a_count_comes_again_only_with_another_leader(leader_changes: int, expec
     assert found(tmp_path, history, leader_changes=leader_changes) == expected
 
 
+def test_while_nothing_goes_wrong_each_delivery_counts_one_more(tmp_path: Path) -> None:
+    leap = [CAME, given(1, 1), says(2, 1, "release"), told(3), given(4, 3), says(5, 3, "accept"), told(6)]
+    assert found(tmp_path, leap, quiet=Quiet(PLAIN, 10.0)) == ["counted by leaps"]
+    assert found(tmp_path, leap, quiet=Quiet(PLAIN, 4.0)) == []
+    assert found(tmp_path, leap, quiet=Quiet(PLAIN + 1, 10.0)) == []
+
+
 def test_nothing_is_given_more_often_than_it_may_be(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, given(1, LIMIT + 1), says(2, LIMIT + 1, "accept")]) == ["given too often"]
 
@@ -102,4 +116,4 @@ def test_poison_is_given_as_often_as_it_may_be(tmp_path: Path) -> None:
 def test_half_a_line_of_one_that_was_killed_is_left_aside(tmp_path: Path) -> None:
     file = tmp_path / "m.jsonl"
     file.write_text("\n".join(map(json.dumps, [CAME, *ACCEPTED])) + '\n["given", 9')
-    assert anomalies(read([file]), [PLAIN], LIMIT, {0: 0}) == []
+    assert anomalies(read([file]), [PLAIN], LIMIT, {0: 0}, NEVER) == []
