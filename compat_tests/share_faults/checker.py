@@ -42,7 +42,7 @@ PROPERTIES = {
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "300",
     "group.share.min.session.timeout.ms": "1000",
-    "group.share.session.timeout.ms": "5000",
+    "group.share.session.timeout.ms": "15000",
     "group.share.assignment.interval.ms": "0",
     # Often enough that shards are loaded from snapshots and updates.
     "share.coordinator.snapshot.update.records.per.snapshot": "20",
@@ -52,7 +52,7 @@ BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "apache": ApacheKafka,
     "cluster": ThreeBrokers,
 }
-#: Before anything goes wrong: a few deliveries of each record.
+#: Before anything goes wrong: less than a lock lasts, or a member that the machine keeps waiting would lose records.
 QUIET_S = 2.0
 #: Locks and sessions of the dead run out, and the rest is done with. A busy machine takes long.
 SETTLE_S = 180.0
@@ -108,9 +108,9 @@ def _quietly(faults: Faults, feeder: Feeder) -> Quiet:
     while not all(member.has_been_given for member in faults.members):
         assert time.monotonic() < end, "not every member is given records"
         faults.peace(0.1)
-    first_value = feeder.count
+    began, first_value = time.monotonic(), feeder.count
     faults.peace(QUIET_S)
-    return Quiet(first_value, time.monotonic())
+    return Quiet(first_value, began + QUIET_S)
 
 
 def _settle(faults: Faults, shared: SharedTopic, finding: Finding) -> None:
