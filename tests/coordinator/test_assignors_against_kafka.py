@@ -1,7 +1,8 @@
-"""`uniform` and `range` beside Kafka's own classes, on random groups that change: the same partitions, to the same members.
+"""Assignors beside Kafka's own classes, on random groups that change: the same partitions, to the same members.
 
 Where all subscribe to the same topics, Kafka's `uniform` takes these in the order of a hash map, ours in that of their ids:
-then members are given as many partitions as by Kafka, and keep as many of those that they have.
+then members are given as many partitions as by Kafka, and keep as many of those that they have. So it is with `simple`, of
+share groups.
 
 `ODRADEK_GROUPS=10000` for a longer look.
 """
@@ -12,11 +13,13 @@ import json
 import os
 import random
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from odradek.coordinator.consumer.assignors import ASSIGNORS, Assignment, Subscriber
+from odradek.coordinator.share import assignor as share
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java
@@ -110,6 +113,25 @@ def test_members_are_given_what_kafka_gives_them_round_after_round(
                 assert kept_and_given(members, ours) == kept_and_given(members, theirs), f"seed {seed}, round {turn}"
             else:
                 assert ours == theirs, f"seed {seed}, round {turn}: {members}"
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["different subscriptions", "the same subscriptions"])
+def test_members_of_a_new_share_group_are_given_as_much_as_by_kafka(kafkas: Assignors, alike: bool) -> None:
+    """Later Kafka's may leave members with more than others, where its hash maps have it so."""
+    for seed in range(GROUPS):
+        chance = random.Random(seed)
+        counts = {chance.randbytes(16): chance.randint(1, 12) for _ in range(chance.randint(1, 6))}
+        members = changed(chance, {}, counts, {}, alike)
+        sharers = {member_id: share.Subscriber(one.topic_ids, {}) for member_id, one in members.items()}
+        made = share.simple(sharers, {topic_id: frozenset(range(count)) for topic_id, count in counts.items()})
+        ours = {member_id: as_json(topics) for member_id, topics in made.items()}
+        assert shares(ours) == shares(kafkas.assign("simple", members, counts)), f"seed {seed}"
+
+
+def shares(made: Mapping[str, dict[str, list[int]]]) -> tuple[Counter[str], Counter[tuple[str, int]]]:
+    """How many partitions each member has, and how many members each partition."""
+    pairs = [(m, (t, index)) for m, topics in made.items() for t, indexes in topics.items() for index in indexes]
+    return Counter(member_id for member_id, _ in pairs), Counter(place for _, place in pairs)
 
 
 def kept_and_given(members: Members, made: Mapping[str, dict[str, list[int]]]) -> dict[str, tuple[int, int]]:

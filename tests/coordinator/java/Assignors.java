@@ -12,18 +12,19 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
+import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * Kafka's assignors of consumer groups: a line of JSON for each group on standard input, a line with the assignment for each on
+ * Kafka's assignors of consumer and share groups: a line of JSON for each group on standard input, a line with the assignment for each on
  * standard output. Members are taken in the order of their ids.
  */
 public final class Assignors {
@@ -67,8 +68,11 @@ public final class Assignors {
                 return Set.of();
             }
         };
-        ConsumerGroupPartitionAssignor assignor =
-            group.get("assignor").asText().equals("range") ? new RangeAssignor() : new UniformAssignor();
+        PartitionAssignor assignor = switch (group.get("assignor").asText()) {
+            case "range" -> new RangeAssignor();
+            case "simple" -> new SimpleAssignor();
+            default -> new UniformAssignor();
+        };
         GroupAssignment made = assignor.assign(new GroupSpecImpl(members, type, owners), describer);
         ObjectNode answer = json.createObjectNode();
         made.members().forEach((member, assignment) -> {
