@@ -136,11 +136,13 @@ class IsrChanges:
     def _settle(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
         """Whether it needs not be asked for again."""
         error, replica = answer.error_code, asked.replica
+        key = (replica.topic_id, replica.index)
         if error:
             log.info("%s: %s cannot be in sync: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
         if error and error not in _REFUSED and error not in _OUTDATED:
+            self._asked[key] = self._asked.pop(key)  # behind those that were not asked for yet
             return False
-        del self._asked[replica.topic_id, replica.index]
+        del self._asked[key]
         if error in _REFUSED:
             replica.role.withdraw(asked.proposal)
         elif not error:
