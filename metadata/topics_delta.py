@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 from immutables import Map
 
 from ..protocol.internal.cluster_metadata import (
@@ -16,6 +19,8 @@ from .image import MIGRATING_DIRECTORY, PartitionImage, TopicImage, TopicsImage
 _LEADER_UNCHANGED = -2
 _RECOVERY_STATE_UNCHANGED = -1
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()
+#: As many as a few dozens of brokers have; where there are more, those that were met last.
+_SHARED_SETS = 16_384
 
 
 class TopicDelta:
@@ -112,8 +117,8 @@ class TopicsDelta:
 
 def partition_from_record(record: PartitionRecord) -> PartitionImage:
     return PartitionImage(
-        tuple(record.replicas),
-        tuple(record.isr),
+        _shared(tuple(record.replicas)),
+        _shared(tuple(record.isr)),
         record.leader,
         record.leader_epoch,
         record.partition_epoch,
@@ -128,7 +133,7 @@ def partition_from_record(record: PartitionRecord) -> PartitionImage:
 
 def merged(partition: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
     """The partition after the change. Any raises its epoch; one that names a leader, even the same, the leader's."""
-    replicas = partition.replicas if change.replicas is None else tuple(change.replicas)
+    replicas = _new_or(change.replicas, partition.replicas)
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if change.leader != _LEADER_UNCHANGED:
         leader, leader_epoch = change.leader, leader_epoch + 1
@@ -151,7 +156,13 @@ def merged(partition: PartitionImage, change: PartitionChangeRecord) -> Partitio
 
 
 def _new_or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
-    return old if new is None else tuple(new)
+    return old if new is None else _shared(tuple(new))
+
+
+@lru_cache(_SHARED_SETS)
+def _shared(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sets of replicas and of directories that many partitions have are one object: a fraction of an image's bytes."""
+    return value
 
 
 def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) -> tuple[bytes, ...]:
@@ -159,4 +170,4 @@ def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) ->
     if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return (MIGRATING_DIRECTORY,) * replicas
     assert len(directories) == replicas, "a partition names a directory for each replica or for none"
-    return tuple(directories)
+    return _shared(tuple(directories))

@@ -166,3 +166,27 @@ def test_every_record_survives_its_framing() -> None:
 def test_bytes_that_are_no_record_are_malformed(value: bytes) -> None:
     with pytest.raises(MalformedMessage):
         decode_record(value)
+
+
+def test_sets_of_replicas_that_are_equal_are_one_object_however_they_came() -> None:
+    made: list[Message] = [records.TopicRecord("many", ID)]
+    for index in range(3):
+        made.append(
+            records.PartitionRecord(
+                partition_id=index,
+                topic_id=ID,
+                replicas=[1, 2, 3],
+                isr=[1, 2, 3],
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[bytes([broker]) * 16 for broker in (1, 2, 3)],
+            )
+        )
+    image = replayed(EMPTY_IMAGE, made)
+    image = replayed(image, [records.PartitionChangeRecord(0, ID, isr=[1, 2])])
+    image = replayed(image, [records.PartitionChangeRecord(1, ID, isr=[1, 2], replicas=[1, 2, 3])])
+    first, second, third = (image.topics.by_name["many"].partitions[index] for index in range(3))
+    assert first.replicas is second.replicas is third.replicas is third.isr
+    assert first.directories is second.directories is third.directories
+    assert first.isr is second.isr and first.isr == (1, 2)
