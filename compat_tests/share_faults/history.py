@@ -1,6 +1,6 @@
 """What members of a share group were given and told, record by record, and what of it must not be.
 
-    done twice         two acknowledgements of a record were confirmed, the first of which ended it
+    done twice         an acknowledgement was confirmed that was made after one that ended the record was
     given when done    a record was given out after an acknowledgement that ended it was confirmed
     counted back       after a release was confirmed the record was given with no higher count
     counted by leaps   while nothing went wrong, a record's deliveries were not counted 1, 2, 3 and so on
@@ -11,7 +11,8 @@
 
 An acknowledgement that failed, or whose answer never came, may have been taken or not. What a client got before a record
 was done may be read from its buffer afterwards, so a delivery is *late* only if its member had begun all of its last
-BUFFERED polls after that, or came after that.
+BUFFERED polls after that, or came after that. Below the start of the share partition, where all is done with, Kafka takes
+whatever is said and means nothing by it: so what is said too late counts only where an earlier record was given out yet.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ class Given(NamedTuple):
 
 
 class Word(NamedTuple):
-    """`told`: when it was confirmed; None if it was refused, or nobody knows."""
+    """`told`: when it was confirmed; None if it was refused, or nobody knows. A client may have said it several times."""
 
     member: str
     count: int
     what: str
+    said: float
     told: float | None
 
     @property
@@ -99,7 +101,7 @@ def _read_one(file: Path, history: History) -> None:
         elif kind == "says":
             _forget(said, history, file.stem)
             for partition, *word in words[1]:
-                said[partition].append(word)
+                said[partition].append([*word, words[0]])
         elif kind == "told":
             confirmed = words[0] if words[2] is None else None
             _say(said.pop(words[1], []), words[1], confirmed, history, file.stem)
@@ -114,8 +116,8 @@ def _forget(said: dict[int, list[Any]], history: History, member: str) -> None:
 
 
 def _say(words: list[Any], partition: int, told: float | None, history: History, member: str) -> None:
-    for offset, count, what in words:
-        history[partition, offset].words.append(Word(member, count, what, told))
+    for offset, count, what, said in words:
+        history[partition, offset].words.append(Word(member, count, what, said, told))
 
 
 def anomalies(
@@ -123,17 +125,29 @@ def anomalies(
 ) -> list[str]:
     """`values`: of all records that there are. `leader_changes`: of each partition, since it was made."""
     found = []
+    # Of each partition: until then a record up to this offset was not done with.
+    open_until: dict[int, float] = defaultdict(float)
     for (partition, offset), record in sorted(history.items()):
-        for words in (*_of_record(record, limit, leader_changes[partition]), *_of_quiet(record, quiet)):
+        open_until[partition] = max(open_until[partition], *(one.not_before for one in record.given))
+        kinds = (
+            *_of_end(record, open_until[partition]),
+            *_of_deliveries(record, limit, leader_changes[partition]),
+            *_of_fate(record, limit),
+            *_of_quiet(record, quiet),
+        )
+        for words in kinds:
             found.append(f"{words}: value {record.value}, offset {offset} of partition {partition}: {record}")
     seen = {record.value for record in history.values()}
     return [*found, *(f"lost: value {value} was given to nobody" for value in values if value not in seen)]
 
 
-def _of_record(record: Record, limit: int, leader_changes: int) -> Iterator[str]:
-    ended = next((number for number, word in enumerate(record.confirmed) if word.ends), None)
-    if ended is not None and len(record.confirmed) > ended + 1:
+def _of_end(record: Record, open_until: float) -> Iterator[str]:
+    ended = next((word.told for word in record.confirmed if word.ends), None)
+    if ended is not None and any(ended < word.said and (word.told or 0) < open_until for word in record.confirmed):
         yield "done twice"
+
+
+def _of_deliveries(record: Record, limit: int, leader_changes: int) -> Iterator[str]:
     for word in record.confirmed:
         late = [one for one in record.given if word.told is not None and one.not_before > word.told]
         if word.ends and late:
@@ -144,10 +158,9 @@ def _of_record(record: Record, limit: int, leader_changes: int) -> Iterator[str]
         yield "counted twice"
     if record.most > limit or min(one.count for one in record.given) < 1:
         yield "given too often"
-    yield from _of_end(record, limit)
 
 
-def _of_end(record: Record, limit: int) -> Iterator[str]:
+def _of_fate(record: Record, limit: int) -> Iterator[str]:
     """One delivery may have been to a member that died before it wrote it down."""
     if is_poison(record.value):
         if record.most < limit - 1:

@@ -39,8 +39,11 @@ def found(
     for number, lines in enumerate(members):
         files.append(tmp_path / f"m{number}.jsonl")
         files[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told_of = anomalies(read(files), [value], LIMIT, {0: leader_changes}, quiet)
-    return [one.partition(":")[0] for one in told_of]
+    return [one.partition(":")[0] for one in anomalies(read(files), [value], LIMIT, {0: leader_changes}, quiet)]
+
+
+def told_of(files: list[Path]) -> list[str]:
+    return [one.partition(":")[0] for one in anomalies(read(files), [PLAIN], LIMIT, {0: 0}, NEVER)]
 
 
 CAME = ["came", 0.0]
@@ -58,9 +61,25 @@ def test_an_answer_that_never_came_may_be_either(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "accept"), told(3, "refused")], again) == []
 
 
-def test_two_confirmed_acceptances_of_a_record_are_one_too_many(tmp_path: Path) -> None:
-    again = [CAME, given(1.5, 2), says(4, 2, "accept"), told(5)]
-    assert "done twice" in found(tmp_path, [CAME, *ACCEPTED], again)
+def test_a_second_acknowledgement_is_not_confirmed_while_the_share_partition_is_open_there(tmp_path: Path) -> None:
+    second = [CAME, given(1.5, 2), says(4, 2, "accept"), told(5)]
+    poison = ["given", 9.0, 9.1, [[0, 0, LIMIT, POISON]]]
+    before = [["came", 6.0], poison]
+    files = []
+    for number, lines in enumerate(([CAME, *ACCEPTED], second)):
+        files.append(tmp_path / f"m{number}.jsonl")
+        files[-1].write_text("".join(json.dumps(line) + "\n" for line in lines).replace("[[0, 0, ", "[[0, 1, "))
+    assert told_of(files) == [], "all up to it may be done with, and then Kafka takes whatever is said"
+    files.append(tmp_path / "late.jsonl")
+    files[-1].write_text("".join(json.dumps(line) + "\n" for line in before))
+    assert told_of(files) == ["done twice"]
+
+
+def test_what_was_confirmed_late_may_have_been_taken_early(tmp_path: Path) -> None:
+    """Its first answer was lost, and the client said it again."""
+    released = [CAME, given(1, 1), says(2, 1, "release"), told(20)]
+    accepted = [CAME, given(5, 2), says(6, 2, "accept"), told(7)]
+    assert found(tmp_path, released, accepted) == []
 
 
 def test_a_record_that_is_done_with_is_not_given_out(tmp_path: Path) -> None:
