@@ -61,6 +61,7 @@ def play(java_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_the_leader_of_one_partition_is_killed(play: Play) -> None:
     play.goes_on()
+    play.query_goes_on()
     controller = play.controller()
     killed = next(leader for leader in play.leaders().values() if leader != controller)
     play.cluster.nodes[killed].kill()
@@ -94,6 +95,7 @@ def test_a_broker_and_the_controller_are_killed_at_once_and_come_back(play: Play
         play.cluster.nodes[killed].kill()
     play.is_whole()
     play.goes_on()
+    play.query_goes_on()
 
 
 def test_partitions_move_to_a_fourth_broker(play: Play) -> None:
@@ -123,6 +125,7 @@ def test_configurations_change_without_downtime(play: Play) -> None:
     answer = play.cluster.ask_any(IncrementalAlterConfigsRequest([resource]), 1)
     assert answer.responses[0].error_code == 0, answer
     play.goes_on()
+    play.query_goes_on()
 
 
 def test_a_group_rewinds_and_works_off_its_backlog_while_a_broker_is_stopped(play: Play) -> None:
