@@ -7,7 +7,7 @@ the final reading; a sentence for each anomaly comes out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .history import Committed, Line, Resumed, Seen, Sent, value_of
@@ -40,8 +40,26 @@ class History:
         return [one for one in self.sent if not one.error]
 
 
-def anomalies(history: History, final: Final) -> list[str]:
-    return [told for check in CHECKS for told in check(history, final)]
+def anomalies(history: History, final: Final, again: Collection[Place] = ()) -> list[str]:
+    """`again`: copies that are the client's own doing, see `sent_again`."""
+    once = {place: value for place, value in final.items() if place not in again}
+    return [told for check in CHECKS for told in check(history, once if check in (duplicated, reordered) else final)]
+
+
+def sent_again(final: Final, writers: Mapping[Place, tuple[int, int]]) -> set[Place]:
+    """Places of later copies that the client wrote under a newer epoch of its producer id.
+
+    What idempotence promises ends with the epoch. librdkafka takes a new one for all partitions (KIP-360) when one of them
+    tells it that a sequence number is missing, while a batch that it waits for in another partition may be there already;
+    then it sends that batch again, and no broker can tell. `writers`: producer id and epoch of each record.
+    """
+    first: dict[str, Place] = {}
+    found: set[Place] = set()
+    for place, value in sorted(final.items()):
+        before = first.setdefault(value, place)
+        if place != before and writers[place][0] == writers[before][0] and writers[place][1] > writers[before][1]:
+            found.add(place)
+    return found
 
 
 def lost(history: History, final: Final) -> Iterator[str]:
@@ -57,7 +75,7 @@ def moved(history: History, final: Final) -> Iterator[str]:
     places = {value: place for place, value in final.items()}
     for one in history.acknowledged:
         value = value_of(one.producer, one.number)
-        if value in places and places[value] != (one.partition, one.offset):
+        if value in places and final.get((one.partition, one.offset)) != value:
             yield f"moved: {value}, acknowledged at {one.partition}/{one.offset}, stands at {places[value]}"
 
 

@@ -1,10 +1,17 @@
-"""Whether all replicas of a topic hold the same bytes: segments may be cut elsewhere, what is in them may not differ."""
+"""What stands in the replicas' files: whether all hold the same bytes (segments may be cut elsewhere, what is in them may
+not differ), and under which producer epoch each record was written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
+
+from odradek.protocol.records.batch import iter_headers
+
+#: (partition, offset) -> (producer id, producer epoch).
+Writers = dict[tuple[int, int], tuple[int, int]]
 
 
 def log_bytes(partition: Path) -> bytes:
@@ -24,3 +31,13 @@ def differing(log_dirs: Iterable[Path], topic: str, partitions: int) -> Iterator
                 yield (
                     f"replicas differ: {topic}-{index} has {len(held[one])} bytes in {one} and {len(held[other])} in {other}"
                 )
+
+
+def writers(log_dir: Path, topic: str, partitions: int) -> Writers:
+    """Of all the records in one replica of each partition."""
+    found: Writers = {}
+    for index in range(partitions):
+        for _, header in iter_headers(log_bytes(log_dir / f"{topic}-{index}")):
+            for offset in range(header.base_offset, header.next_offset):
+                found[index, offset] = (header.producer_id, header.producer_epoch)
+    return found

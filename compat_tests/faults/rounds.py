@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -16,12 +17,12 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 
-from .checker import History, anomalies
+from .checker import History, anomalies, sent_again
 from .consume import everything
 from .faults import FAULTS, heal
 from .history import read
 from .nodes import FaultyCluster
-from .replicas import differing
+from .replicas import differing, writers
 
 TOPIC = "order-events"
 PARTITIONS = 3
@@ -51,9 +52,12 @@ class Outcome:
     acknowledged: int = 0
     unknown: int = 0
     seen: int = 0
+    sent_again: int = 0
 
     def __str__(self) -> str:
         told = f"seed {self.seed}: {self.acknowledged} acknowledged, {self.unknown} unknown, {self.seen} seen"
+        if self.sent_again:
+            told += f", {self.sent_again} sent again by their client"
         kinds = Counter(one.partition(":")[0] for one in self.anomalies)
         return f"{told}, {dict(kinds) or 'nothing wrong'}; {'; '.join(self.faults)}"
 
@@ -97,12 +101,18 @@ def judge(outcome: Outcome, cluster: FaultyCluster, clients: Clients) -> None:
     final = everything(cluster.bootstrap, TOPIC, PARTITIONS, SETTLE_S)
     outcome.acknowledged, outcome.seen = len(history.acknowledged), len(history.seen)
     outcome.unknown = len(history.sent) - outcome.acknowledged
-    outcome.anomalies = anomalies(history, final)
     places = [node.log_dir for node in cluster.nodes.values()]
+    unequal: list[str] = []
     try:
         eventually(lambda: not list(differing(places, TOPIC, PARTITIONS)), what="all replicas are equal")
     except AssertionError:
-        outcome.anomalies += differing(places, TOPIC, PARTITIONS)
+        unequal = list(differing(places, TOPIC, PARTITIONS))
+    again = sent_again(final, writers(places[0], TOPIC, PARTITIONS))
+    outcome.sent_again = len(again)
+    outcome.anomalies = anomalies(history, final, again) + unequal
+    if outcome.anomalies:
+        for node in cluster.nodes.values():
+            shutil.copytree(node.log_dir, node.directory / "log-dir")
     if not outcome.acknowledged:
         outcome.anomalies.append("idle: nothing was acknowledged, so nothing was tried")
 

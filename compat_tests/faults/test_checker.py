@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.faults.checker import CHECKS, History, anomalies
+from compat_tests.faults.checker import CHECKS, History, anomalies, sent_again
 from compat_tests.faults.history import Committed, Resumed, Seen, Sent, read, value_of, write
 from compat_tests.faults.replicas import differing
 
@@ -33,6 +33,21 @@ def good_story() -> Story:
 
 def test_a_history_without_a_flaw_passes() -> None:
     assert anomalies(*good_story()) == []
+
+
+def test_a_copy_is_the_clients_own_doing_only_under_a_newer_epoch_of_its_producer() -> None:
+    history, final = good_story()
+    final[0, 10] = final[0, 7]
+    writers = dict.fromkeys(final, (1000, 0))
+    assert sent_again(final, writers) == set()
+    assert sent_again(final, writers | {(0, 10): (1001, 1)}) == set()
+    assert sent_again(final, writers | {(0, 7): (1000, 1)}) == set()
+    again = sent_again(final, writers | {(0, 10): (1000, 1)})
+    assert again == {(0, 10)}
+    assert {told.partition(":")[0] for told in anomalies(history, final)} == {"duplicated", "reordered"}
+    assert anomalies(history, final, again) == []
+    history.sent[2 * 7] = Sent("p0", 7, 0, 10, "")  # the later copy is the one that was acknowledged
+    assert anomalies(history, final, again) == []
 
 
 def lose(history: History, final: dict[tuple[int, int], str]) -> None:
