@@ -142,7 +142,10 @@ def test_a_directory_that_kafka_closed_is_opened_without_a_scan(history, logbook
     assert directory.meta_properties.node_id == 1
     assert directory.directory_id is not None
     check_contents(logbook, logs, history.clean)
-    assert len(logs["none", 0].segments) == 3
+    # How many it rolled depends on how its client filled the batches.
+    files = sorted(path.name for path in (history.place / "clean" / "none-0").glob("*.log"))
+    assert [f"{segment.base_offset:020}.log" for segment in logs["none", 0].segments] == files
+    assert len(files) > 1
     assert {log.recovered_bytes for log in logs.values()} == {0}
     for log in logs.values():
         assert (
