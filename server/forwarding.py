@@ -145,7 +145,9 @@ def is_not_controller(request: Message, response: Message) -> bool:
     """Whether nothing was decided, because who was asked is not the active controller."""
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
-    return response == refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
+    refused = refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
+    # Who asked for nothing is answered with nothing, whatever the error.
+    return response == refused and refused != refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT))
 
 
 # ---- envelopes

@@ -134,7 +134,18 @@ class Rehearsal:
             self.faults["broker killed"] += 1
         self._broker.start()
 
+    def drop_refused(self) -> None:
+        """librdkafka's cooperative-sticky leader puts its user data into assignments, and a group that has such is not
+        upgraded by a member of the new protocol that joins, here or by Apache Kafka: the client gives up.
+        """
+        for member in [one for one in self.members if one.refused is not None]:
+            assert (member.protocol, member.refused.name()) == ("consumer", "GROUP_ID_NOT_FOUND"), member.refused
+            self.members.remove(member)
+            member.end()
+            self.faults["one is refused"] += 1
+
     def is_settled(self) -> bool:
+        self.drop_refused()
         owners = self.ledger.owners()
         shares = Counter(names[0] for names in owners.values())
         even = len(shares) == len(self.members) and max(shares.values()) - min(shares.values()) <= 1

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "consumer": {"group.protocol": "consumer"},
@@ -62,6 +62,8 @@ class Member:
         self.protocol = protocol
         self._ledger = ledger
         self._ended = threading.Event()
+        #: Why the client has given up: it takes no further part.
+        self.refused: KafkaError | None = None
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -72,6 +74,7 @@ class Member:
                 "fetch.wait.max.ms": 50,
                 "reconnect.backoff.max.ms": 300,
                 "log_level": 0,
+                "error_cb": self._failed,
                 **PROTOCOLS[protocol],
             }
         )
@@ -93,6 +96,10 @@ class Member:
                 with self._ledger.lock:
                     self._ledger.handled.add(int(message.value()))
         self._consumer.close()
+
+    def _failed(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.refused = error
 
     def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         now = time.monotonic()

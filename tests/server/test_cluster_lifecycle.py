@@ -14,7 +14,9 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.protocol.messages.alter_partition import AlterPartitionRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -85,6 +87,13 @@ async def test_what_a_broker_hands_on_is_decided_by_the_controller(first: Broker
     assert made.error_code == ErrorCode.NONE and leader(first) == SECOND
     (again,) = (await asked(second, topic_on(SECOND, FIRST), 7)).topics
     assert (again.error_code, again.error_message) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists.")
+
+
+async def test_who_hands_on_a_request_for_nothing_is_answered_with_nothing(second: RemoteBroker) -> None:
+    """The answer looks like a refusal of nothing; it is none, and the request is not made again."""
+    assert (await asked(second, CreateTopicsRequest([], timeout_ms=10_000), 7)).topics == []
+    assert (await asked(second, DeleteTopicsRequest(topics=[], timeout_ms=10_000), 6)).responses == []
+    assert (await asked(second, CreatePartitionsRequest([], timeout_ms=10_000), 3)).results == []
 
 
 async def test_what_a_broker_asks_for_itself_needs_no_envelope(second: RemoteBroker) -> None:
