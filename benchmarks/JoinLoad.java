@@ -9,7 +9,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /** From the start of a consumer in a new group to its first record, over and over: BOOTSTRAP TOPIC JOINS. */
 public final class JoinLoad {
     /** The JVM of the client warms up in these; they are not counted. */
-    private static final int WARM_UP_JOINS = 30;
+    private static final int WARM_UP_JOINS = 20;
 
     public static void main(String[] arguments) {
         double[] latenciesMs = new double[Integer.parseInt(arguments[2])];

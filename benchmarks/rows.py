@@ -87,7 +87,7 @@ def latency_rows(scale: float) -> Iterator[Row]:
     joins = max(5, int(20 * scale))
 
     def joins_by_java(bootstrap: str, topic: str) -> Load:
-        return loads.java_joins(bootstrap, topic, 5 * joins, 100)
+        return loads.java_joins(bootstrap, topic, 2 * joins, 100)
 
     def joins_by_rdkafka(bootstrap: str, topic: str) -> Load:
         return loads.rdkafka(bootstrap, topic, "join", joins, 100)
