@@ -151,8 +151,7 @@ def make_topics(bootstrap: str) -> None:
 
 
 def _drain(faults: Faults, follower: Follower, count: int) -> None:
-    for copier in faults.copiers:
-        copier.thaw()
+    faults.thaw()
     end = time.monotonic() + DRAIN_S
     while follower.count() < count and time.monotonic() < end:
         faults.peace(0.2)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
-from collections import Counter
 from pathlib import Path
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.tool import JVM_FLAGS
+from compat_tests.rehearsal import Rehearsal, WatchedProcess
 
 from .group import SharedTopic
 
@@ -22,8 +18,6 @@ _JAVA_MEMBER = Path(__file__).with_name("ShareMember.java")
 _ROOT = Path(__file__).resolve().parents[2]
 Brokers = BrokerProcess | ThreeBrokers
 
-#: Between two faults.
-LONGEST_PEACE_S = 1.0
 #: A broker that was killed is away for up to this.
 LONGEST_ABSENCE_S = 1.5
 #: Longer than a lock: what a member says when it goes on is refused.
@@ -40,48 +34,30 @@ def java_member() -> list[str]:
     return [java(), *JVM_FLAGS, "-Xmx128m", "-cp", classpath(ORACLE), str(_JAVA_MEMBER)]
 
 
-class MemberProcess:
+class MemberProcess(WatchedProcess):
     """One member after the other under a name, each with a history of its own."""
 
     def __init__(
         self, program: list[str], bootstrap: str, shared: SharedTopic, name: str, seed: int, folder: Path
     ) -> None:
+        super().__init__()
         self.name = name
         self.files: list[Path] = []
         self._program = program
         self._words = [bootstrap, shared.topic, shared.group]
         self._seed = seed
         self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
         self._leaving: list[subprocess.Popen[bytes]] = []
-        self._frozen_until = 0.0
 
     @property
     def has_been_given(self) -> bool:
         return any('["given"' in file.read_text() for file in self.files)
 
-    def look(self) -> None:
-        """Starts one if none runs; lets it go on when its time of standing still is over."""
-        if self._process is None or self._process.poll() is not None:
-            self._begin()
-        elif self._frozen_until and time.monotonic() > self._frozen_until:
-            self.thaw()
-
-    def _begin(self) -> None:
+    def begin(self) -> subprocess.Popen[bytes]:
         self.files.append(self._folder / f"{self.name}-{len(self.files)}.jsonl")
         command = [*self._program, *self._words, str(self._seed + 10 * len(self.files))]
         with self.files[-1].open("w") as history, (self._folder / f"{self.name}.log").open("a") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=history, stderr=log, cwd=_ROOT)
-
-    def freeze(self, seconds: float) -> None:
-        if self._process is not None and not self._frozen_until:
-            self._frozen_until = time.monotonic() + seconds
-            os.kill(self._process.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        if self._process is not None and self._frozen_until:
-            os.kill(self._process.pid, signal.SIGCONT)
-        self._frozen_until = 0.0
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=history, stderr=log, cwd=_ROOT)
 
     def leave(self) -> None:
         """In good order, which may take a while: another begins meanwhile."""
@@ -91,13 +67,6 @@ class MemberProcess:
             self._leaving.append(self._process)
             self._process = None
 
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-        self._frozen_until = 0.0
-
     def end(self) -> None:
         self.kill()
         for process in self._leaving:
@@ -105,37 +74,16 @@ class MemberProcess:
             process.wait()
 
 
-class Faults:
+class Faults(Rehearsal):
     """Chooses and does: kill -9 of a broker (any, or one that coordinates) or of a member; one leaves, or stands still."""
 
     def __init__(self, seed: int, brokers: Brokers, members: list[MemberProcess], shared: SharedTopic) -> None:
-        self._chance = random.Random(seed)
+        super().__init__(seed, members)
         self._brokers = brokers
         self.members = members
         self._shared = shared
-        self.done: Counter[str] = Counter()
 
-    def go_on_for(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.peace(self._chance.random() * LONGEST_PEACE_S)
-            self._one()
-
-    def peace(self, seconds: float) -> None:
-        """Nothing goes wrong, and whoever had ended comes back."""
-        end = time.monotonic() + seconds
-        while True:
-            for member in self.members:
-                member.look()
-            if time.monotonic() >= end:
-                return
-            time.sleep(0.02)
-
-    def thaw(self) -> None:
-        for member in self.members:
-            member.thaw()
-
-    def _one(self) -> None:
+    def one(self) -> None:
         kinds = {
             "a broker killed": 2,
             "the group's coordinator killed": 2,
@@ -144,9 +92,9 @@ class Faults:
             "a member frozen": 2,
             "a member leaves": 1,
         }
-        kind = self._chance.choices(list(kinds), list(kinds.values()))[0]
-        member = self._chance.choice(self.members)
-        seconds = self._chance.random()
+        kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
+        member = self.chance.choice(self.members)
+        seconds = self.chance.random()
         self.done[kind] += 1
         if kind == "a broker killed":
             self._kill(None, seconds * LONGEST_ABSENCE_S)

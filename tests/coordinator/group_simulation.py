@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from immutables import Map
 from odradek.coordinator.assigned_group import AssignedGroup
@@ -74,6 +74,14 @@ class GroupSimulation:
         found = self.shard.state.groups.get(GROUP)
         assert found is None or isinstance(found, AssignedGroup)
         return found
+
+    def play(self, steps: int) -> Self:
+        """Trouble, then peace; in the end the group has come to rest, and its log says the same."""
+        self.run(steps)
+        self.run_calm()
+        self.check_converged()
+        self.check_reload()
+        return self
 
     # What happens.
 
@@ -165,6 +173,10 @@ class GroupSimulation:
         """Another coordinator goes on, with what is in the log."""
         self.check_reload()
         self.shard = self.loaded()
+
+    def check_converged(self) -> None:
+        """What must hold when all was calm for a while."""
+        raise NotImplementedError
 
     def check_reload(self) -> None:
         before, after = self.group, self.loaded().state.groups.get(GROUP)

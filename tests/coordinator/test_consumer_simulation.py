@@ -20,12 +20,7 @@ STEPS = 500
 
 
 def _run(seed: int) -> ConsumerSimulation:
-    simulation = ConsumerSimulation(seed)
-    simulation.run(STEPS)
-    simulation.run_calm()
-    simulation.check_converged()
-    simulation.check_reload()
-    return simulation
+    return ConsumerSimulation(seed).play(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -19,12 +19,7 @@ STEPS = 400
 
 
 def _run(seed: int) -> ShareGroupSimulation:
-    simulation = ShareGroupSimulation(seed)
-    simulation.run(STEPS)
-    simulation.run_calm()
-    simulation.check_converged()
-    simulation.check_reload()
-    return simulation
+    return ShareGroupSimulation(seed).play(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

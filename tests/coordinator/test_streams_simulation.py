@@ -22,12 +22,7 @@ STEPS = 500
 
 
 def _run(seed: int) -> StreamsSimulation:
-    simulation = StreamsSimulation(seed)
-    simulation.run(STEPS)
-    simulation.run_calm()
-    simulation.check_converged()
-    simulation.check_reload()
-    return simulation
+    return StreamsSimulation(seed).play(STEPS)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
