@@ -122,14 +122,14 @@ def _join(
 def _joined_downgraded(
     state: ShardState, group: ConsumerGroup, message: GroupRequest, member_id: str, now: int
 ) -> JoinGroupResponse:
-    is_behind = group.target_epoch < group.epoch
     after = group.members[member_id]
-    if not is_behind:
+    if group.target_epoch == group.epoch:
         after = take_step(state, group, after, None, False, now) or after
     response = _joined(after)
+    is_done = migration.has_targets(group)
     classic = migration.downgrade(state, group, (), now)
-    if is_behind:
-        rebalance.prepare(state, classic, now, "its assignment is of an epoch before")
+    if not is_done:
+        rebalance.prepare(state, classic, now, "not every member has what it is to have")
     return response
 
 

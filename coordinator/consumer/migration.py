@@ -3,13 +3,17 @@
 Up: the first member that speaks the new protocol finds a classic group with members, which becomes a consumer group in
 which they go on as classic members (classic_members.py). Down: the last member that speaks the new protocol goes, and
 those who are left are a classic group again.
+
+A group may change in the middle of a rebalance, when members still have what they are to give back. No partition gets a
+second owner by that: what a member has goes along both ways. Kafka looks at assignments only on the way up, and at targets
+only on the way down, so that whoever joins next may be given what another still has.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_group_records import (
@@ -27,7 +31,7 @@ from ..timers import Timer
 from . import targets, writing
 from .embedded import MalformedEmbedded, by_id, read_assignment, read_subscription, version_of, write_assignment
 from .group import ConsumerGroup
-from .member import Member
+from .member import Member, MemberState, Owned, Partitions
 from .topics import metadata_hash
 
 if TYPE_CHECKING:
@@ -78,7 +82,8 @@ def _metadata(group: ClassicGroup, member: ClassicMember) -> bytes:
 
 def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup:
     """Every member goes on with what it has; nobody has to give up anything yet."""
-    members = [(member, _upgraded(state, classic, member)) for member in classic.members.values()]
+    holdings = _holdings(state, classic)
+    members = [(m, _upgraded(classic, m, holdings[m.member_id])) for m in classic.members.values()]
     for before, _ in members:
         classic.answer_join(before, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
         classic.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -100,9 +105,39 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     return group
 
 
-def _upgraded(state: ShardState, group: ClassicGroup, member: ClassicMember) -> Member:
+class Holding(NamedTuple):
+    """What a member has: that which it goes on with, and the rest, which it has been told to give back."""
+
+    assigned: Partitions
+    revoking: Partitions
+
+
+def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
+    """Of each member: what it was assigned, and what it said it has when it joined.
+
+    A member of the cooperative protocol keeps what it was not assigned any more until it joins again. And where a rebalance
+    was broken off nobody has an assignment, but all they had before.
+    """
+    members = group.members.values()
+    assigned = {m.member_id: by_id(state.image, read_assignment(m.assignment).assigned_partitions) for m in members}
+    taken = {place for partitions in assigned.values() for place in _places(partitions)}
+    found = {}
+    for member in members:
+        owned = by_id(state.image, read_subscription(_metadata(group, member)).owned_partitions)
+        kept = {t: frozenset(i for i in indexes if (t, i) not in taken) for t, indexes in owned.items()}
+        kept = {topic_id: indexes for topic_id, indexes in kept.items() if indexes}
+        taken.update(_places(kept))
+        has_assignment = bool(member.assignment)
+        found[member.member_id] = Holding(assigned[member.member_id], kept) if has_assignment else Holding(kept, {})
+    return found
+
+
+def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
+    return ((topic_id, index) for topic_id, indexes in partitions.items() for index in indexes)
+
+
+def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> Member:
     subscription = read_subscription(_metadata(group, member))
-    assigned = by_id(state.image, read_assignment(member.assignment).assigned_partitions)
     metadata = ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
@@ -115,8 +150,13 @@ def _upgraded(state: ShardState, group: ClassicGroup, member: ClassicMember) -> 
         classic_member_metadata=classic_metadata(member.session_timeout_ms, member.protocols.items()),
     )
     epoch = group.generation_id
-    owned = {topic_id: dict.fromkeys(sorted(indexes), epoch) for topic_id, indexes in assigned.items()}
-    return Member(member.member_id, metadata, epoch, epoch, assigned=owned)
+    member_state = MemberState.UNREVOKED_PARTITIONS if holding.revoking else MemberState.STABLE
+    assigned, revoking = (_since(partitions, epoch) for partitions in holding)
+    return Member(member.member_id, metadata, epoch, epoch, member_state, assigned, revoking)
+
+
+def _since(partitions: Partitions, epoch: int) -> Owned:
+    return {topic_id: dict.fromkeys(sorted(indexes), epoch) for topic_id, indexes in partitions.items()}
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, bytes]]) -> ClassicMemberMetadata:
@@ -139,9 +179,9 @@ def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[s
 
 
 def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now: int) -> ClassicGroup:
-    """The members go on with their targets, in a Stable group of the generation that the epoch was."""
+    """The members go on with what they have, in a Stable group of the generation that the epoch was."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
-    targets_before = dict(group.targets)
+    held = {member.member_id: _held(member) for member in left}
     writing.delete_group(state, group)
     classic = state.classic(group.group_id)
     for member in left:
@@ -149,11 +189,25 @@ def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str],
     classic.become_stable(CONSUMER_PROTOCOL_TYPE, group.epoch, now)
     for one in classic.members.values():
         version = version_of(one.protocols[classic.protocol_name or ""])
-        one.assignment = write_assignment(state.image, targets_before.get(one.member_id, {}), version)
+        one.assignment = write_assignment(state.image, held[one.member_id], version)
         classic.touch(one, now)
     state.write_group(classic, {one.member_id: one.assignment for one in classic.members.values()})
     log.info("the consumer group %s is a classic group again", group.group_id)
     return classic
+
+
+def _held(member: Member) -> Partitions:
+    found: dict[bytes, set[int]] = {}
+    for topic_id, index in member.held():
+        found.setdefault(topic_id, set()).add(index)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
+
+
+def has_targets(group: ConsumerGroup) -> bool:
+    """Whether every member has what the group wants it to have."""
+    return group.epoch == group.target_epoch and all(
+        _held(member) == group.targets.get(member_id, {}) for member_id, member in group.members.items()
+    )
 
 
 def _downgraded(group: ClassicGroup, member: Member) -> ClassicMember:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from odradek.coordinator.classic.group import ClassicGroup
+from odradek.coordinator.consumer.embedded import read_assignment
 from odradek.coordinator.consumer.group import ConsumerGroup
 from odradek.coordinator.records import decode_record, encode_record
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
@@ -16,6 +17,7 @@ from odradek.protocol.internal.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
 )
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitionsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
@@ -26,7 +28,7 @@ from tests.coordinator.group_simulation import image_of
 
 T = b"t".ljust(16, b".")
 VERSION = b"\0\1"
-UUID = "0" * 32
+G = TypeVar("G")
 
 
 class Stand:
@@ -36,6 +38,8 @@ class Stand:
         )
         self.log: list[Record] = []
         self.now = 1_000
+        self.asked = 0
+        self.epochs: dict[str, int] = {}
         self.shard = self.loaded()
 
     def loaded(self) -> GroupShard:
@@ -47,14 +51,16 @@ class Stand:
         return shard
 
     def ask(self, request: Any, version: int) -> Any:
-        self.shard.handle(GroupRequest(1, request, version, "c", "/h", UUID), self.now)
+        self.asked += 1
+        self.shard.handle(GroupRequest(1, request, version, "c", "/h", f"{self.asked:032x}"), self.now)
         self.shard.expire(self.now)
         output = self.shard.take()
         self.log += output.records
         return output.replies[-1].response if output.replies else None
 
-    def join(self, member_id: str = "", version: int = 3) -> Any:
-        said = VERSION + encode(ConsumerProtocolSubscription(topics=["t"]), 1)
+    def join(self, member_id: str = "", *owned: int, version: int = 3) -> Any:
+        has = [ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=list(owned))] if owned else []
+        said = VERSION + encode(ConsumerProtocolSubscription(topics=["t"], owned_partitions=has), 1)
         protocols = [JoinGroupRequestProtocol(name="range", metadata=said)]
         request = JoinGroupRequest(
             group_id="g",
@@ -79,17 +85,43 @@ class Stand:
         assert self.sync(member_id, 1, 0, 1).error_code == 0
         return member_id
 
-    def beat(self, epoch: int, *owned: int) -> Any:
+    def beat(self, epoch: int, *owned: int, member_id: str = "new") -> Any:
         topics = [TopicPartitionsRequest(topic_id=T, partitions=list(owned))] if owned else []
         request = ConsumerGroupHeartbeatRequest(
             group_id="g",
-            member_id="new",
+            member_id=member_id,
             member_epoch=epoch,
             rebalance_timeout_ms=10_000,
             subscribed_topic_names=["t"],
             topic_partitions=topics,
         )
         return self.ask(request, 1)
+
+    def given(self, member_id: str) -> list[int]:
+        """What a member of the new protocol is told now that it has; nothing where it is told nothing."""
+        answer = self.beat(self.epochs.get(member_id, 0), member_id=member_id)
+        assert answer.error_code == 0, answer
+        self.epochs[member_id] = answer.member_epoch
+        assignment = answer.assignment
+        return (
+            [] if assignment is None else [index for topic in assignment.topic_partitions for index in topic.partitions]
+        )
+
+    def group(self, cls: type[G]) -> G:
+        found = self.shard.state.find(cls, "g")
+        assert found is not None
+        return found
+
+    def join_too(self) -> str:
+        """Another classic member, whose JoinGroup waits."""
+        before = set(self.group(ClassicGroup).members)
+        assert self.join() is None
+        (member_id,) = self.group(ClassicGroup).members.keys() - before
+        return member_id
+
+    def reload(self) -> None:
+        """The coordinator is another one now."""
+        self.shard = self.loaded()
 
     @property
     def kind(self) -> str:
@@ -171,3 +203,80 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_gone() -> None:
         stand.now += 5_000
     stand.beat(2)
     assert list(stand.shard.state.groups["g"].members) == ["new"]  # type: ignore[attr-defined]
+
+
+# In the middle of a rebalance. The classic member has both partitions, and has been told nothing yet.
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_what_a_classic_member_has_yet_goes_along_down_and_up_again(is_reloaded: bool) -> None:
+    stand = Stand()
+    old = stand.classic()
+    stand.beat(0)
+    stand.beat(-1)
+    assert stand.kind == "classic"
+    if is_reloaded:
+        stand.reload()
+    assert stand.given("other") == [], "the old member has been asked for nothing"
+    again = stand.join(old, 0, 1)
+    stand.sync(old, again.generation_id)
+    assert stand.given("other") == [], "it is told, and has not said that it gave back"
+    stand.join(old, 0)
+    assert stand.given("other") == [1]
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_what_two_of_the_new_protocol_left_behind_is_whole_again(is_reloaded: bool) -> None:
+    """Nobody is left who knows of a target: the classic member has everything, and so it goes on."""
+    stand = Stand()
+    old = stand.classic()
+    for _ in range(2):
+        stand.beat(0)
+        stand.beat(-1)
+    if is_reloaded:
+        stand.reload()
+    (part,) = read_assignment(stand.group(ClassicGroup).members[old].assignment).assigned_partitions
+    assert (part.topic, sorted(part.partitions)) == ("t", [0, 1])
+
+
+def test_what_members_have_goes_along_where_a_rebalance_was_broken_off() -> None:
+    stand = Stand()
+    old = stand.classic()
+    # It leads, so it begins a rebalance, and before it assigns somebody comes.
+    stand.join(old, 0, 1)
+    other = stand.join_too()
+    assert not stand.group(ClassicGroup).members[old].assignment
+    assert stand.given("new") == []
+    group = stand.group(ConsumerGroup)
+    assert group.holders == {(T, 0): old, (T, 1): old}
+    assert other in group.members
+
+
+def test_what_a_cooperative_member_is_to_give_back_is_nobodys_before_it_did() -> None:
+    stand = Stand()
+    old = stand.classic()
+    generation = stand.join(old, 0, 1).generation_id
+    assert stand.sync(old, generation, 0).error_code == 0
+    assert stand.given("new") == [], "the classic group is stable, but its member has not joined again without it"
+    stand.join(old, 0)
+    assert stand.given("new") == [1]
+
+
+def test_what_a_member_said_that_it_has_is_not_taken_from_whom_it_is_assigned_to() -> None:
+    """Its assignment is newer than what it said when it joined."""
+    stand = Stand()
+    old = stand.classic()
+    stand.join(old, 0, 1)
+    other = stand.join_too()
+    generation = stand.join(old, 0).generation_id
+    part = ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[0])
+    given = VERSION + encode(ConsumerProtocolAssignment(assigned_partitions=[part]), 1)
+    request = SyncGroupRequest(
+        group_id="g",
+        generation_id=generation,
+        member_id=old,
+        assignments=[SyncGroupRequestAssignment(member_id=other, assignment=given)],
+    )
+    assert stand.ask(request, 3).error_code == 0
+    stand.beat(0)
+    assert stand.group(ConsumerGroup).holders[T, 0] == other
