@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import random
 import tempfile
 import threading
 import time
@@ -30,6 +29,7 @@ from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.recipes import make_replicated_topic
+from compat_tests.rehearsal import Rehearsal
 
 from .members import Ledger, Member
 
@@ -48,8 +48,6 @@ BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "apache": ApacheKafka,
     "cluster": ThreeBrokers,
 }
-#: Between two faults.
-LONGEST_PEACE_S = 1.0
 #: Sessions of the dead run out, and the rest is handled.
 SETTLE_S = 120.0
 #: A broker that is killed over and over shares its machine with all the others of a test run.
@@ -93,45 +91,41 @@ class Feeder:
             self.count += 1
 
 
-class Rehearsal:
+class Faults(Rehearsal):
     """The group, and what befalls it."""
 
     def __init__(self, broker: BrokerProcess | ThreeBrokers, topic: str, seed: int) -> None:
+        super().__init__(seed, ())
         self._broker = broker
         self._topic = topic
-        self._chance = random.Random(seed)
         self._numbers = itertools.count(1)
         self.ledger = Ledger()
         self.members: list[Member] = []
-        self.faults: Counter[str] = Counter()
 
     def join(self, protocol: str) -> None:
         name = f"{protocol}-{next(self._numbers)}"
         self.members.append(Member(self._broker.bootstrap, self._topic, GROUP, name, protocol, self.ledger))
-        self.faults[f"{protocol} joins"] += 1
+        self.done[f"{protocol} joins"] += 1
 
-    def go_on_for(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            time.sleep(self._chance.uniform(0.1, LONGEST_PEACE_S))
-            kind = self._chance.random()
-            if kind < 0.3:
-                self._kill()
-            elif kind < 0.65 and len(self.members) < MOST_MEMBERS:
-                self.join(self._chance.choice(("consumer", "classic")))
-            elif len(self.members) > 1:
-                self.members.pop(self._chance.randrange(len(self.members))).end()
-                self.faults["one leaves"] += 1
+    def one(self) -> None:
+        kind = self.chance.random()
+        if kind < 0.3:
+            self._kill()
+        elif kind < 0.65 and len(self.members) < MOST_MEMBERS:
+            self.join(self.chance.choice(("consumer", "classic")))
+        elif len(self.members) > 1:
+            self.members.pop(self.chance.randrange(len(self.members))).end()
+            self.done["one leaves"] += 1
 
     def _kill(self) -> None:
         """Of three brokers, the group's coordinator, or any."""
         if isinstance(self._broker, ThreeBrokers):
-            found = coordinator_of(self._broker.bootstrap, GROUP) if self._chance.random() < 0.6 else None
+            found = coordinator_of(self._broker.bootstrap, GROUP) if self.chance.random() < 0.6 else None
             self._broker.kill(None if found is None else found.node_id)
-            self.faults["broker killed" if found is None else "coordinator killed"] += 1
+            self.done["broker killed" if found is None else "coordinator killed"] += 1
         else:
             self._broker.kill()
-            self.faults["broker killed"] += 1
+            self.done["broker killed"] += 1
         self._broker.start()
 
     def drop_refused(self) -> None:
@@ -142,7 +136,7 @@ class Rehearsal:
             assert (member.protocol, member.refused.name()) == ("consumer", "GROUP_ID_NOT_FOUND"), member.refused
             self.members.remove(member)
             member.end()
-            self.faults["one is refused"] += 1
+            self.done["one is refused"] += 1
 
     def is_settled(self) -> bool:
         self.drop_refused()
@@ -154,22 +148,22 @@ class Rehearsal:
 
 def run(broker: BrokerProcess | ThreeBrokers, *, topic: str, seed: int, seconds: float, rate: int = 100) -> Finding:
     make_replicated_topic(broker.bootstrap, topic, PARTITIONS)
-    rehearsal = Rehearsal(broker, topic, seed)
+    faults = Faults(broker, topic, seed)
     feeder = Feeder(broker.bootstrap, topic, rate)
     for protocol in ("consumer", "classic"):
-        rehearsal.join(protocol)
-    rehearsal.go_on_for(seconds)
+        faults.join(protocol)
+    faults.go_on_for(seconds)
     feeder.end()
-    finding = Finding(records=feeder.count, faults=rehearsal.faults)
-    ledger = rehearsal.ledger
+    finding = Finding(records=feeder.count, faults=faults.done)
+    ledger = faults.ledger
     deadline = time.monotonic() + SETTLE_S
-    while not (rehearsal.is_settled() and len(ledger.handled) == feeder.count) and time.monotonic() < deadline:
+    while not (faults.is_settled() and len(ledger.handled) == feeder.count) and time.monotonic() < deadline:
         time.sleep(0.05)
-    if not rehearsal.is_settled():
+    if not faults.is_settled():
         finding.problems.append(f"rebalances did not end: {ledger.owners()}")
     if missing := set(range(feeder.count)) - ledger.handled:
         finding.problems.append(f"{len(missing)} records were not handled, such as {sorted(missing)[:5]}")
-    for member in rehearsal.members:
+    for member in faults.members:
         member.end()
     finding.moves = len(ledger.tenures)
     finding.problems += ledger.conflicts()

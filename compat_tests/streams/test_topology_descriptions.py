@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from odradek.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     TopologyDescription,
@@ -28,13 +28,11 @@ from compat_tests.broker_process import BrokerProcess
 from compat_tests.java.fetch import SPECIFICATION, classpath, java
 from compat_tests.java.tool import JVM_FLAGS
 from compat_tests.recipes import eventually, make_topic
+from compat_tests.streams.application import GROUP, LATER, MEMBER, TOPIC, describe, join
 from compat_tests.wire import WireClient
 
 _SOURCE = Path(__file__).resolve().parent / "Describer.java"
 DEADLINE_S = 60.0
-#: Coordinator not available, loading, not here: asked again, as clients do.
-LATER = (14, 15, 16)
-GROUP, MEMBER, TOPIC = "application", "member", "lines"
 
 
 class Describer:
@@ -89,20 +87,6 @@ def ask(bootstrap: str, request: Message, version: int) -> Any:
         return eventually(answered, what=f"{type(request).__name__} is answered", deadline_s=DEADLINE_S)
 
 
-def join() -> StreamsGroupHeartbeatRequest:
-    return StreamsGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id=MEMBER,
-        member_epoch=0,
-        rebalance_timeout_ms=30_000,
-        topology=Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[TOPIC])]),
-        process_id="process",
-        active_tasks=[],
-        standby_tasks=[],
-        warmup_tasks=[],
-    )
-
-
 def described() -> StreamsGroupTopologyDescriptionUpdateRequest:
     read = TopologyDescriptionNode(name="read", node_type=1, source_topics=[TOPIC], successors=["count"])
     count = TopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["write"])
@@ -115,9 +99,7 @@ def described() -> StreamsGroupTopologyDescriptionUpdateRequest:
         subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[read, count, write])],
         global_stores=[everywhere],
     )
-    return StreamsGroupTopologyDescriptionUpdateRequest(
-        group_id=GROUP, member_id=MEMBER, topology_epoch=0, topology_description=topology
-    )
+    return describe(topology)
 
 
 def test_apaches_admin_client_is_told_until_the_group_is_deleted_and_though_the_broker_is_killed(

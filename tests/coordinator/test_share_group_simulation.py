@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from odradek.coordinator.share import heartbeat, initializing, refusals, setting
 from odradek.coordinator.share.assignor import Assignment
 from odradek.coordinator.share.member import Member
 
+from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_group_simulation import ShareGroupSimulation
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
@@ -99,7 +99,7 @@ def _what_nobody_keeps_is_given_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(targets, "simple", simple)
 
 
-BUGS = (
+@each_of(
     _epochs_of_heartbeats_are_not_looked_at,
     _the_epoch_before_is_not_remembered,
     _new_subscriptions_make_no_new_epoch,
@@ -111,13 +111,5 @@ BUGS = (
     _the_last_partition_is_nobodys,
     _what_nobody_keeps_is_given_out,
 )
-
-
-@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
-def test_a_planted_bug_of_share_groups_is_found(
-    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bug(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(20):
-            _run(seed)
+def test_a_planted_bug_of_share_groups_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_caught(bug, monkeypatch, _run)

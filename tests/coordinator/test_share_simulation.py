@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from odradek.coordinator.share.persister import operations
 from odradek.coordinator.share.persister.combining import StateBatch
 from odradek.coordinator.share.runs import RecordState, Run
 
+from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
@@ -103,9 +104,10 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "_write", write_and_send)
 
 
-BUGS = (
+@each_of(
     _a_new_leader_sends_no_letters_again,
     _letters_of_locks_that_ended_are_forgotten,
+    _letters_go_out_before_that_is_written,
     _what_is_being_written_is_given_out,
     _records_are_delivered_for_ever,
     _anybody_may_acknowledge,
@@ -113,13 +115,5 @@ BUGS = (
     _the_persister_writes_nothing_down,
     _locks_never_end,
 )
-
-
-@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
-def test_a_planted_bug_of_share_partitions_is_found(
-    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bug(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(20):
-            _run(seed)
+def test_a_planted_bug_of_share_partitions_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_caught(bug, monkeypatch, _run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -15,6 +15,7 @@ from odradek.coordinator.streams.member import Member
 from odradek.coordinator.streams.tasks import NOTHING_HELD, TaskId
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue
 
+from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 from tests.coordinator.streams_simulation import StreamsSimulation
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
@@ -81,7 +82,7 @@ def _descriptions_are_asked_for_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(description, "asks", lambda group, now: True)
 
 
-BUGS = (
+@each_of(
     _descriptions_are_not_written_down,
     _descriptions_are_asked_for_for_ever,
     _active_tasks_are_given_out_while_others_hold_them,
@@ -91,13 +92,5 @@ BUGS = (
     _fenced_members_keep_what_they_held,
     _epochs_are_not_looked_at,
 )
-
-
-@pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__.strip("_") for bug in BUGS])
-def test_a_planted_bug_of_streams_groups_is_found(
-    bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bug(monkeypatch)
-    with pytest.raises(AssertionError):
-        for seed in range(20):
-            _run(seed)
+def test_a_planted_bug_of_streams_groups_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_caught(bug, monkeypatch, _run)

@@ -7,26 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from odradek.protocol.messages.streams_group_topology_description_update import (
-    StreamsGroupTopologyDescriptionUpdateRequest,
     TopologyDescription,
     TopologyDescriptionNode,
     TopologyDescriptionSubtopology,
 )
 from odradek.protocol.schema import Message
 
+from compat_tests.streams.application import GROUP, LATER, TOPIC, describe, join
 from tests.server.cluster_process import COMBINED, Cluster, ClusterNode
 
-GROUP, MEMBER, TOPIC = "application", "member", "lines"
-LATER = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
 DESCRIPTION = TopologyDescription(
     subtopologies=[
         TopologyDescriptionSubtopology(
@@ -79,24 +71,10 @@ def nodes_told(cluster: Cluster) -> list[str]:
 
 
 def test_a_description_is_told_by_the_next_coordinator_and_after_all_were_killed(cluster: Cluster) -> None:
-    join = StreamsGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id=MEMBER,
-        member_epoch=0,
-        rebalance_timeout_ms=30_000,
-        topology=Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[TOPIC])]),
-        process_id="process",
-        active_tasks=[],
-        standby_tasks=[],
-        warmup_tasks=[],
-    )
-    joined = ask(cluster, join, 1)
+    joined = ask(cluster, join(), 1)
     assert (joined.error_code, joined.topology_description_required) == (0, True), joined
     assert nodes_told(cluster) == []
-    update = StreamsGroupTopologyDescriptionUpdateRequest(
-        group_id=GROUP, member_id=MEMBER, topology_epoch=0, topology_description=DESCRIPTION
-    )
-    assert ask(cluster, update, 0).error_code == 0
+    assert ask(cluster, describe(DESCRIPTION), 0).error_code == 0
     assert nodes_told(cluster) == ["read", "write"]
     before = coordinator(cluster)
     before.kill()

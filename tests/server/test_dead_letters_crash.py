@@ -11,6 +11,7 @@ import pytest
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import eventually, make_topic
 from tests.server.dead_letter_queue import REJECTED, letters, upgrade
+from tests.server.share_broker import share_broker
 from tests.server.share_member import ACCEPT, REJECT, Member
 from tests.server.test_share_groups import configure, lag, produce
 
@@ -18,19 +19,13 @@ GROUP = "buried"
 QUEUE = "dlq.buried"
 ROUNDS = 4
 RECORDS = 20
-SETTINGS = {
-    "errors.deadletterqueue.auto.create.topics.enable": "true",
-    "offsets.topic.num.partitions": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
-}
+SETTINGS = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
-    process = OdradekProcess(tmp_path, SETTINGS)
-    process.start()
-    yield process
-    process.kill()
+    with share_broker(tmp_path, SETTINGS) as process:
+        yield process
 
 
 class Onlooker:

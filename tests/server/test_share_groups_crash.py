@@ -10,6 +10,7 @@ import pytest
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import eventually, make_topic
+from tests.server.share_broker import share_broker
 from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
 from tests.server.test_share_groups import configure, lag, produce
 
@@ -19,8 +20,6 @@ RECORDS = 25
 #: More than any record is released here.
 SETTINGS = {
     "group.share.delivery.count.limit": "10",
-    "offsets.topic.num.partitions": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
     # So that snapshots come too.
     "share.coordinator.snapshot.update.records.per.snapshot": "5",
 }
@@ -28,10 +27,8 @@ SETTINGS = {
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
-    process = OdradekProcess(tmp_path, SETTINGS)
-    process.start()
-    yield process
-    process.kill()
+    with share_broker(tmp_path, SETTINGS) as process:
+        yield process
 
 
 class Onlooker:

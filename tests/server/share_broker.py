@@ -1,0 +1,22 @@
+"""A broker of a process of its own, for share groups: it is killed, and goes on from what it had written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from compat_tests.odradek_process import OdradekProcess
+
+#: Fewer partitions than a broker makes are sooner there again.
+_FEW_PARTITIONS = {"offsets.topic.num.partitions": "1", "share.coordinator.state.topic.num.partitions": "1"}
+
+
+@contextmanager
+def share_broker(directory: Path, settings: dict[str, str]) -> Iterator[OdradekProcess]:
+    process = OdradekProcess(directory, {**_FEW_PARTITIONS, **settings})
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
