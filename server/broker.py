@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .connection import Connection
     from .dead_letters import DeadLetters
+    from .departures import Departures
     from .forwarding import Forwarding
     from .liveness import Liveness
     from .metrics_http import MetricsServer
@@ -83,6 +84,8 @@ class BrokerServer:
         self.liveness: Liveness | None = None
         #: This broker in a cluster; None on a node that is alone, or no broker.
         self.lifecycle: BrokerLifecycle | None = None
+        #: Brokers that have just gone; None where there are no others.
+        self.departures: Departures | None = None
         self.metrics = Metrics()
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
@@ -170,6 +173,8 @@ class BrokerServer:
             await self.controller.stop()
         if self.liveness is not None:
             self.liveness.stop()
+        if self.departures is not None:
+            self.departures.stop()
         if "forwarding" in self.__dict__:
             self.forwarding.close()
         if "replication" in self.__dict__:
@@ -203,7 +208,10 @@ class BrokerServer:
             if self.failed.done():
                 raise self.failed.result()
             from .broker_lifecycle import BrokerLifecycle
+            from .departures import Departures
 
+            self.departures = Departures(self)
+            self.departures.start()
             self.lifecycle = BrokerLifecycle(self)
             await self.lifecycle.register()
 

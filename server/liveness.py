@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from ..replication.controller.upkeep import (
     UpkeepResponse,
     WriteNoOpRequest,
 )
+from .probes import is_refused
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.liveness")
 
-#: A listener that has not answered by then is not one that refuses.
-PROBE_TIMEOUT_S = 1.0
 #: When the clock finds us so late, it was we who did not hear.
 LATE_MS = 1000
 
@@ -216,6 +214,8 @@ class Liveness:
         if self._is_active and broker_id not in self._probes:
             broker = self._broker.controller.controller.image.broker(broker_id)
             if broker is not None and not broker.fenced:
+                if self._broker.departures is not None:
+                    self._broker.departures.look_for(broker)
                 task = asyncio.get_running_loop().create_task(self._find_out(broker))
                 self._probes[broker_id] = task
                 task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
@@ -261,26 +261,3 @@ class Liveness:
             submit()
 
         self._upkeep_timers[kind] = self._broker.call_at(self._broker.now_ms() + interval_ms, due)
-
-
-async def is_refused(host: str, port: int) -> bool:
-    """Whether the machine says that nobody listens there, at any address of it. One that says nothing does not say so."""
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                with socket.socket(family, kind, protocol) as probe:
-                    probe.setblocking(False)
-                    if not await _connection_refused(probe, address):
-                        return False
-    except OSError:  # a time that is over is one
-        return False
-    return True
-
-
-async def _connection_refused(probe: socket.socket, address: Any) -> bool:
-    try:
-        await asyncio.get_running_loop().sock_connect(probe, address)
-    except ConnectionRefusedError:
-        return True
-    return False

@@ -37,6 +37,8 @@ class Peers:
     def __init__(self, broker: BrokerServer) -> None:
         self._client_id = f"odradek-{broker.node_id}"
         self._peers: dict[_Key, _Peer] = {}
+        #: Called with host and port whichever connection it was that its other side has ended, see `on_lost`.
+        self.on_any_lost: Callable[[str, int], None] | None = None
 
     def send(
         self,
@@ -71,8 +73,13 @@ class Peers:
     def _peer(self, endpoint: Endpoint, purpose: str) -> _Peer:
         key = (endpoint.host, endpoint.port, purpose)
         if key not in self._peers:
-            self._peers[key] = _Peer(endpoint.host, endpoint.port, self._client_id)
+            self._peers[key] = peer = _Peer(endpoint.host, endpoint.port, self._client_id)
+            peer.on_lost.append(lambda: self._lost(endpoint))
         return self._peers[key]
+
+    def _lost(self, endpoint: Endpoint) -> None:
+        if self.on_any_lost is not None:
+            self.on_any_lost(endpoint.host, endpoint.port)
 
 
 class _Asked:

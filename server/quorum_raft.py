@@ -36,7 +36,7 @@ from ..replication.quorum.effects import (
 from ..replication.quorum.replica import QuorumReplica
 from ..replication.quorum.roles import Follower, Leader, Resigned
 from .listener import Endpoint
-from .liveness import is_refused
+from .probes import is_refused
 from .quorum_state import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:

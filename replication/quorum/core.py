@@ -14,6 +14,9 @@ from .log import ControlAt, ReplicatedLog, SnapshotId
 from .roles import MAY_FOLLOW, Follower, Role, Unattached
 from .voters import NOBODY, Address, ReplicaKey, VoterHistory, VoterSet
 
+#: A voter that begins stands at once, or nearly: where somebody leads, the pre-vote is refused and disturbs nobody.
+FIRST_STANDS_MS = 50
+
 
 class Chance(Protocol):
     """What elections need of `random.Random`, so that a seed repeats them."""
@@ -164,6 +167,10 @@ class Core:
     def election_timeout(self) -> int:
         """Between one and two times the configured one, so that two seldom stand at once."""
         return self.config.election_timeout_ms + self.chance.randrange(self.config.election_timeout_ms)
+
+    def first_election_timeout(self) -> int:
+        """Of one that begins: a cluster that is started has no leader to wait for."""
+        return self.chance.randrange(min(FIRST_STANDS_MS, self.config.election_timeout_ms))
 
     # ---- what goes out
 

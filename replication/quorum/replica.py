@@ -73,7 +73,7 @@ class QuorumReplica:
         """A leader that was does not lead that epoch again; a vote that was given stays; a leader is looked for anew."""
         core = self._core
         voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
-        until = now + core.election_timeout() if core.may_stand else NEVER
+        until = now + core.first_election_timeout() if core.may_stand else NEVER
         if state.leader_id == core.local.id:
             core.role = Resigned(state.leader_epoch, voted or core.local, state.leader_id, election_deadline=until)
             core.role.election_deadline = now + core.election_timeout()

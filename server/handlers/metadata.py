@@ -6,11 +6,13 @@
   for that: it says UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
 - Version 0 leaves out replicas whose broker is away and says so by REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
+- While leaders of a broker that died move, the answer waits for that, not for long (`departures.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
@@ -28,22 +30,52 @@ from ..cluster_view import ClusterView
 from ..dispatch import Call
 from ..internal_topics import INTERNAL_TOPICS
 
+if TYPE_CHECKING:
+    from ..departures import Departures
+
 _FIRST_WITH_IDS = 12
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_OPERATIONS = 8
 _LAST_WITH_CLUSTER_OPERATIONS = 10
 
 
-def handle(call: Call) -> MetadataResponse:
+def handle(call: Call) -> MetadataResponse | None:
     request: MetadataRequest = call.request
     error = _refusal(request, call.version)
     if error:
         return _refused(request, error)
+    departures = call.broker.departures
+    if departures is None or not _names_topics(request, call.version):
+        return _response(call, request)
+    departures.when_heard(lambda: _answer(call, request, departures))
+    return None
+
+
+def _names_topics(request: MetadataRequest, version: int) -> bool:
+    return bool(request.topics) or request.topics is None or version == 0
+
+
+def _answer(call: Call, request: MetadataRequest, departures: Departures) -> None:
+    response = _response(call, request)
+    if not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
+        call.reply(response)
+    else:
+        departures.when_known(lambda: call.reply(_response(call, request)))
+
+
+def _leaders(response: MetadataResponse) -> set[int]:
+    return {partition.leader_id for topic in response.topics for partition in topic.partitions}
+
+
+def _response(call: Call, request: MetadataRequest) -> MetadataResponse:
     view = ClusterView(call.broker.image, call.listener)
+    departures = call.broker.departures
+    still_listed = departures.still_listed() if departures is not None else ()
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-            for broker, endpoint in view.alive_brokers()
+            for broker, endpoint in view.brokers()
+            if not broker.fenced or broker.id in still_listed
         ],
         cluster_id=call.broker.cluster_id,
         controller_id=view.controller_id(),

@@ -23,7 +23,7 @@ from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.broker_lifecycle import LifecycleState
-from odradek.server.liveness import is_refused
+from odradek.server.probes import is_refused
 
 from tests.server.remote_broker import RemoteBroker, first_node, until
 

@@ -1,8 +1,9 @@
 """Quorums as text: who is told what, message by message, on a network and disks that do not fail.
 
 `> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` until nothing is under way;
-`> cut 1` and `> mend`; `> append 1`; `> resign 1`; `> gone 1 2` tells 1 that the process of 2 has died, `> wait 20` lets ms
-pass. `> static 1 2 3` are voters of the configuration, `> upgrade 1` has 1 raise kraft.version, `> who` shows who votes.
+`> cut 1` and `> mend`; `> again 1` starts it anew on its log; `> append 1`; `> resign 1`; `> gone 1 2` tells 1 that the
+process of 2 has died, `> wait 20` lets ms pass. `> static 1 2 3` are voters of the configuration, `> upgrade 1` has 1 raise
+kraft.version, `> who` shows who votes.
 `ODRADEK_REWRITE=1` writes what comes out.
 """
 
@@ -58,6 +59,7 @@ class Transcript:
     def __init__(self) -> None:
         self.replicas: dict[int, QuorumReplica] = {}
         self.logs: dict[int, ToyLog] = {}
+        self.states: dict[int, ElectionState] = {}
         self.now = 0
         self.apart: set[int] = set()
         self.wire: deque[tuple[int, int, Any]] = deque()
@@ -83,9 +85,15 @@ class Transcript:
             self.begin(id, VoterHistory(by_configuration), QuorumConfig("cluster", addresses=voter(id).addresses))
 
     def begin(self, id: int, history: VoterHistory, config: QuorumConfig) -> None:
-        self.logs[id] = ToyLog()
+        self.logs[id], self.states[id] = ToyLog(), ElectionState()
         key, chance = voter(id).key, random.Random(id)
-        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, ElectionState(), chance, 0)
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, self.states[id], chance, 0)
+        self.effects(id)
+
+    def again(self, id: int) -> None:
+        key, history, chance = voter(id).key, self.replicas[id].voters, random.Random(id)
+        config, state = QuorumConfig("cluster"), self.states[id]
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, state, chance, self.now)
         self.effects(id)
 
     def late(self, id: int) -> None:
@@ -147,7 +155,7 @@ class Transcript:
     def effects(self, id: int) -> None:
         for effect in self.replicas[id].take():
             if isinstance(effect, WriteState):
-                state = effect.state
+                self.states[id] = state = effect.state
                 self.out.append(
                     f"  {id} writes epoch={state.leader_epoch} leader={state.leader_id} voted={state.voted_id}"
                 )

@@ -1,0 +1,33 @@
+"""Whether anybody is there: a process that died leaves a machine that refuses in its name, at once."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+#: A listener that has not answered by then is not one that refuses.
+PROBE_TIMEOUT_S = 1.0
+
+
+async def is_refused(host: str, port: int) -> bool:
+    """Whether the machine says that nobody listens there, at any address of it. One that says nothing does not say so."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                with socket.socket(family, kind, protocol) as probe:
+                    probe.setblocking(False)
+                    if not await _connection_refused(probe, address):
+                        return False
+    except OSError:  # a time that is over is one
+        return False
+    return True
+
+
+async def _connection_refused(probe: socket.socket, address: Any) -> bool:
+    try:
+        await asyncio.get_running_loop().sock_connect(probe, address)
+    except ConnectionRefusedError:
+        return True
+    return False

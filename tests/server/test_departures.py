@@ -1,0 +1,116 @@
+"""A broker has died, and a client asks another one at once: it is told who leads now, and is not told too much."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from odradek.metadata.image import PartitionImage
+from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.server.departures import HELD_MS, LISTED_MS
+from odradek.server.testing.simulation import Node, Simulation
+from odradek.server.testing.simulation.cluster.client import Client
+
+from tests.server.simulated_cluster import NODES, active, nodes, start, until
+
+TOPIC = "orders"
+
+
+async def led_by_others(cluster: dict[int, Node]) -> Node:
+    """The active controller, and a topic whose only partition the next node leads."""
+    await start(cluster)
+    await until(lambda: active(cluster), "one of them is active")
+    controller = active(cluster)
+    assert controller is not None
+    replicas = [node_id for node_id in NODES if cluster[node_id] is not controller]
+    replicas.append(next(node_id for node_id in NODES if cluster[node_id] is controller))
+    topic = CreatableTopic(TOPIC, -1, -1, assignments=[CreatableReplicaAssignment(0, replicas)])
+    controller.server.controller.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
+    await until(
+        lambda: all(
+            (image := node.server.image).topic(TOPIC) and all(not one.fenced for one in image.cluster.brokers.values())
+            for node in cluster.values()
+        ),
+        "all know the topic",
+    )
+    await until(lambda: len(partition(controller).isr) == 3, "all are in sync")
+    return controller
+
+
+def partition(node: Node) -> PartitionImage:
+    return node.server.image.topic(TOPIC).partitions[0]
+
+
+async def notices(node: Node) -> None:
+    """Until a connection to the dead broker has ended; the controller's word is some steps further."""
+    while not node.server.departures.leaving:
+        assert all(not broker.fenced for broker in node.server.image.cluster.brokers.values()), "it was too late"
+        await asyncio.sleep(0.0001)
+
+
+async def ask(client: Client, node_id: int) -> MetadataResponse:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+    answer: MetadataResponse = await client.ask(("127.0.0.1", 10_000 + node_id), request, 9)
+    return answer
+
+
+def brokers(answer: MetadataResponse) -> list[int]:
+    return [broker.node_id for broker in answer.brokers]
+
+
+def leader(answer: MetadataResponse) -> int:
+    return answer.topics[0].partitions[0].leader_id
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_metadata_waits_for_the_leader_that_comes_and_lists_the_one_that_went_for_a_while(seed: int) -> None:
+    async def story() -> None:
+        cluster = nodes(simulation)
+        controller = await led_by_others(cluster)
+        client = Client([], TOPIC)
+        dead, asked = partition(controller).replicas[:2]
+        assert leader(await ask(client, asked)) == dead
+        cluster[dead].crash()
+        await notices(cluster[asked])
+        answer = await ask(client, asked)
+        assert leader(answer) not in (dead, -1)
+        assert brokers(answer) == list(NODES), "a client that has not moved yet keeps its hold"
+        assert dead in answer.topics[0].partitions[0].offline_replicas and answer.controller_id != dead
+        await asyncio.sleep(LISTED_MS / 1000)
+        assert brokers(await ask(client, asked)) == [node for node in NODES if node != dead]
+
+    with Simulation(seed) as simulation:
+        simulation.run(story())
+
+
+def test_without_a_controller_metadata_is_told_as_it_is_known() -> None:
+    async def story() -> None:
+        cluster = nodes(simulation)
+        controller = await led_by_others(cluster)
+        client = Client([], TOPIC)
+        dead, asked = partition(controller).replicas[:2]
+        await ask(client, asked)
+        controller.crash()
+        cluster[dead].crash()
+        await notices(cluster[asked])
+        began = asyncio.get_running_loop().time()
+        assert leader(await ask(client, asked)) == dead
+        assert 0 < asyncio.get_running_loop().time() - began < 2 * HELD_MS / 1000
+
+    with Simulation(1) as simulation:
+        simulation.run(story())
+
+
+def test_one_that_takes_its_leave_is_not_listed_behind_it() -> None:
+    async def story() -> None:
+        cluster = nodes(simulation)
+        controller = await led_by_others(cluster)
+        client = Client([], TOPIC)
+        left, asked = partition(controller).replicas[:2]
+        await cluster[left].stop()
+        answer = await ask(client, asked)
+        assert leader(answer) not in (left, -1) and left not in brokers(answer)
+
+    with Simulation(2) as simulation:
+        simulation.run(story())
