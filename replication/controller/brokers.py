@@ -37,6 +37,7 @@ from ...protocol.messages.controller_registration import ControllerRegistrationR
 from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ...protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from ...protocol.schema import Message
+from .brokers_to_partitions import LEADERLESS
 from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
 from .result import ControllerResult, RefusedRequest
 from .state import ControllerState
@@ -141,8 +142,8 @@ def _incarnation_ends(
     clean = before is None or before.epoch == request.previous_broker_epoch
     if state.elr_enabled and not clean:
         move = Move(lost_power=broker_id)
-        return leadership_records(state, move, lambda p: broker_id in p.isr or broker_id in p.elr)
-    return leadership_records(state, Move(leaves=broker_id), lambda p: broker_id in p.isr)
+        return leadership_records(state, move, [broker_id], lambda p: broker_id in p.isr or broker_id in p.elr)
+    return leadership_records(state, Move(leaves=broker_id), [broker_id], lambda p: broker_id in p.isr)
 
 
 def register_controller(
@@ -209,19 +210,19 @@ def _may_stop(state: ControllerState, broker: BrokerImage) -> bool:
 
 
 def _leads(state: ControllerState, broker: BrokerImage) -> bool:
-    topics = state.image.topics.by_id.values()
-    return any(partition.leader == broker.id for topic in topics for partition in topic.partitions.values())
+    found = state.partitions_of(broker.id)
+    return any(topic.partitions[index].leader == broker.id for topic, indexes in found for index in indexes)
 
 
 def fencing_records(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
     """It leaves every ISR and leads nothing; clients are not told of it any more."""
-    yield from leadership_records(state, Move(leaves=broker.id), lambda p: broker.id in p.isr)
+    yield from leadership_records(state, Move(leaves=broker.id), [broker.id], lambda p: broker.id in p.isr)
     yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE)
 
 
 def _unfenced(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
     yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_UNFENCE)
-    yield from leadership_records(state, Move(comes=broker.id), _leaderless)
+    yield from leadership_records(state, Move(comes=broker.id), [LEADERLESS], _leaderless)
 
 
 def _leaderless(partition: PartitionImage) -> bool:
@@ -243,7 +244,10 @@ def _directories_changed(
     lost = set(request.offline_log_dirs) & set(broker.directories)
     if lost:
         yield from leadership_records(
-            state, Move(leaves=broker.id), lambda p: broker.id in p.replicas and p.directory(broker.id) in lost
+            state,
+            Move(leaves=broker.id),
+            [broker.id, LEADERLESS],
+            lambda p: broker.id in p.replicas and p.directory(broker.id) in lost,
         )
         online = [directory for directory in broker.directories if directory not in lost]
         yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)
@@ -260,7 +264,9 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
     if broker is None:
         raise RefusedRequest(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     records: list[Message] = [
-        *leadership_records(state, Move(leaves=broker_id), lambda p: broker_id in p.isr or broker_id in p.elr),
+        *leadership_records(
+            state, Move(leaves=broker_id), [broker_id], lambda p: broker_id in p.isr or broker_id in p.elr
+        ),
         UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch),
     ]
     return ControllerResult(records, UnregisterBrokerResponse(error_message=None))

@@ -27,14 +27,17 @@ class Move(NamedTuple):
 
 
 def leadership_records(
-    state: ControllerState, move: Move, concerns: Callable[[PartitionImage], bool]
+    state: ControllerState, move: Move, places: Iterable[int], concerns: Callable[[PartitionImage], bool]
 ) -> Iterable[PartitionChangeRecord]:
-    """The changes of all partitions that `concerns` picks, in the order of topics and indexes."""
-    for _, topic in sorted(state.image.topics.by_name.items()):
-        for index in sorted(index for index, partition in topic.partitions.items() if concerns(partition)):
-            record = leadership_record(state, topic, index, move)
-            if record is not None:
-                yield record
+    """The changes of all partitions in these places (see brokers_to_partitions.py) that `concerns` picks, in the order of
+    topics and indexes.
+    """
+    for topic, indexes in state.partitions_of(*places):
+        for index in indexes:
+            if concerns(topic.partitions[index]):
+                record = leadership_record(state, topic, index, move)
+                if record is not None:
+                    yield record
 
 
 def leaving_records(state: ControllerState, broker_id: int) -> Iterable[PartitionChangeRecord]:
@@ -44,7 +47,7 @@ def leaving_records(state: ControllerState, broker_id: int) -> Iterable[Partitio
         isr = partition.isr
         return partition.leader == broker_id or (broker_id in isr and len(isr) > 1)
 
-    return leadership_records(state, Move(leaves=broker_id), concerns)
+    return leadership_records(state, Move(leaves=broker_id), [broker_id], concerns)
 
 
 def leadership_record(

@@ -25,6 +25,7 @@ from ...protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from ...protocol.schema import Message
+from .brokers_to_partitions import REASSIGNING
 from .partition_change import Election, PartitionChange
 from .partitions import check_assignment
 from .result import ApiError, ControllerResult
@@ -144,8 +145,7 @@ def _listed(
     state: ControllerState, request: ListPartitionReassignmentsRequest
 ) -> Iterable[tuple[TopicImage, Iterable[int]]]:
     if request.topics is None:
-        for _, topic in sorted(state.image.topics.by_name.items()):
-            yield topic, sorted(topic.partitions)
+        yield from state.partitions_of(REASSIGNING)
         return
     for asked in request.topics:
         found = state.image.topic(asked.name)

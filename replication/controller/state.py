@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
 from ...metadata.delta import MetadataDelta
@@ -15,9 +15,11 @@ from ...metadata.image import (
     UNASSIGNED_DIRECTORY,
     MetadataImage,
     TopicImage,
+    TopicsImage,
 )
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
 from ...protocol.schema import Message
+from .brokers_to_partitions import BrokersToPartitions
 from .chance import Chance
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
@@ -57,6 +59,9 @@ class ControllerState:
         self.kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None
         #: Topics with "." or "_" in their names, by the name that both make.
         self.colliding_names: dict[str, set[str]] = {}
+        self._partitions = BrokersToPartitions()
+        #: The topics that these two are kept for.
+        self._learned: TopicsImage = EMPTY_IMAGE.topics
         self._values: tuple[object, object, BrokerValues] | None = None
         session_timeout_ms = BrokerValues(static).get("broker.session.timeout.ms")
         assert isinstance(session_timeout_ms, int)
@@ -65,13 +70,21 @@ class ControllerState:
         self.elections = Elections()
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
-        """Begins with an image that others have made."""
+        """Begins with an image that others have made. What was learned of its topics before is not looked at again."""
         self.image = image
         self.next_offset = next_offset
         self.kraft_version = kraft_version
+        if image.topics is not self._learned:
+            for _ in self.learn(image.topics):
+                pass
+
+    def learn(self, topics: TopicsImage) -> Iterator[None]:
+        """What takes a while of a load, a topic at a time."""
         self.colliding_names = {}
-        for name in image.topics.by_name:
+        for name, _ in zip(topics.by_name, self._partitions.learn(topics), strict=True):
             self._count_name(name)
+            yield
+        self._learned = topics
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:
         """The records of one decision, which stand at `next_offset` and after it."""
@@ -85,7 +98,15 @@ class ControllerState:
                 self.elections.count(record)
             delta.replay(record)
         self.next_offset += len(records)
+        self._partitions.replay(delta.topics)
         self.image = delta.apply(self.next_offset - 1, epoch, append_timestamp_ms)
+        self._learned = self.image.topics
+
+    def partitions_of(self, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
+        """The partitions that any of these brokers leads, is in sync in, or may come to lead; see brokers_to_partitions.py
+        for other places. In the order of topics' names and of indexes.
+        """
+        return self._partitions.find(self.image.topics, *places)
 
     @property
     def values(self) -> BrokerValues:

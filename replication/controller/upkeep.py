@@ -6,13 +6,14 @@ committed, answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
-from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import NO_LEADER, PartitionImage
 from ...protocol.internal.cluster_metadata import NoOpRecord, PartitionChangeRecord
 from ...protocol.schema import INT16, INT32, INT64, Message, struct, wire
 from .brokers import check_epoch, fencing_records
+from .brokers_to_partitions import IMBALANCED, LEADERLESS
 from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
 from .partition_change import LEADER_UNCHANGED, Election, PartitionChange
 from .result import ControllerResult
@@ -91,7 +92,8 @@ def _elected(records: Sequence[Message]) -> UpkeepResponse:
 
 def balance_leaders(state: ControllerState, request: BalanceLeadersRequest, version: int) -> ControllerResult:
     records: list[Message] = []
-    for topic, index in _imbalanced(state):
+    imbalanced = ((topic, index) for topic, indexes in state.partitions_of(IMBALANCED) for index in indexes)
+    for topic, index in imbalanced:
         change = PartitionChange(state, topic, index)
         change.election = Election.PREFERRED
         record = change.record()
@@ -102,18 +104,11 @@ def balance_leaders(state: ControllerState, request: BalanceLeadersRequest, vers
     return ControllerResult(records, _elected(records), atomic=False)
 
 
-def _imbalanced(state: ControllerState) -> Iterable[tuple[TopicImage, int]]:
-    for _, topic in sorted(state.image.topics.by_name.items()):
-        for index, partition in sorted(topic.partitions.items()):
-            if partition.leader != partition.preferred_replica:
-                yield topic, index
-
-
 def elect_unclean_leaders(
     state: ControllerState, request: ElectUncleanLeadersRequest, version: int
 ) -> ControllerResult:
     def may_be_unclean(partition: PartitionImage) -> bool:
         return partition.leader == NO_LEADER
 
-    records = list(leadership_records(state, _NOTHING_MOVES, may_be_unclean))
+    records = list(leadership_records(state, _NOTHING_MOVES, [LEADERLESS], may_be_unclean))
     return ControllerResult(records, _elected(records), atomic=False)

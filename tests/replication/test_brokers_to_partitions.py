@@ -1,0 +1,201 @@
+"""What the controller decides by looking at some partitions is what it decides by looking at all of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from odradek.metadata.image import EMPTY_IMAGE, NO_LEADER, BrokerImage, PartitionImage, TopicImage
+from odradek.replication.controller.brokers_to_partitions import IMBALANCED, BrokersToPartitions
+from odradek.replication.controller.controller import Controller
+from odradek.replication.controller.state import ControllerState
+
+from tests.replication.controller_transcript import Transcript
+
+STEPS = 150
+BROKERS = (1, 2, 3, 4, 5)
+DIRECTORIES = "dirs=\"['a{0}','b{0}']\""
+
+
+def look_at_all(state: ControllerState, *places: int) -> Iterator[tuple[TopicImage, list[int]]]:
+    """As before there was an index."""
+    for _, topic in sorted(state.image.topics.by_name.items()):
+        indexes = sorted(topic.partitions)
+        if IMBALANCED in places:
+            indexes = [i for i in indexes if topic.partitions[i].leader != topic.partitions[i].preferred_replica]
+        yield topic, indexes
+
+
+def learned(controller: Controller) -> BrokersToPartitions:
+    made = BrokersToPartitions()
+    for _ in made.learn(controller.image.topics):
+        pass
+    return made
+
+
+class TwoLooks(Transcript):
+    """Decides each time twice, and keeps what the index was asked for in mind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records = 0
+
+    def ask(self, request: Any, version: int) -> list[str]:
+        state, chance = self.controller._state, self.controller._state.chance
+        assert isinstance(chance, random.Random)
+        before = chance.getstate()
+        found = self.controller.handle(request, version)
+        chance.setstate(before)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ControllerState, "partitions_of", look_at_all)
+            assert self.controller.handle(request, version) == found
+        chance.setstate(before)
+        self.records += len(found.records)
+        lines = super().ask(request, version)
+        kept = {place: topics for place, topics in state._partitions._indexes.items() if topics}
+        assert kept == learned(self.controller)._indexes
+        return lines
+
+
+def draw(chance: random.Random, transcript: Transcript, number: int) -> str:
+    """Something that happens to a cluster."""
+    image = transcript.controller.image
+    broker_id = chance.choice(BROKERS)
+    broker = image.broker(broker_id)
+    if broker is None:
+        return f"broker {broker_id} {DIRECTORIES.format(broker_id)}"
+    topics = sorted(image.topics.by_name.values())
+    if not topics or chance.random() < 0.2:
+        configs = [
+            {"name": "unclean.leader.election.enable", "value": chance.choice(["true", "false", "false"])},
+            {"name": "min.insync.replicas", "value": chance.choice(["1", "2"])},
+        ]
+        topic = {
+            "name": f"topic-{number}",
+            "num_partitions": chance.randint(1, 4),
+            "replication_factor": chance.randint(1, 3),
+            "configs": configs,
+        }
+        return f'CreateTopics topics="{[topic]}"'
+    return chance.choice((_to_a_broker, _to_a_broker, _to_a_topic))(chance, transcript, broker, chance.choice(topics))
+
+
+def _to_a_broker(chance: random.Random, transcript: Transcript, broker: BrokerImage, topic: TopicImage) -> str:
+    if chance.random() < 0.2:
+        lost = [directory for directory in broker.directories[1:] if chance.random() < 0.5]
+        return (
+            f"BrokerHeartbeat broker_id={broker.id} broker_epoch={broker.epoch} current_metadata_offset={1 << 40} "
+            f'want_shut_down={chance.random() < 0.2} offline_log_dirs="{lost}"'
+        )
+    word = chance.choice(("fence", "fence", "stop", "crash", "restart", "restart", "UnregisterBroker", "elect"))
+    if word == "elect":
+        return chance.choice(("balance", "elect-unclean", "ListPartitionReassignments topics=None"))
+    return f"UnregisterBroker broker_id={broker.id}" if word == "UnregisterBroker" else f"{word} {broker.id}"
+
+
+def _to_a_topic(chance: random.Random, transcript: Transcript, broker: BrokerImage, topic: TopicImage) -> str:
+    index = chance.choice(sorted(topic.partitions))
+    partition = topic.partitions[index]
+    kind = chance.random()
+    if kind < 0.1:
+        config = {"name": "unclean.leader.election.enable", "config_operation": 0, "value": "true"}
+        resource = {"resource_type": 2, "resource_name": topic.name, "configs": [config]}
+        return f'IncrementalAlterConfigs resources="{[resource]}"'
+    if kind < 0.3:
+        replicas = chance.sample(BROKERS, chance.randint(1, 3))
+        asked = [{"name": topic.name, "partitions": [{"partition_index": index, "replicas": replicas}]}]
+        return f'AlterPartitionReassignments topics="{asked}"'
+    if kind < 0.4:
+        return f'DeleteTopics topics="{[{"name": topic.name}]}"'
+    if kind < 0.5:
+        return f'CreatePartitions topics="{[{"name": topic.name, "count": len(topic.partitions) + 2}]}"'
+    if kind < 0.6:
+        placed = [{"topic_id": f"id:{topic.name}", "partitions": [{"partition_index": index}]}]
+        directories = [{"id": directory, "topics": placed} for directory in broker.directories[:1]]
+        return f'AssignReplicasToDirs broker_id={broker.id} broker_epoch={broker.epoch} directories="{directories}"'
+    return _isr(chance, transcript, topic, index, partition)
+
+
+def _isr(
+    chance: random.Random, transcript: Transcript, topic: TopicImage, index: int, partition: PartitionImage
+) -> str:
+    image = transcript.controller.image
+    leader = image.broker(partition.leader)
+    if leader is None:
+        return "balance"
+    members = {partition.leader, *chance.sample(partition.replicas, chance.randint(0, len(partition.replicas)))}
+    isr = [
+        {"broker_id": member, "broker_epoch": registered.epoch}
+        for member in sorted(members)
+        if (registered := image.broker(member)) is not None
+    ]
+    change = {
+        "partition_index": index,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "new_isr_with_epochs": isr,
+    }
+    asked = [{"topic_id": f"id:{topic.name}", "partitions": [change]}]
+    return f'AlterPartition broker_id={leader.id} broker_epoch={leader.epoch} topics="{asked}"'
+
+
+@pytest.mark.parametrize("elr", [0, 1])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_look_at_some_comes_to_what_a_look_at_all_does(seed: int, elr: int) -> None:
+    chance, transcript = random.Random(f"{seed}-{elr}"), TwoLooks()
+    transcript.run(f"> features eligible.leader.replicas.version={elr}\n")
+    for broker_id in BROKERS:
+        transcript.run(f"> broker {broker_id} {DIRECTORIES.format(broker_id)}\n")
+    for number in range(STEPS):
+        transcript.run(f"> {draw(chance, transcript, number)}\n")
+    assert transcript.records > STEPS
+
+
+def test_a_lost_directory_is_a_reason_to_look_at_what_nobody_leads() -> None:
+    """Whoever may lead it since the configuration is another one."""
+    transcript = TwoLooks()
+    transcript.run("> features eligible.leader.replicas.version=0\n")
+    for broker_id in (1, 2, 3):
+        transcript.run(f"> broker {broker_id} {DIRECTORIES.format(broker_id)}\n")
+    topic = {"name": "t", "assignments": [{"partition_index": 0, "broker_ids": [1, 2, 3]}]}
+    topic |= {"num_partitions": -1, "replication_factor": -1}
+    transcript.run(f'> CreateTopics topics="{[topic]}"\n')
+    placed = [{"topic_id": "id:t", "partitions": [{"partition_index": 0}]}]
+    broker = transcript.controller.image.broker(2)
+    assert broker is not None
+    directories = [{"id": broker.directories[0], "topics": placed}]
+    transcript.run(
+        f'> AssignReplicasToDirs broker_id=2 broker_epoch={broker.epoch} directories="{directories}"\n'
+        "> fence 2\n> fence 3\n> fence 1\n> restart 2\n> restart 3\n"
+    )
+    config = {"name": "unclean.leader.election.enable", "config_operation": 0, "value": "true"}
+    resource = {"resource_type": 2, "resource_name": "t", "configs": [config]}
+    transcript.run(f'> IncrementalAlterConfigs resources="{[resource]}"\n')
+    partition, broker = transcript.controller.image.partition("t", 0), transcript.controller.image.broker(2)
+    assert partition is not None and partition.leader == NO_LEADER and broker is not None
+    said = transcript.run(
+        f"> BrokerHeartbeat broker_id=2 broker_epoch={broker.epoch} current_metadata_offset={1 << 40} "
+        f'offline_log_dirs="{list(broker.directories[:1])}"\n'
+    )
+    assert "leader=3 leader_recovery_state=1" in said
+
+
+def test_what_was_learned_before_is_not_learned_again_and_comes_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    transcript = Transcript()
+    transcript.run("> broker 1\n> broker 2\n")
+    for name in ("one", "t.wo"):
+        topic = {"name": name, "num_partitions": 3, "replication_factor": 2}
+        transcript.run(f'> CreateTopics topics="{[topic]}"\n')
+    image, other = transcript.controller.image, Controller(2, "cluster", {}, random.Random(1))
+    steps = other.learn(image)
+    assert sum(1 for _ in steps) == 2
+    monkeypatch.setattr(BrokersToPartitions, "learn", lambda self, topics: pytest.fail("it is known"))
+    other.load(image._replace(offset=image.offset + 1), image.offset + 2, 1)
+    other.load(other.image, image.offset + 5, 1)
+    assert other._state._partitions._indexes == transcript.controller._state._partitions._indexes
+    assert other._state.colliding_names == transcript.controller._state.colliding_names == {"t_wo": {"t.wo"}}
+    monkeypatch.undo()
+    other.load(EMPTY_IMAGE, 0, 1)
+    assert not other._state._partitions._indexes and not other._state.colliding_names
