@@ -26,11 +26,16 @@ _SHARED_SETS = 16_384
 class TopicDelta:
     """`before` is the topic as it was (no partitions when it is new); `changed` has the partitions new or other."""
 
-    __slots__ = ("before", "changed")
+    __slots__ = ("_applied", "_unapplied", "before", "changed")
 
     def __init__(self, before: TopicImage) -> None:
         self.before = before
         self.changed: dict[int, PartitionImage] = {}
+        self._applied = before
+        self._unapplied: dict[int, PartitionImage] = {}
+
+    def change(self, index: int, partition: PartitionImage) -> None:
+        self.changed[index] = self._unapplied[index] = partition
 
     def partition(self, index: int) -> PartitionImage:
         return self.changed[index] if index in self.changed else self.before.partitions[index]
@@ -39,36 +44,45 @@ class TopicDelta:
         for index in {*self.before.partitions, *self.changed}:
             partition = self.partition(index)
             if partition.elr or partition.last_known_elr:
-                self.changed[index] = partition._replace(
-                    elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
-                )
+                epoch = partition.partition_epoch + 1
+                self.change(index, partition._replace(elr=(), last_known_elr=(), partition_epoch=epoch))
 
     def apply(self) -> TopicImage:
-        return self.before._replace(partitions=self.before.partitions.update(self.changed))
+        if self._unapplied:
+            self._applied = self._applied._replace(partitions=self._applied.partitions.update(self._unapplied))
+            self._unapplied = {}
+        return self._applied
 
 
 class TopicsDelta:
-    """`changed`: topics that are new or other, by id. `created` and `deleted` count only what is left at the end."""
+    """`changed`: topics that are new or other, by id. `created` and `deleted` count only what is left at the end.
+
+    What was applied before is not applied again: a large delta is applied bit by bit, as it grows, and costs little at last.
+    """
 
     def __init__(self, image: TopicsImage) -> None:
         self.image = image
         self.changed: dict[bytes, TopicDelta] = {}
         self.created: dict[bytes, str] = {}
         self.deleted: dict[bytes, TopicImage] = {}
+        self._applied = image
+        #: Topics that changed or went since then.
+        self._unapplied: set[bytes] = set()
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.deleted)
 
     def replay_topic(self, record: TopicRecord) -> None:
         self.changed[record.topic_id] = TopicDelta(TopicImage(record.name, record.topic_id, _NO_PARTITIONS))
+        self._unapplied.add(record.topic_id)
         self.created[record.topic_id] = record.name
 
     def replay_partition(self, record: PartitionRecord) -> None:
-        self._topic(record.topic_id).changed[record.partition_id] = partition_from_record(record)
+        self._topic(record.topic_id).change(record.partition_id, partition_from_record(record))
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
         topic = self._topic(record.topic_id)
-        topic.changed[record.partition_id] = merged(topic.partition(record.partition_id), record)
+        topic.change(record.partition_id, merged(topic.partition(record.partition_id), record))
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
         """An empty name means every topic."""
@@ -81,6 +95,7 @@ class TopicsDelta:
     def replay_remove(self, record: RemoveTopicRecord) -> str:
         """The name of the topic that is no more; a topic created and removed in one delta leaves no trace."""
         delta = self.changed.pop(record.topic_id, None)
+        self._unapplied.add(record.topic_id)
         self.created.pop(record.topic_id, None)
         before = self.image.by_id.get(record.topic_id)
         if before is not None:
@@ -91,21 +106,27 @@ class TopicsDelta:
         return delta.before.name
 
     def apply(self) -> TopicsImage:
-        by_id, by_name = self.image.by_id.mutate(), self.image.by_name.mutate()
-        for topic_id, topic in self.deleted.items():
-            del by_id[topic_id]
-            del by_name[topic.name]
-        for topic_id, delta in self.changed.items():
-            topic = delta.apply()
+        if not self._unapplied:
+            return self._applied
+        by_id, by_name = self._applied.by_id.mutate(), self._applied.by_name.mutate()
+        for topic_id in self._unapplied:
+            gone = by_id.pop(topic_id, None) if topic_id not in self.changed else None
+            if gone is not None:
+                del by_name[gone.name]
+        for topic_id in self._unapplied & self.changed.keys():
+            topic = self.changed[topic_id].apply()
             by_id[topic_id] = topic
             by_name[topic.name] = topic
-        return TopicsImage(by_name.finish(), by_id.finish())
+        self._applied, self._unapplied = TopicsImage(by_name.finish(), by_id.finish()), set()
+        return self._applied
 
     def _topic(self, topic_id: bytes) -> TopicDelta:
+        """One that is about to change."""
         delta = self.changed.get(topic_id)
         if delta is None:
             assert topic_id not in self.deleted, "a record changes a topic that is deleted"
             delta = self.changed[topic_id] = TopicDelta(self.image.by_id[topic_id])
+        self._unapplied.add(topic_id)
         return delta
 
     def _id_of(self, name: str) -> bytes:

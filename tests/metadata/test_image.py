@@ -55,6 +55,37 @@ def test_a_history_comes_to_one_image_however_it_is_cut_into_deltas(
 
 
 @EXAMPLES
+@given(histories(25), st.data())
+def test_a_delta_may_be_applied_while_it_grows(history: list[Message], data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, len(history)))
+    before = replayed(EMPTY_IMAGE, history[:count])
+    delta = MetadataDelta(before)
+    for record in history[count:]:
+        delta.replay(record)
+        if data.draw(st.booleans()):
+            assert delta.topics.apply() is delta.topics.apply(), "what is applied is not applied again"
+    assert delta.apply(len(history), 1, 1) == replayed(before, history[count:])._replace(offset=len(history))
+
+
+def test_a_topic_that_came_and_went_between_two_applications_leaves_no_trace() -> None:
+    delta = MetadataDelta(replayed(EMPTY_IMAGE, [records.TopicRecord(name="t", topic_id=ID)]))
+    other, third = ID[::-1], ID[1:] + ID[:1]
+    for made in (
+        [records.RemoveTopicRecord(topic_id=ID), records.TopicRecord(name="t", topic_id=other)],
+        [records.PartitionRecord(topic_id=other, partition_id=0, replicas=[1], isr=[1], leader=1)],
+        [records.RemoveTopicRecord(topic_id=other), records.TopicRecord(name="t", topic_id=third)],
+    ):
+        for record in made:
+            delta.replay(record)
+        topics = delta.topics.apply()
+        assert len(topics.by_name) == len(topics.by_id) == 1 and topics.by_name["t"] in topics.by_id.values()
+    assert topics.by_name["t"].id == third and not topics.by_name["t"].partitions
+    delta.replay(records.RemoveTopicRecord(topic_id=third))
+    assert not delta.topics.apply().by_id and not delta.topics.apply().by_name
+    assert set(delta.topics.deleted) == {ID} and not delta.topics.changed
+
+
+@EXAMPLES
 @given(histories(25))
 def test_an_image_is_the_replay_of_its_snapshot(history: list[Message]) -> None:
     image = replayed(EMPTY_IMAGE, history)
