@@ -28,6 +28,7 @@ from odradek.replication.controller.result import ControllerResult
 from odradek.replication.controller.upkeep import FenceBrokerRequest
 from odradek.server.metadata_batches import QuorumVoters, encode_records, in_parts
 from odradek.server.quorum_snapshots import read_snapshot, write_image_snapshot
+from odradek.server.slices import at_once
 
 PARTITIONS_PER_BROKER = 10_000
 PARTITIONS_PER_TOPIC = 1000
@@ -97,7 +98,7 @@ def measure_snapshot(image: MetadataImage, partitions: int) -> dict[str, float]:
         snapshot = write_image_snapshot(Path(folder), image, QuorumVoters(), 0)
         written = time.process_time()
         file = Path(folder) / snapshot.file_name
-        loaded = read_snapshot(file).delta.apply(image.offset, image.epoch, image.last_append_timestamp_ms)
+        loaded = at_once(read_snapshot(file)).delta.apply(image.offset, image.epoch, image.last_append_timestamp_ms)
         ended, size = time.process_time(), file.stat().st_size
         assert loaded.topics == image.topics, "what was written is what was read"
     return {

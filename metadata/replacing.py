@@ -13,16 +13,33 @@ from immutables import Map
 
 from ..protocol.internal import cluster_metadata as records
 from ..protocol.schema import Message
+from .delta import MetadataDelta
 from .image import ClusterImage, MetadataImage
 from .snapshot import broker_record, controller_record, partition_record, security_records
 
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
 _NOTHING: Map[str, float] = Map()
+_APPLIED_TOGETHER = 1024
+
+
+def replace(delta: MetadataDelta, after: MetadataImage) -> Iterator[None]:
+    """Has `delta`, which is new, lead to `after`. A step for each partition that there is, so that others may be served."""
+    for number, record in enumerate(_differences(delta.image, after)):
+        if record is not None:
+            delta.replay(record)
+        if number % _APPLIED_TOGETHER == 0:
+            delta.topics.apply()
+        yield
 
 
 def replacing_records(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:
     """Replayed on `before` they make `after`, but for its offset."""
+    return (record for record in _differences(before, after) if record is not None)
+
+
+def _differences(before: MetadataImage, after: MetadataImage) -> Iterator[Message | None]:
+    """None for what is the same, where there may be much of it."""
     yield from _features(before.features.finalized, after.features.finalized)
     if before.features.zk_migration_state != after.features.zk_migration_state:
         yield records.ZkMigrationStateRecord(zk_migration_state=after.features.zk_migration_state)
@@ -58,7 +75,7 @@ def _cluster(before: ClusterImage, after: ClusterImage) -> Iterator[Message]:
             yield controller_record(controller)
 
 
-def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:
+def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[Message | None]:
     for topic_id in _gone(before.topics.by_id, after.topics.by_id):
         yield records.RemoveTopicRecord(topic_id=topic_id)
     for topic_id, topic in sorted(after.topics.by_id.items()):
@@ -66,8 +83,8 @@ def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:
         if known is None:
             yield records.TopicRecord(name=topic.name, topic_id=topic_id)
         for index, partition in sorted(topic.partitions.items()):
-            if known is None or known.partitions.get(index) != partition:
-                yield partition_record(topic_id, index, partition)
+            is_known = known is not None and known.partitions.get(index) == partition
+            yield None if is_known else partition_record(topic_id, index, partition)
 
 
 def _configs(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:

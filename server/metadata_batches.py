@@ -49,6 +49,19 @@ def decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[MetadataBatch]
 
     Raises CorruptBatch, InvalidBatch, MalformedMessage.
     """
+    for header, records in _decode_batches(data, quorum):
+        yield MetadataBatch(header, [decode_record(record.value or b"") for record in records])
+
+
+def decode_one_by_one(data: bytes, quorum: QuorumVoters) -> Iterator[Message]:
+    """The metadata records of every batch, each when it is asked for. Otherwise as `decode_batches`."""
+    for _, records in _decode_batches(data, quorum):
+        for record in records:
+            yield decode_record(record.value or b"")
+
+
+def _decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[tuple[BatchHeader, Sequence[Record]]]:
+    """No records of control batches."""
     end = 0
     for position, header in iter_headers(data):
         check_crc(data, position, header)
@@ -58,9 +71,7 @@ def decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[MetadataBatch]
                 control = decode_control(record.key, record.value)
                 if control is not None:
                     quorum.learn(control.message)
-            yield MetadataBatch(header, ())
-        else:
-            yield MetadataBatch(header, [decode_record(record.value or b"") for record in records])
+        yield header, () if header.is_control else records
         end = position + header.size
     if end != len(data):
         raise CorruptBatch(f"{len(data) - end} bytes after the last whole batch")

@@ -8,10 +8,20 @@ driver goes on with one (`quorum_joining.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
+from ..replication.controller.controller import Controller
+from ..replication.controller.result import ControllerResult
+from .cordoning import CORDONED_KEY
 from .quorum_log import QuorumLog
+from .quorum_start import broker_heartbeat
+
+if TYPE_CHECKING:
+    from .broker import BrokerServer
+
+_HEARTBEAT_VERSION = 2
 
 
 class LoneVoter:
@@ -66,3 +76,27 @@ class LoneVoter:
         """Everything that was appended is committed; or the disk has failed."""
         while self._committing is not None:
             await asyncio.shield(self._committing)
+
+
+def leaving(broker: BrokerServer, controller: Controller) -> Iterator[ControllerResult]:
+    """What is decided when a lone broker stops; each is to be appended before the next. The first begins the shutdown, the
+    last finds nothing led and ends it.
+    """
+    leaves = broker.config.is_broker
+    while leaves:
+        request = broker_heartbeat(broker, broker.controller.broker_epoch, controller, want_shut_down=True)
+        result = controller.handle(request, 1)
+        yield result
+        leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
+
+
+def tell_of_cordoning(broker: BrokerServer, names: frozenset[str]) -> None:
+    """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
+    driver = broker.controller
+
+    def send() -> None:
+        heartbeat = broker_heartbeat(broker, driver.broker_epoch, driver.controller)
+        driver.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
+
+    if CORDONED_KEY in names and driver.is_active and driver.is_alone and broker.config.is_broker:
+        asyncio.get_running_loop().call_soon(send)

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..metadata.delta import MetadataDelta
-from ..metadata.image import MetadataImage
-from ..metadata.replacing import replacing_records
+from ..metadata.image import EMPTY_IMAGE, MetadataImage
+from ..metadata.replacing import replace
 from ..metadata.transactions import MetadataTransactions
 from ..protocol.schema import Message
 from .metadata_batches import QuorumVoters, decode_batches
-from .quorum_log import QuorumLog
+from .quorum_log import Loaded, QuorumLog
 from .quorum_snapshots import SnapshotId, read_snapshot
+from .slices import Steps
 
 _READ_BYTES = 1 << 20
 
@@ -31,6 +32,13 @@ class Appended(NamedTuple):
     records: Sequence[Message]
     epoch: int
     append_timestamp_ms: int
+
+
+def snapshot_commits(quorum_log: QuorumLog, loaded: Loaded) -> Commits:
+    """Of a node that knows what its newest snapshot has, and not what of the log behind it is committed."""
+    end_offset = quorum_log.snapshots[-1].end_offset if quorum_log.snapshots else 0
+    image = loaded.delta.apply(end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+    return Commits(quorum_log, loaded.delta, image, loaded.transactions)
 
 
 class Commits:
@@ -48,6 +56,13 @@ class Commits:
         self._epoch = image.epoch
         self._timestamp_ms = image.last_append_timestamp_ms
         self._appended: deque[Appended] = deque()
+        #: One that was fetched and is not loaded yet; nothing else is replayed before it is.
+        self._snapshot: SnapshotId | None = None
+
+    @property
+    def is_replaced(self) -> bool:
+        """A snapshot stands for everything below its end: to be loaded. What was committed before counts no more."""
+        return self._snapshot is not None
 
     @property
     def in_transaction(self) -> bool:
@@ -63,7 +78,7 @@ class Commits:
     def advance(self, end_offset: int) -> bool:
         """Replays what is committed now that everything below `end_offset` is; whether there was anything."""
         before = self.offset
-        while self.offset < end_offset:
+        while self.offset < end_offset and not self.is_replaced:
             decision = self._appended[0] if self._appended else None
             if decision is None or decision.base_offset > self.offset:
                 if not self._read(min(end_offset, decision.base_offset) if decision is not None else end_offset):
@@ -93,16 +108,24 @@ class Commits:
                 self.delta.replay(effective)
 
     def replaced(self, snapshot: SnapshotId) -> None:
-        """A snapshot that was fetched stands for everything below its end."""
-        loaded = read_snapshot(self._log.directory / snapshot.file_name)
-        timestamp_ms = loaded.quorum.last_contained_timestamp_ms
-        after = loaded.delta.apply(snapshot.end_offset - 1, snapshot.epoch, timestamp_ms)
-        self.delta = MetadataDelta(self.delta.image)
-        for record in replacing_records(self.delta.image, after):
-            self.delta.replay(record)
-        self.offset, self._epoch, self._timestamp_ms = snapshot.end_offset, snapshot.epoch, timestamp_ms
-        self._transactions = MetadataTransactions()
+        """One that was fetched stands for the log now, see `load`."""
+        self._snapshot = snapshot
         self._appended.clear()
+
+    def load(self) -> Steps[None]:
+        """In steps; and if one comes after the other meanwhile, the last one."""
+        while (snapshot := self._snapshot) is not None:
+            loaded = yield from read_snapshot(self._log.directory / snapshot.file_name)
+            timestamp_ms = loaded.quorum.last_contained_timestamp_ms
+            after = loaded.delta.apply(snapshot.end_offset - 1, snapshot.epoch, timestamp_ms)
+            delta = loaded.delta
+            if self.delta.image is not EMPTY_IMAGE:
+                delta = MetadataDelta(self.delta.image)
+                yield from replace(delta, after)
+            if snapshot != self._snapshot:
+                continue
+            self.delta, self._transactions, self._snapshot = delta, MetadataTransactions(), None
+            self.offset, self._epoch, self._timestamp_ms = snapshot.end_offset, snapshot.epoch, timestamp_ms
 
     def image(self) -> MetadataImage:
         return self.delta.apply(self.offset - 1, self._epoch, self._timestamp_ms)

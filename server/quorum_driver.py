@@ -23,28 +23,27 @@ from ..metadata.transactions import MetadataTransactions
 from ..protocol.schema import Message
 from ..replication.controller.controller import Controller
 from ..storage.files import LogDirectoryFailure
-from .cordoning import CORDONED_KEY
 from .listener import Endpoint
 from .metadata_batches import QuorumVoters
 from .metrics import LeaderlessTimes
-from .quorum_alone import LoneVoter
-from .quorum_commits import Appended, Commits
+from .quorum_alone import LoneVoter, leaving, tell_of_cordoning
+from .quorum_commits import Appended, Commits, snapshot_commits
 from .quorum_log import QuorumLog
 from .quorum_replies import Reply, WaitingReplies, not_controller
 from .quorum_snapshotting import Snapshotting
-from .quorum_start import activation, broker_heartbeat, new_controller, open_log, take_over
-from .slices import SlicedWork
+from .quorum_start import activation, new_controller, open_log, take_over
+from .slices import SlicedWork, in_slices
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .broker import BrokerServer
     from .publisher import Publisher
     from .quorum_raft import QuorumRaft
+    from .quorum_replicated_log import ReplicatedQuorumLog
 
 log = logging.getLogger("odradek.quorum")
 
 NOBODY = -1
-_HEARTBEAT_VERSION = 2
 
 
 class QuorumDriver:
@@ -68,6 +67,9 @@ class QuorumDriver:
         self._epoch_start = 0
         self._publishes = True
         self._publishing = SlicedWork(self._fail)
+        #: Of a snapshot that was fetched; of what a new controller is to know.
+        self._loading = SlicedWork(self._fail)
+        self._learning = SlicedWork(self._fail)
         #: Below it everything is published; -1 before the first image.
         self._published_offset = -1
         self._unpublished = False
@@ -148,11 +150,11 @@ class QuorumDriver:
         InvalidQuorum, OSError, and what damaged batches raise.
         """
         self.caught_up = asyncio.get_running_loop().create_future()
-        opened = open_log(self._broker, directories)
+        opened = await in_slices(open_log(self._broker, directories))
         self._log = opened.log
         self._snapshots = Snapshotting(self._broker, opened.log, self._committed_now)
         if opened.loaded is None:
-            self._start_among_others()
+            await self._start_among_others()
         else:
             taken = take_over(self._broker, opened.log, opened.loaded, directories)
             self._controller, self.broker_epoch = taken.controller, taken.broker_epoch
@@ -165,22 +167,17 @@ class QuorumDriver:
             self._leader = (self._broker.node_id, taken.epoch, True)
             self._publisher.publish(taken.delta, image)
             self._published(image)
-        self._broker.config.subscribe(self._config_changed)
+        self._broker.config.subscribe(lambda names: tell_of_cordoning(self._broker, names))
         self._snapshots.start()
 
-    def _start_among_others(self) -> None:
-        from .quorum_joining import even_clock, join
-
+    async def _start_among_others(self) -> None:
         broker, quorum_log = self._broker, self.quorum_log
-        loaded = quorum_log.load_snapshot(broker.now_ms())
-        end_offset = quorum_log.snapshots[-1].end_offset if quorum_log.snapshots else 0
-        image = loaded.delta.apply(end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
-        self._commits = Commits(quorum_log, loaded.delta, image, loaded.transactions)
+        loaded = await in_slices(quorum_log.load_snapshot(broker.now_ms()))
+        self._commits = snapshot_commits(quorum_log, loaded)
         self._unpublished = True
         quorum_log.flush(broker.now_ms())  # what a crash has left counts from now on
-        self._raft, replicated = join(broker, quorum_log, even_clock(broker), self._flushing)
-        replicated.on_adopted, replicated.synced_offset = self._commits.replaced, quorum_log.end_offset
-        self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
+        self._raft, replicated = self._join(None)
+        replicated.synced_offset = quorum_log.end_offset
         if broker.config.is_controller:
             from .quorum_registration import ControllerRegistrar
 
@@ -190,21 +187,23 @@ class QuorumDriver:
     def _is_joined(self) -> QuorumRaft:
         """Somebody else takes part: a voter that was alone goes on with a machine that knows others."""
         if self._raft is None:
-            from .quorum_joining import even_clock, join
-
             assert self._alone is not None
             self._alone.retire()
             self._alone = None
-            self._raft, replicated = join(
-                self._broker, self.quorum_log, even_clock(self._broker), self._flushing, leads_from=self._epoch_start
-            )
-            replicated.on_adopted = self._commits.replaced
+            self._raft, replicated = self._join(self._epoch_start)
             replicated.synced_offset = self._commits.offset
-            self._raft.changed, self._raft.failed = self._quorum_changed, self._fail
             self._raft.is_synced(self._commits.offset)
             if self.quorum_log.end_offset > self._commits.offset:
                 self._raft.appended()
         return self._raft
+
+    def _join(self, leads_from: int | None) -> tuple[QuorumRaft, ReplicatedQuorumLog]:
+        from .quorum_joining import even_clock, join
+
+        clock = even_clock(self._broker)
+        raft, replicated = join(self._broker, self.quorum_log, clock, self._flushing, leads_from=leads_from)
+        raft.changed, raft.failed, replicated.on_adopted = self._quorum_changed, self._fail, self._commits.replaced
+        return raft, replicated
 
     async def stop(self) -> None:
         """A lone broker fences itself, a leader of others steps down; then the log is closed. Replies go out before."""
@@ -214,7 +213,8 @@ class QuorumDriver:
             await self._raft.leave()
             await self._raft.closed()
         self._is_active = False
-        self._publishing.stop()
+        for work in (self._publishing, self._loading, self._learning):
+            work.stop()
         if self._snapshots is not None:
             await self._snapshots.stop()
         if self._log is not None:
@@ -228,13 +228,8 @@ class QuorumDriver:
         # What follows concerns whoever opens the log next; here partitions close anyway.
         self._publishes = False
         try:
-            leaves = self._broker.config.is_broker
-            while leaves:
-                # The first begins the shutdown, the last finds nothing led and ends it.
-                request = broker_heartbeat(self._broker, self.broker_epoch, self.controller, want_shut_down=True)
-                result = self.controller.handle(request, 1)
+            for result in leaving(self._broker, self.controller):
                 self._append(result.records, result.atomic)
-                leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
         except LogDirectoryFailure as failure:
             self._fail(failure)
         await self.settled()
@@ -243,15 +238,6 @@ class QuorumDriver:
         """Everything that a lone voter has appended is committed; or the disk has failed."""
         if self._alone is not None:
             await self._alone.settled()
-
-    def _config_changed(self, names: frozenset[str]) -> None:
-        """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
-        if CORDONED_KEY in names and self._is_active and self.is_alone and self._broker.config.is_broker:
-            asyncio.get_running_loop().call_soon(self._send_heartbeat)
-
-    def _send_heartbeat(self) -> None:
-        heartbeat = broker_heartbeat(self._broker, self.broker_epoch, self.controller)
-        self.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
 
     # ---- requests
 
@@ -325,6 +311,8 @@ class QuorumDriver:
 
     def _may_publish(self) -> bool:
         """What is old is not told: a broker would take up roles that others have by now."""
+        if self._commits.is_replaced:
+            return False
         return self._published_offset >= 0 or self._raft is None or self._raft.is_caught_up_with_leader
 
     def _published(self, image: MetadataImage) -> None:
@@ -337,7 +325,7 @@ class QuorumDriver:
         self._publish()
 
     def _committed_now(self) -> tuple[MetadataImage, QuorumVoters] | None:
-        if self._commits.in_transaction:
+        if self._commits.in_transaction or self._commits.is_replaced:
             return None
         image = self._commits.image()
         if self._raft is None:
@@ -359,9 +347,11 @@ class QuorumDriver:
         replica = self._raft.replica
         if self._is_active and not (replica.is_leader and replica.epoch == self._active_epoch):
             self._resign()
+        if self._commits.is_replaced and not self._loading.is_busy:
+            self._loading.begin(self._commits.load(), self._loaded)
         self._advance(replica.high_watermark)
-        if not self._is_active and self._may_activate():
-            self._activate()
+        if not self._is_active and self._may_activate() and not self._learning.is_busy:
+            self._learn()
         self._note_leader((replica.role.leader_id, replica.epoch, self._is_active))
 
     def _note_leader(self, leader: tuple[int, int, bool]) -> None:
@@ -382,14 +372,26 @@ class QuorumDriver:
     def _is_replayed(self) -> bool:
         return self._commits.offset == self.quorum_log.end_offset
 
-    def _activate(self) -> None:
-        """Begins with what is committed, and writes what a new controller writes."""
-        self._controller = controller = new_controller(self._broker)
+    def _loaded(self) -> None:
+        """A snapshot, which is published even if nothing comes behind it."""
+        self._unpublished = True
+        self._quorum_changed()
+
+    def _learn(self) -> None:
+        controller = new_controller(self._broker)
+        self._learning.begin(controller.learn(self._commits.image()), lambda: self._activate(controller))
+
+    def _activate(self, controller: Controller) -> None:
+        """Begins with what is committed, and writes what a new controller writes; unless the lead is lost meanwhile."""
+        if not self._may_activate():
+            return
+        self._controller = controller
         controller.load(self._commits.image(), self.quorum_log.end_offset, self.kraft_version)
         self._is_active, self._active_epoch = True, self.epoch
         log.info("this node is the active controller in epoch %d", self.epoch)
         records = activation(self._broker, controller, transaction_open=self._commits.in_transaction)
         self._append(records, atomic=True)
+        self._quorum_changed()
 
     def _resign(self) -> None:
         self._is_active, self._controller = False, None

@@ -29,6 +29,7 @@ from .quorum_snapshots import (
     list_snapshots,
     read_snapshot,
 )
+from .slices import Steps
 
 if TYPE_CHECKING:
     from .config import BrokerConfig
@@ -75,29 +76,29 @@ class QuorumLog:
     def end_offset(self) -> int:
         return self.log.log_end_offset
 
-    def load_snapshot(self, now_ms: int) -> Loaded:
+    def load_snapshot(self, now_ms: int) -> Steps[Loaded]:
         """What the newest snapshot has; what is behind it in the log is not known to be committed. Raises as `load`."""
         try:
-            return self._load_snapshot(now_ms)
+            return (yield from self._load_snapshot(now_ms))
         except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
             raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
 
-    def load(self, now_ms: int) -> Loaded:
+    def load(self, now_ms: int) -> Steps[Loaded]:
         """Raises MetadataLost, and OSError where the disk does not give it."""
         try:
-            return self._load(now_ms)
+            return (yield from self._load(now_ms))
         except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
             raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
 
-    def _load(self, now_ms: int) -> Loaded:
-        loaded = self._load_snapshot(now_ms)
-        return self._load_log(self.snapshots[-1].end_offset if self.snapshots else 0, loaded)
+    def _load(self, now_ms: int) -> Steps[Loaded]:
+        loaded = yield from self._load_snapshot(now_ms)
+        return (yield from self._load_log(self.snapshots[-1].end_offset if self.snapshots else 0, loaded))
 
-    def _load_snapshot(self, now_ms: int) -> Loaded:
+    def _load_snapshot(self, now_ms: int) -> Steps[Loaded]:
         newest = self.snapshots[-1] if self.snapshots else SnapshotId(0, 0)
         delta, epoch, timestamp_ms = MetadataDelta(), newest.epoch, -1
         if self.snapshots:
-            delta, self.quorum = read_snapshot(self.directory / newest.file_name)
+            delta, self.quorum = yield from read_snapshot(self.directory / newest.file_name)
             timestamp_ms = self.quorum.last_contained_timestamp_ms
         if newest.end_offset > self.end_offset:
             self.log.truncate_fully_and_start_at(newest.end_offset, now_ms)
@@ -108,7 +109,7 @@ class QuorumLog:
             )
         return Loaded(delta, MetadataTransactions(), epoch, timestamp_ms)
 
-    def _load_log(self, offset: int, loaded: Loaded) -> Loaded:
+    def _load_log(self, offset: int, loaded: Loaded) -> Steps[Loaded]:
         start = offset
         while offset < self.end_offset:
             found = self.log.read(offset, _READ_BYTES)
@@ -116,9 +117,11 @@ class QuorumLog:
                 for record in records[max(0, start - header.base_offset) :]:
                     for effective in loaded.transactions.take(record):
                         loaded.delta.replay(effective)
+                    yield
                 loaded = loaded._replace(last_epoch=header.leader_epoch, last_append_timestamp_ms=header.max_timestamp)
                 self.bytes_since_snapshot += header.size
             offset = found.next_offset
+            loaded.delta.topics.apply()
         return loaded
 
     # ---- growing

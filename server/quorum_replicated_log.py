@@ -13,10 +13,12 @@ from ..protocol.records.record import decode_batch
 from ..replication.quorum.log import ControlAt, EpochEnd, SnapshotId
 from ..storage.files import sync_directory, write_fully
 from .quorum_log import QuorumLog
-from .quorum_snapshots import READ_ONLY, partial_path
+from .quorum_snapshots import READ_ONLY, control_batches, partial_path
 from .quorum_snapshots import SnapshotId as SnapshotFile
 
 _READ_BYTES = 1 << 20
+#: A snapshot that is fetched is synced so many bytes at a time: the loop would wait for all of it at last.
+_SYNC_BYTES = 4 << 20
 
 
 class ReplicatedQuorumLog:
@@ -116,9 +118,12 @@ class ReplicatedQuorumLog:
         fd = os.open(partial_path(self._path(snapshot)), flags, 0o600)
         try:
             write_fully(fd, bytes(data), position)
+            end = position + len(data)
+            if position // _SYNC_BYTES < end // _SYNC_BYTES:
+                os.fdatasync(fd)
         finally:
             os.close(fd)
-        return position + len(data)
+        return end
 
     def adopt_snapshot(self, snapshot: SnapshotId) -> Sequence[ControlAt]:
         path = self._path(snapshot)
@@ -145,7 +150,8 @@ class ReplicatedQuorumLog:
         return [ControlAt(newest.end_offset - 1, control.record) for control in self._controls_of(self._path(newest))]
 
     def _controls_of(self, path: Path) -> Iterator[ControlAt]:
-        return _controls(path.read_bytes())
+        for batch in control_batches(path):
+            yield from _controls(batch)
 
     def _path(self, snapshot: SnapshotId) -> Path:
         return self._quorum_log.directory / SnapshotFile(*snapshot).file_name

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,8 @@ from ..protocol.records.batch import HEADER_BYTES, read_header
 from ..protocol.records.control import ControlRecord, ControlType, encode_control_batch
 from ..protocol.schema import Message
 from ..storage.files import sync_directory, write_fully
-from .metadata_batches import QuorumVoters, decode_batches, encode_records, in_parts
+from .metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches, decode_one_by_one, encode_records
+from .slices import Steps
 
 SUFFIX = ".checkpoint"
 _PART_SUFFIX = ".checkpoint.part"
@@ -65,22 +67,44 @@ def delete_partial_snapshots(directory: Path) -> None:
             path.unlink()
 
 
-def read_snapshot(path: Path) -> LoadedSnapshot:
-    """Raises OSError, and CorruptBatch, InvalidBatch or MalformedMessage for a damaged file."""
+def read_snapshot(path: Path) -> Steps[LoadedSnapshot]:
+    """A step for each record. Raises OSError, and CorruptBatch, InvalidBatch or MalformedMessage for a damaged file."""
     loaded = LoadedSnapshot(MetadataDelta(), QuorumVoters())
-    for batch in decode_batches(path.read_bytes(), loaded.quorum):
-        for record in batch.records:
+    for batch in iter_batches(path):
+        for record in decode_one_by_one(batch, loaded.quorum):
             loaded.delta.replay(record)
+            yield
+        # Little by little: else the image of a large cluster would be made in one piece at last.
+        loaded.delta.topics.apply()
     return loaded
+
+
+def iter_batches(path: Path) -> Iterator[bytes]:
+    """Of a snapshot's file, one at a time; what of the last one is there, if it is cut off. Raises as `read_snapshot`."""
+    with path.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
+        while head := file.read(HEADER_BYTES):
+            left -= len(head)
+            size = min(read_header(head).size - len(head), left)
+            left -= size
+            yield head + file.read(size)
+
+
+def control_batches(path: Path) -> Iterator[bytes]:
+    """As `iter_batches`, but the others are passed over unread."""
+    with path.open("rb") as file:
+        while head := file.read(HEADER_BYTES):
+            header = read_header(head)
+            if header.is_control:
+                yield head + file.read(header.size - len(head))
+            else:
+                file.seek(header.size - len(head), os.SEEK_CUR)
 
 
 def last_contained_timestamp_ms(path: Path) -> int:
     """When the last record that a snapshot contains was written; reads its head only."""
-    with path.open("rb") as file:
-        head = file.read(HEADER_BYTES)
-        head += file.read(read_header(head).size - len(head))
     quorum = QuorumVoters()
-    for _ in decode_batches(head, quorum):
+    for _ in decode_batches(next(iter_batches(path), b""), quorum):
         pass
     return quorum.last_contained_timestamp_ms
 
@@ -97,7 +121,8 @@ def encode_snapshot(
     head = _head(quorum)
     yield encode_control_batch(head, base_offset=0, timestamp=now_ms, leader_epoch=epoch)
     offset = len(head)
-    for part in in_parts(list(records), atomic=False):
+    remaining = iter(records)
+    while part := list(islice(remaining, RECORDS_PER_BATCH)):
         yield encode_records(part, offset, epoch, now_ms, metadata_version)
         offset += len(part)
     foot = [ControlRecord(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))]

@@ -31,6 +31,7 @@ from .own_endpoints import own_endpoints
 from .quorum_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from .quorum_snapshots import quorum_records, read_records
 from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from .slices import Steps
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
@@ -61,13 +62,13 @@ class Taken(NamedTuple):
     delta: MetadataDelta
 
 
-def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Opened:
+def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps[Opened]:
     """See QuorumDriver.start."""
     directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
     quorum_log = QuorumLog(directory, broker.config, broker.now_ms())
     if not broker.config.is_controller or _configured(broker) - {broker.node_id}:
         return Opened(quorum_log, None)
-    loaded = quorum_log.load(broker.now_ms())
+    loaded = yield from quorum_log.load(broker.now_ms())
     voters = {voter.voter_id for voter in quorum_log.quorum.voters} | _configured(broker)
     servers = broker.config.get("controller.quorum.bootstrap.servers")
     if voters - {broker.node_id} or (not voters and servers):

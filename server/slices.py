@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import TypeVar
 
 #: A slice ends when it has lasted so long, or has had so many steps. What one client waits for the work of another is this.
 SLICE_S = 0.01
 STEPS_PER_SLICE = 500
+
+T = TypeVar("T")
+#: Work in steps, and what comes of it.
+Steps = Generator[None, None, T]
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Where nobody waits, or there is no loop."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            result: T = over.value
+            return result
+
+
+async def in_slices(steps: Steps[T]) -> T:
+    loop = asyncio.get_running_loop()
+    while True:
+        over = loop.time() + SLICE_S
+        for _ in range(STEPS_PER_SLICE):
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if loop.time() >= over:
+                break
+        await asyncio.sleep(0)
 
 
 class SlicedWork:

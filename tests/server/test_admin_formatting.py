@@ -17,6 +17,7 @@ from odradek.server.quorum_state import (
     encode_quorum_state,
     read_quorum_state,
 )
+from odradek.server.slices import at_once
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ FIRST = "1@a:9093:JEXY6aqzQY-32P5TStzaFg,2@[::1]:9094:MvDxzVmcRsaTz33bUuRU6A"
 
 def first_snapshot(directory: Path) -> list[tuple[int, str, int, bytes]]:
     path = directory / DIRECTORY_NAME / f"{0:020d}-{0:010d}.checkpoint"
-    voters = read_snapshot(path).quorum.voters
+    voters = at_once(read_snapshot(path)).quorum.voters
     return [(v.voter_id, v.endpoints[0].host, v.endpoints[0].port, v.voter_directory_id) for v in voters]
 
 

@@ -32,6 +32,7 @@ from odradek.server.metadata_batches import QuorumVoters
 from odradek.server.quorum_log import DIRECTORY_NAME, MetadataLost, QuorumLog
 from odradek.server.quorum_snapshots import list_snapshots, read_snapshot, write_image_snapshot
 from odradek.server.quorum_start import InvalidQuorum
+from odradek.server.slices import at_once
 from odradek.storage.files import LogDirectoryFailure
 
 LOG = f"{DIRECTORY_NAME}/{0:020d}.log"
@@ -199,7 +200,7 @@ async def test_a_torn_end_of_the_metadata_log_is_cut_off(tmp_path: Path) -> None
     for size in range(whole, len(content), 41):
         (tmp_path / "torn" / LOG).write_bytes(content[:size])
         quorum_log = QuorumLog(tmp_path / "torn" / DIRECTORY_NAME, BrokerConfig({}), 1)
-        image = quorum_log.load(1).delta.apply(0, 0, 0)
+        image = at_once(quorum_log.load(1)).delta.apply(0, 0, 0)
         assert set(image.topics.by_name) == {"first"}
         quorum_log.close(1)
 
@@ -291,7 +292,7 @@ async def test_the_log_names_where_its_voter_is_reached(tmp_path: Path) -> None:
             ]
             ports.append(bound.endpoint.port)
     quorum_log = QuorumLog(tmp_path / DIRECTORY_NAME, BrokerConfig({}), 1)
-    quorum_log.load(1)
+    at_once(quorum_log.load(1))
     assert quorum_log.quorum.voters[0].endpoints[0].port == ports[-1]
     quorum_log.close(1)
 
@@ -329,7 +330,7 @@ def test_a_snapshot_makes_its_image_again(tmp_path: Path) -> None:
     image = delta.apply(77, 3, 1234)
     snapshot = write_image_snapshot(tmp_path, image, QuorumVoters(1, []), 5)
     assert [path.name for path in tmp_path.iterdir()] == [f"{78:020d}-{3:010d}.checkpoint"]
-    loaded = read_snapshot(tmp_path / snapshot.file_name)
+    loaded = at_once(read_snapshot(tmp_path / snapshot.file_name))
     assert loaded.delta.apply(77, 3, 1234) == image
     assert (loaded.quorum.kraft_version, loaded.quorum.last_contained_timestamp_ms) == (1, 1234)
 
