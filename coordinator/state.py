@@ -38,6 +38,8 @@ class ShardState:
         self._kinds = kinds
         self._replays = replays
         self.groups: dict[str, Group] = {}
+        #: The last group of which a record said that it is no more: a record behind that may say what became of it.
+        self.last_removed = ""
         #: Topics and the groups' own configurations, as last published.
         self.image: MetadataImage = EMPTY_IMAGE
         self.offsets = OffsetStore()
@@ -65,10 +67,15 @@ class ShardState:
 
     def put(self, group: Group) -> None:
         """In the place of the group of another kind that had its id. For what replays."""
-        self.remove(group.group_id)
+        self._take_out(group.group_id)
         self.groups[group.group_id] = group
 
     def remove(self, group_id: str) -> None:
+        """It is no more. For what replays."""
+        self.last_removed = group_id
+        self._take_out(group_id)
+
+    def _take_out(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
         if group is not None:
             group.cancel_timers()

@@ -59,6 +59,8 @@ class ClassicGroup:
     def __init__(self, group_id: str, timers: Timers, replies: list[Reply]) -> None:
         self.group_id = group_id
         self.durable: GroupMetadataValue | None = None
+        #: It was a group of another kind (KIP-848), and has had no generation of its own since.
+        self.was_converted = False
         self.state = State.EMPTY
         self.previous_state = State.DEAD
         self.state_timestamp_ms = -1

@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 
 def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     if value is not None:
-        state.classic(key.group).durable = value
+        group = state.classic(key.group)
+        # A group of another kind whose members are left becomes a classic one all at once.
+        group.was_converted = group.durable is None and state.last_removed == key.group
+        group.durable = value
     elif state.find(ClassicGroup, key.group) is not None:
         state.remove(key.group)
 
 
 def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
     group.restore(now)
-    if len(group.members) > state.config.max_group_size:
+    if group.was_converted and group.members:
+        rebalance.prepare(
+            state, group, now, "the coordinator was gone before its members could join it as a classic group"
+        )
+    elif len(group.members) > state.config.max_group_size:
         rebalance.prepare(state, group, now, "it was loaded with more members than group.max.size")
 
 

@@ -239,6 +239,28 @@ def test_what_two_of_the_new_protocol_left_behind_is_whole_again(is_reloaded: bo
     assert (part.topic, sorted(part.partitions)) == ("t", [0, 1])
 
 
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_whoever_is_left_is_asked_to_join_though_the_coordinator_changes(is_reloaded: bool) -> None:
+    """Else what the last member of the new protocol had would be nobody's for ever."""
+    stand = Stand()
+    old = stand.classic()
+    generation = stand.beat(0).member_epoch
+    stand.join(old)
+    stand.sync(old, generation)
+    assert stand.given("new") == [1]
+    stand.beat(-1)
+    if is_reloaded:
+        stand.reload()
+    # Of the generation that the group has.
+    beat = HeartbeatRequest(group_id="g", generation_id=stand.group(ClassicGroup).generation_id, member_id=old)
+    assert stand.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    again = stand.join(old, 0)
+    stand.sync(old, again.generation_id, 0, 1)
+    stand.reload()
+    beat = HeartbeatRequest(group_id="g", generation_id=again.generation_id, member_id=old)
+    assert stand.ask(beat, 3).error_code == 0, "a rebalance that has come to its end is not begun again"
+
+
 def test_what_members_have_goes_along_where_a_rebalance_was_broken_off() -> None:
     stand = Stand()
     old = stand.classic()
