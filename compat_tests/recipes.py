@@ -45,10 +45,11 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mapping[
         return topic_id
 
 
-def make_replicated_topic(bootstrap: str, name: str, partitions: int) -> None:
+def make_replicated_topic(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
     """On as many brokers as `bootstrap` names, any of whom may be asked."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    made = admin.create_topics([NewTopic(name, partitions, bootstrap.count(",") + 1)])
+    topic = NewTopic(name, partitions, bootstrap.count(",") + 1, config=dict(configs or {}))
+    made = admin.create_topics([topic])
     made[name].result(DEADLINE_S)
 
 

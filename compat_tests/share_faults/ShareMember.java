@@ -4,11 +4,13 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Random;
+import java.util.Set;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
@@ -16,10 +18,21 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** What member.py is, by Apache's client: the same words on the command line, the same choices, the same lines printed. */
+/**
+ * What member.py is, by Apache's client: the same words on the command line, the same choices, the same lines printed. Beside
+ * that it holds what it was given for longer than a lock lasts, now and then, by renewing its locks (KIP-1222). The client hands
+ * renewed records out again by itself, and nothing else with them: no poll of a broker, so they are printed as "again".
+ */
 public final class ShareMember {
+    /** One answer to a poll of so many is held, and renewed so often. */
+    private static final int HELD_OF = 4;
+    private static final int RENEWALS = 3;
+
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), true);
     private static volatile boolean isEnding;
+    /** What is renewed, as it will be handed out again, and how often it is to be renewed yet. */
+    private static final Set<String> HELD = new HashSet<>();
+    private static int renewals;
 
     public static void main(String[] words) throws Exception {
         Properties settings = new Properties();
@@ -61,14 +74,22 @@ public final class ShareMember {
         KafkaShareConsumer<byte[], byte[]> consumer, String began, List<ConsumerRecord<byte[], byte[]>> records, Random chance
     ) throws InterruptedException {
         List<String> given = new ArrayList<>();
-        for (ConsumerRecord<byte[], byte[]> record : records) given.add("[" + place(record) + ", " + value(record) + "]");
-        OUT.printf("[\"given\", %s, %s, %s]%n", began, now(), given);
-        Thread.sleep(chance.nextInt(300));
+        List<String> again = new ArrayList<>();
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            (HELD.remove(place(record)) ? again : given).add("[" + place(record) + ", " + value(record) + "]");
+        }
+        HELD.clear();
+        if (!again.isEmpty()) OUT.printf("[\"again\", %s, %s]%n", now(), again);
+        if (!given.isEmpty()) OUT.printf("[\"given\", %s, %s, %s]%n", began, now(), given);
+        renewals = given.isEmpty() ? renewals - 1 : chance.nextInt(HELD_OF) == 0 ? RENEWALS : 0;
+        Thread.sleep(renewals > 0 ? 1000 + chance.nextInt(1000) : chance.nextInt(300));
         List<String> said = new ArrayList<>();
         for (ConsumerRecord<byte[], byte[]> record : records) {
-            AcknowledgeType type = choose(chance, value(record), record.deliveryCount().orElseThrow());
+            AcknowledgeType type =
+                renewals > 0 ? AcknowledgeType.RENEW : choose(chance, value(record), record.deliveryCount().orElseThrow());
             consumer.acknowledge(record, type);
             said.add("[" + place(record) + ", \"" + type.toString().toLowerCase() + "\"]");
+            if (type == AcknowledgeType.RENEW) HELD.add(place(record));
         }
         OUT.printf("[\"says\", %s, %s]%n", now(), said);
         for (Map.Entry<TopicIdPartition, Optional<KafkaException>> answer : consumer.commitSync(Duration.ofSeconds(15)).entrySet()) {

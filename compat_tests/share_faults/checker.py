@@ -3,8 +3,9 @@
     python -m compat_tests.share_faults.checker --rounds 20 --seconds 30 --seed 7
     python -m compat_tests.share_faults.checker --target cluster
 
-`history.py` says what must not be. Beside that: in the end the group is not behind, so every record is done with, and every
-record that was written is in the members' histories.
+`history.py` says what must not be, and `letters.py` what not in the dead letter queue. Beside that: in the end the group is
+not behind, so every record is done with, and every record that was committed is in the members' histories. The group reads
+what is committed of transactions; with --uncommitted there are none.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from pathlib import Path
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once.cluster import ThreeBrokers
-from compat_tests.group_faults.checker import Feeder
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.recipes import eventually, make_replicated_topic
 
+from . import letters
 from .faults import Brokers, Faults, MemberProcess, java_member, python_member
+from .feeder import AnyFeeder, PlainFeeder, TransactionalFeeder
 from .group import SharedTopic
-from .history import Quiet, anomalies, read
+from .history import Circumstances, History, Quiet, anomalies, read
+from .leaders import LeaderWatch
+from .member import RENEW
 
 PARTITIONS = 6
 MEMBERS = 3
@@ -47,6 +51,7 @@ PROPERTIES = {
     # Often enough that shards are loaded from snapshots and updates.
     "share.coordinator.snapshot.update.records.per.snapshot": "20",
 }
+LOCK_S = int(PROPERTIES["group.share.record.lock.duration.ms"]) / 1000
 BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "odradek": OdradekProcess,
     "apache": ApacheKafka,
@@ -64,45 +69,83 @@ class Finding:
     deliveries: int = 0
     confirmed: int = 0
     unknown: int = 0
+    renewed: int = 0
+    aborted: int = 0
+    letters: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         head = (
-            f"{self.records} records, {self.deliveries} deliveries, {self.confirmed} acknowledgements confirmed, "
-            f"{self.unknown} not, {dict(self.faults)}"
+            f"{self.records} records, {self.aborted} aborted ones beside them, {self.deliveries} deliveries, "
+            f"{self.confirmed} acknowledgements confirmed, {self.unknown} not, {self.renewed} of them renewals, "
+            f"{self.letters} dead letters, {dict(self.faults)}"
         )
         return "\n".join([head, *self.problems])
 
 
 def run(
-    brokers: Brokers, folder: Path, *, topic: str, seed: int, seconds: float, rate: int = 200, java_members: int = 1
+    brokers: Brokers,
+    folder: Path,
+    *,
+    topic: str,
+    seed: int,
+    seconds: float,
+    rate: int = 200,
+    java_members: int = 1,
+    is_committed: bool = True,
 ) -> Finding:
     make_replicated_topic(brokers.bootstrap, topic, PARTITIONS)
     shared = SharedTopic(brokers.bootstrap, topic, f"share-{topic}")
-    eventually(shared.begin_with_the_first_record, what="the group is configured")
+    queue = None if isinstance(brokers, ApacheKafka) else _make_queue(shared)
+    _configure(shared, queue, is_committed)
     programs = [java_member() if n < java_members else python_member() for n in range(MEMBERS)]
     members = [
         MemberProcess(program, brokers.bootstrap, shared, f"m{n}", seed * 100 + n, folder)
         for n, program in enumerate(programs)
     ]
     faults = Faults(seed, brokers, members, shared)
+    watch = LeaderWatch(shared.leader_changes)
     try:
         faults.peace(0)
-        feeder = Feeder(brokers.bootstrap, topic, rate, PARTITIONS)
+        begin = TransactionalFeeder if is_committed else PlainFeeder
+        feeder: AnyFeeder = begin(brokers.bootstrap, topic, rate, PARTITIONS, seed)
         quiet = _quietly(faults, feeder)
         faults.go_on_for(seconds)
         feeder.end()
-        finding = Finding(feeder.count, faults=faults.done)
+        finding = Finding(feeder.count, aborted=feeder.aborted, faults=faults.done)
         _settle(faults, shared, finding)
     finally:
         for member in members:
             member.end()
-    _judge(finding, shared, [file for member in members for file in member.files], quiet)
+    changes = eventually(shared.leader_changes, what="all partitions are led")
+    circumstances = Circumstances(LIMIT, changes, quiet, LOCK_S, watch.end())
+    history = read([file for member in members for file in member.files])
+    _count(finding, history)
+    finding.problems += anomalies(history, set(range(finding.records)) - feeder.unknown, circumstances)
+    if queue is not None:
+        _judge_letters(finding, history, letters.read(brokers.bootstrap, queue), circumstances)
     return finding
 
 
-def _quietly(faults: Faults, feeder: Feeder) -> Quiet:
+def _make_queue(shared: SharedTopic) -> str:
+    eventually(shared.allow_queues, what="there may be dead letter queues")
+    queue = f"dlq.{shared.topic}"
+    make_replicated_topic(shared.bootstrap, queue, PARTITIONS, {"errors.deadletterqueue.group.enable": "true"})
+    return queue
+
+
+def _configure(shared: SharedTopic, queue: str | None, is_committed: bool) -> None:
+    settings = {"share.auto.offset.reset": "earliest"}
+    if is_committed:
+        settings["share.isolation.level"] = "read_committed"
+    if queue is not None:
+        settings["errors.deadletterqueue.topic.name"] = queue
+        settings["errors.deadletterqueue.copy.record.enable"] = "true"
+    eventually(lambda: shared.configure(settings), what="the group is configured")
+
+
+def _quietly(faults: Faults, feeder: AnyFeeder) -> Quiet:
     """Some time of peace, once every member has been given something."""
     end = time.monotonic() + SETTLE_S
     while not all(member.has_been_given for member in faults.members):
@@ -125,14 +168,19 @@ def _settle(faults: Faults, shared: SharedTopic, finding: Finding) -> None:
         lag = shared.lag()
 
 
-def _judge(finding: Finding, shared: SharedTopic, files: list[Path], quiet: Quiet) -> None:
-    history = read(files)
+def _count(finding: Finding, history: History) -> None:
     for record in history.values():
         finding.deliveries += len(record.given)
         finding.confirmed += len(record.confirmed)
         finding.unknown += len(record.words) - len(record.confirmed)
-    changes = eventually(shared.leader_changes, what="all partitions are led")
-    finding.problems += anomalies(history, range(finding.records), LIMIT, changes, quiet)
+        finding.renewed += sum(word.what == RENEW for word in record.confirmed)
+
+
+def _judge_letters(
+    finding: Finding, history: History, found: list[letters.Letter], circumstances: Circumstances
+) -> None:
+    finding.letters = len(found)
+    finding.problems += letters.anomalies(history, found, circumstances)
 
 
 def main() -> None:
@@ -145,6 +193,7 @@ def main() -> None:
     parser.add_argument(
         "--java", type=int, default=1, metavar="N", help=f"members of {MEMBERS} that are Apache's client"
     )
+    parser.add_argument("--uncommitted", action="store_true", help="without transactions")
     parser.add_argument("--target", choices=BROKERS, default="cluster")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and histories of bad rounds there")
     options = parser.parse_args()
@@ -154,7 +203,13 @@ def main() -> None:
             place = Path(directory)
             with BROKERS[options.target](place, PROPERTIES, start_deadline_s=120) as brokers:
                 finding = run(
-                    brokers, place, topic="shared", seed=seed, seconds=options.seconds, java_members=options.java
+                    brokers,
+                    place,
+                    topic="shared",
+                    seed=seed,
+                    seconds=options.seconds,
+                    java_members=options.java,
+                    is_committed=not options.uncommitted,
                 )
             if finding.problems and options.keep:
                 shutil.copytree(place, options.keep / f"seed-{seed}", dirs_exist_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -11,6 +13,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.asking import GROUP, SHARE, ask, ask_any, coordinator_of, described
@@ -24,11 +27,17 @@ class SharedTopic:
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         self.bootstrap, self.topic, self.group = bootstrap, topic, group
 
-    def begin_with_the_first_record(self) -> bool:
-        setting = AlterableConfig(name="share.auto.offset.reset", config_operation=_SET, value="earliest")
-        resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=[setting])
+    def configure(self, settings: Mapping[str, str]) -> bool:
+        configs = [AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in settings.items()]
+        resource = AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=configs)
         answer = ask_any(self.bootstrap, IncrementalAlterConfigsRequest(resources=[resource]), 1)
         return answer is not None and not answer.responses[0].error_code
+
+    def allow_queues(self) -> bool:
+        """Dead letter queues come with level 2 of the feature (KIP-1191)."""
+        update = FeatureUpdateKey(feature="share.version", max_version_level=2)
+        answer = ask_any(self.bootstrap, UpdateFeaturesRequest(feature_updates=[update]), 2)
+        return answer is not None and not answer.error_code
 
     def coordinator(self) -> int | None:
         """The node that has the group."""
@@ -58,6 +67,6 @@ class SharedTopic:
         return sum(part.lag for part in parts)
 
     def leader_changes(self) -> dict[int, int] | None:
-        """Of each partition, since it was made."""
+        """Of each partition, since it was made: its leader epoch."""
         topic = described(self.bootstrap, self.topic)
         return None if topic is None else {part.partition_index: part.leader_epoch for part in topic.partitions}

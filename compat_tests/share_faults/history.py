@@ -8,11 +8,17 @@
     given too often    more often than group.share.delivery.count.limit
     given up           poison that was not given as often as it may be
     lost               a record that nobody had, or may have, ended
+    given while held   a record went to another member within a lock's time after its lock was renewed
+    refused though held    what a member said within a lock's time after it renewed its locks was refused
+    not committed      a record of a transaction that was aborted was given out, or one record from two places
 
 An acknowledgement that failed, or whose answer never came, may have been taken or not. What a client got before a record
 was done may be read from its buffer afterwards, so a delivery is *late* only if its member had begun all of its last
 BUFFERED polls after that, or came after that. Below the start of the share partition, where all is done with, Kafka takes
 whatever is said and means nothing by it: so what is said too late counts only where an earlier record was given out yet.
+
+A renewed lock (KIP-1222) lives in the memory of the partition's leader, and ends with its member's connection. So what is
+held counts only as long as the leader is known to have been the same, and the member to have gone on.
 """
 
 from __future__ import annotations
@@ -24,10 +30,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .member import RELEASE, is_poison
+from .leaders import Leaders
+from .member import RELEASE, RENEW, is_poison
 
 #: Answers of different brokers wait in a client beside each other; no more of them than this.
 BUFFERED = 6
+
+#: What clients call INVALID_RECORD_STATE begins so, whatever they write around it.
+_NOT_YOURS = "InvalidRecordState"
 
 Place = tuple[int, int]
 
@@ -48,10 +58,12 @@ class Word(NamedTuple):
     what: str
     said: float
     told: float | None
+    #: When it was refused since the broker did not take the record to be with that member.
+    refused: float | None = None
 
     @property
     def ends(self) -> bool:
-        return self.what != RELEASE
+        return self.what not in (RELEASE, RENEW)
 
 
 @dataclass
@@ -69,7 +81,13 @@ class Record:
         return max(one.count for one in self.given)
 
 
-History = dict[Place, Record]
+class History(dict[Place, Record]):
+    """Of each place of the topic, the record there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Of each member, the last that is known of it.
+        self.last_seen: dict[str, float] = {}
 
 
 class Quiet(NamedTuple):
@@ -79,8 +97,19 @@ class Quiet(NamedTuple):
     until: float
 
 
+@dataclass
+class Circumstances:
+    """What befell the group. `leader_changes`: of each partition, since it was made."""
+
+    limit: int
+    leader_changes: Mapping[int, int]
+    quiet: Quiet
+    lock_s: float
+    leaders: Leaders
+
+
 def read(files: Iterable[Path]) -> History:
-    history: History = {}
+    history = History()
     for file in files:
         _read_one(file, history)
     return history
@@ -104,41 +133,50 @@ def _read_one(file: Path, history: History) -> None:
                 said[partition].append([*word, words[0]])
         elif kind == "told":
             confirmed = words[0] if words[2] is None else None
-            _say(said.pop(words[1], []), words[1], confirmed, history, file.stem)
+            refused = words[0] if words[2] is not None and _NOT_YOURS in words[2] else None
+            _say(said.pop(words[1], []), words[1], history, file.stem, confirmed, refused)
+        history.last_seen[file.stem] = words[1] if kind == "given" else words[0]
     _forget(said, history, file.stem)
 
 
 def _forget(said: dict[int, list[Any]], history: History, member: str) -> None:
     """What was said and never answered."""
     for partition, words in said.items():
-        _say(words, partition, None, history, member)
+        _say(words, partition, history, member)
     said.clear()
 
 
-def _say(words: list[Any], partition: int, told: float | None, history: History, member: str) -> None:
+def _say(
+    words: list[Any],
+    partition: int,
+    history: History,
+    member: str,
+    told: float | None = None,
+    refused: float | None = None,
+) -> None:
     for offset, count, what, said in words:
-        history[partition, offset].words.append(Word(member, count, what, said, told))
+        history[partition, offset].words.append(Word(member, count, what, said, told, refused))
 
 
-def anomalies(
-    history: History, values: Iterable[int], limit: int, leader_changes: Mapping[int, int], quiet: Quiet
-) -> list[str]:
-    """`values`: of all records that there are. `leader_changes`: of each partition, since it was made."""
+def anomalies(history: History, values: Iterable[int], circumstances: Circumstances) -> list[str]:
+    """`values`: of all records that there are, none below 0: those are of aborted transactions."""
     found = []
+    places = Counter(record.value for record in history.values())
     # Of each partition: until then a record up to this offset was not done with.
     open_until: dict[int, float] = defaultdict(float)
     for (partition, offset), record in sorted(history.items()):
         open_until[partition] = max(open_until[partition], *(one.not_before for one in record.given))
         kinds = (
             *_of_end(record, open_until[partition]),
-            *_of_deliveries(record, limit, leader_changes[partition]),
-            *_of_fate(record, limit),
-            *_of_quiet(record, quiet),
+            *_of_deliveries(record, circumstances.limit, circumstances.leader_changes[partition]),
+            *_of_fate(record, circumstances.limit),
+            *_of_quiet(record, circumstances.quiet),
+            *_of_locks(record, partition, history.last_seen, circumstances),
+            *(["not committed"] if record.value < 0 or places[record.value] > 1 else []),
         )
         for words in kinds:
             found.append(f"{words}: value {record.value}, offset {offset} of partition {partition}: {record}")
-    seen = {record.value for record in history.values()}
-    return [*found, *(f"lost: value {value} was given to nobody" for value in values if value not in seen)]
+    return [*found, *(f"lost: value {value} was given to nobody" for value in values if value not in places)]
 
 
 def _of_end(record: Record, open_until: float) -> Iterator[str]:
@@ -152,7 +190,7 @@ def _of_deliveries(record: Record, limit: int, leader_changes: int) -> Iterator[
         late = [one for one in record.given if word.told is not None and one.not_before > word.told]
         if word.ends and late:
             yield "given when done"
-        elif any(one.count <= word.count for one in late):
+        elif word.what == RELEASE and any(one.count <= word.count for one in late):
             yield "counted back"
     if any(times > 1 + leader_changes for times in Counter(one.count for one in record.given).values()):
         yield "counted twice"
@@ -174,3 +212,22 @@ def _of_quiet(record: Record, quiet: Quiet) -> Iterator[str]:
         counts = [one.count for one in sorted(record.given, key=lambda one: one.time) if one.time < quiet.until]
         if counts != list(range(1, len(counts) + 1)):
             yield "counted by leaps"
+
+
+def _of_locks(
+    record: Record, partition: int, last_seen: Mapping[str, float], circumstances: Circumstances
+) -> Iterator[str]:
+    are_steady = circumstances.leaders.are_steady
+    for renewal in record.confirmed:
+        if renewal.what != RENEW:
+            continue
+        end = renewal.said + circumstances.lock_s
+        later = [word for word in record.words if word.member == renewal.member and word.said > renewal.said]
+        refused = [word.refused for word in later if word.refused is not None and word.refused < end]
+        if refused and are_steady(partition, renewal.said, min(refused)):
+            yield "refused though held"
+        for one in record.given:
+            is_held = one.time < min(end, last_seen[renewal.member]) and not any(w.said < one.time for w in later)
+            is_fresh = one.member != renewal.member and one.not_before > (renewal.told or 0)
+            if is_held and is_fresh and are_steady(partition, renewal.said, one.time):
+                yield "given while held"

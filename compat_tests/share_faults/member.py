@@ -8,6 +8,7 @@ Prints a line of JSON for each step, with the time on the clock that all process
     ["given", began, time, [[partition, offset, delivery count, value], ...]]   `began`: when the poll did
     ["says", time, [[partition, offset, delivery count, what], ...]]            about to be sent
     ["told", time, partition, error or null]                                    the broker's answer for all of a partition
+    ["again", time, [[partition, offset, delivery count, value], ...]]          what was renewed, as the client has it yet
     ["failed", time, words]                                                     the client gave up: nobody knows
 
 SIGTERM ends it in good order.
@@ -22,7 +23,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from confluent_kafka import AcknowledgeType, KafkaException, Message, ShareConsumer
+from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, ShareConsumer
 
 #: Records that all members release, until they have been delivered as often as they may be.
 POISON_EVERY = 40
@@ -35,6 +36,8 @@ BUSY_S = 0.3
 COMMIT_S = 15.0
 
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
+#: Only Apache's client can (KIP-1222).
+RENEW = "renew"
 TYPES = {
     ACCEPT: AcknowledgeType.ACCEPT,
     RELEASE: AcknowledgeType.RELEASE,
@@ -107,7 +110,13 @@ class ShareMember:
             note("failed", time.monotonic(), str(failure))
             return
         for place, error in answers.items():
-            note("told", time.monotonic(), place.partition, None if error is None else str(error))
+            note("told", time.monotonic(), place.partition, None if error is None else _name(error))
+
+
+def _name(failure: KafkaException) -> str:
+    """Of what the broker did not take the record to be with this member, as Apache's client calls it."""
+    is_ours = failure.args[0].code() != KafkaError.INVALID_RECORD_STATE
+    return str(failure) if is_ours else "InvalidRecordStateException"
 
 
 if __name__ == "__main__":

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from compat_tests.share_faults.history import BUFFERED, Quiet, anomalies, read
+from compat_tests.share_faults import letters
+from compat_tests.share_faults.history import BUFFERED, Circumstances, Quiet, anomalies, read
+from compat_tests.share_faults.leaders import Leaders, Sample
+from compat_tests.share_faults.letters import EXCEEDED, REJECTED, Letter
 
-LIMIT = 5
+LIMIT, LOCK_S = 5, 4.0
 NEVER = Quiet(1_000, 0.0)
 #: Not poison, and poison.
 PLAIN, POISON = 1, 40
@@ -27,23 +32,37 @@ def told(time: float, error: str | None = None) -> list[object]:
     return ["told", time, 0, error]
 
 
-def found(
-    tmp_path: Path,
-    *members: list[list[object]],
-    value: int = PLAIN,
-    leader_changes: int = 0,
-    quiet: Quiet = NEVER,
-) -> list[str]:
-    """The kinds of anomalies of one record, of which each member has such a history."""
+def steady(*epochs: int) -> Leaders:
+    """One epoch after the other, looked for every second."""
+    leaders = Leaders()
+    leaders.samples = [Sample(second, second, {0: epoch}) for second, epoch in enumerate(epochs or [0] * 100)]
+    return leaders
+
+
+def files_of(tmp_path: Path, members: Iterable[list[list[object]]]) -> list[Path]:
+    """Each member has such a history."""
     files = []
     for number, lines in enumerate(members):
         files.append(tmp_path / f"m{number}.jsonl")
         files[-1].write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return [one.partition(":")[0] for one in anomalies(read(files), [value], LIMIT, {0: leader_changes}, quiet)]
+    return files
 
 
-def told_of(files: list[Path]) -> list[str]:
-    return [one.partition(":")[0] for one in anomalies(read(files), [PLAIN], LIMIT, {0: 0}, NEVER)]
+def around(*, leader_changes: int = 0, quiet: Quiet = NEVER, leaders: Leaders | None = None) -> Circumstances:
+    return Circumstances(LIMIT, {0: leader_changes}, quiet, LOCK_S, leaders or steady())
+
+
+def kinds(found: Iterable[str]) -> list[str]:
+    return [one.partition(":")[0] for one in found]
+
+
+def found(tmp_path: Path, *members: list[list[object]], value: int = PLAIN, **circumstances: Any) -> list[str]:
+    """The kinds of anomalies of one record."""
+    return told_of(files_of(tmp_path, members), value, **circumstances)
+
+
+def told_of(files: list[Path], value: int = PLAIN, **circumstances: Any) -> list[str]:
+    return kinds(anomalies(read(files), [value], around(**circumstances)))
 
 
 CAME = ["came", 0.0]
@@ -65,10 +84,9 @@ def test_a_second_acknowledgement_is_not_confirmed_while_the_share_partition_is_
     second = [CAME, given(1.5, 2), says(4, 2, "accept"), told(5)]
     poison = ["given", 9.0, 9.1, [[0, 0, LIMIT, POISON]]]
     before = [["came", 6.0], poison]
-    files = []
-    for number, lines in enumerate(([CAME, *ACCEPTED], second)):
-        files.append(tmp_path / f"m{number}.jsonl")
-        files[-1].write_text("".join(json.dumps(line) + "\n" for line in lines).replace("[[0, 0, ", "[[0, 1, "))
+    files = files_of(tmp_path, ([CAME, *ACCEPTED], second))
+    for file in files:
+        file.write_text(file.read_text().replace("[[0, 0, ", "[[0, 1, "))
     assert told_of(files) == [], "all up to it may be done with, and then Kafka takes whatever is said"
     files.append(tmp_path / "late.jsonl")
     files[-1].write_text("".join(json.dumps(line) + "\n" for line in before))
@@ -135,4 +153,110 @@ def test_poison_is_given_as_often_as_it_may_be(tmp_path: Path) -> None:
 def test_half_a_line_of_one_that_was_killed_is_left_aside(tmp_path: Path) -> None:
     file = tmp_path / "m.jsonl"
     file.write_text("\n".join(map(json.dumps, [CAME, *ACCEPTED])) + '\n["given", 9')
-    assert anomalies(read([file]), [PLAIN], LIMIT, {0: 0}, NEVER) == []
+    assert told_of([file]) == []
+
+
+# Locks that are renewed (KIP-1222).
+
+NOT_YOURS = "InvalidRecordStateException"
+RENEWED = [CAME, given(1, 1), says(2, 1, "renew"), told(3), ["again", 4.0, [[0, 0, 1, PLAIN]]]]
+KEPT = [*RENEWED, says(20, 1, "accept"), told(21)]
+OTHER = [["came", 4.0], given(5, 2), says(5.5, 2, "accept"), told(5.8, NOT_YOURS)]
+
+
+def test_a_record_whose_lock_is_renewed_and_that_is_then_accepted_is_well(tmp_path: Path) -> None:
+    assert found(tmp_path, KEPT) == []
+
+
+def test_what_is_held_is_for_nobody_else(tmp_path: Path) -> None:
+    assert found(tmp_path, KEPT, OTHER) == ["given while held"]
+
+
+def test_a_lock_ends_with_its_time_its_leader_or_its_member(tmp_path: Path) -> None:
+    late = [["came", 4.0], given(6.5, 2)]
+    assert found(tmp_path, KEPT, late) == []
+    assert found(tmp_path, KEPT, OTHER, leaders=steady(*[0] * 4, *[1] * 96)) == []
+    assert found(tmp_path, KEPT, OTHER, leaders=steady(0, 0, 0)) == [], "it is not known who led in the end"
+    gone = [*RENEWED, says(4.5, 1, "release")]
+    assert found(tmp_path, gone, [*OTHER, says(6, 2, "accept"), told(7)]) == []
+    assert found(tmp_path, RENEWED, [*OTHER, says(6, 2, "accept"), told(7)]) == [], "it may have died"
+
+
+@pytest.mark.parametrize(
+    ("error", "at", "expected"),
+    [(NOT_YOURS, 5.0, ["refused though held"]), (NOT_YOURS, 6.5, []), ("TimeoutException", 5.0, [])],
+)
+def test_whoever_holds_a_record_may_say_what_becomes_of_it(
+    error: str, at: float, expected: list[str], tmp_path: Path
+) -> None:
+    refused = [*RENEWED, says(4.5, 1, "accept"), told(at, error)]
+    assert found(tmp_path, refused) == expected
+
+
+def test_what_is_done_is_not_renewed(tmp_path: Path) -> None:
+    poison = [["came", 6.0], ["given", 9.0, 9.1, [[0, 0, LIMIT, POISON]]]]
+    renewed = [CAME, given(1.5, 2), says(4, 2, "renew"), told(5)]
+    files = files_of(tmp_path, ([CAME, *ACCEPTED], renewed, poison))
+    for file in files[:2]:
+        file.write_text(file.read_text().replace("[[0, 0, ", "[[0, 1, "))
+    assert told_of(files) == ["done twice"]
+
+
+# Transactions.
+
+
+def test_what_was_aborted_is_for_nobody(tmp_path: Path) -> None:
+    aborted = [["came", 0.0], ["given", 1.0, 1.1, [[0, 0, 1, -1]]], says(2, 1, "accept"), told(3)]
+    accepted = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], told(6)]
+    assert found(tmp_path, [*aborted, *accepted]) == ["not committed"]
+
+
+def test_a_record_is_in_one_place(tmp_path: Path) -> None:
+    again = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], told(6)]
+    assert found(tmp_path, [CAME, *ACCEPTED, *again]) == ["not committed"] * 2
+
+
+# Dead letters (KIP-1191).
+
+REJECTS = [CAME, given(1, 1), says(2, 1, "reject"), told(3)]
+LETTER = Letter((0, 0), PLAIN, REJECTED)
+
+
+def buried(tmp_path: Path, lines: list[list[object]], *found: Letter, **circumstances: Any) -> list[str]:
+    history = read(files_of(tmp_path, [lines]))
+    return kinds(letters.anomalies(history, found, around(**circumstances)))
+
+
+def test_what_is_rejected_or_used_up_is_buried(tmp_path: Path) -> None:
+    assert buried(tmp_path, REJECTS, LETTER) == []
+    assert buried(tmp_path, REJECTS) == ["not buried"]
+    used_up = [CAME, given(1, LIMIT), says(2, LIMIT, "release"), told(3)]
+    assert buried(tmp_path, used_up, LETTER._replace(why=EXCEEDED)) == []
+    assert buried(tmp_path, used_up) == ["not buried"]
+
+
+def test_what_is_accepted_is_not_buried(tmp_path: Path) -> None:
+    assert buried(tmp_path, [CAME, *ACCEPTED]) == []
+    both = [CAME, given(1, 1), given(5, 2), says(6, 2, "accept"), told(7), says(8, 1, "reject")]
+    assert buried(tmp_path, both, LETTER) == [], "below the start whatever is said is taken"
+    later = [["came", 8.5], given(9, 2)]
+    files = files_of(tmp_path, (both, later))
+    assert kinds(letters.anomalies(read(files), [LETTER], around())) == ["buried and accepted"]
+
+
+def test_nothing_is_buried_for_nothing(tmp_path: Path) -> None:
+    assert buried(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), told(3)], LETTER) == [
+        "buried for nothing",
+        "another's words",
+    ]
+    assert buried(tmp_path, REJECTS, LETTER, Letter((0, 7), 7, REJECTED)) == ["buried for nothing"]
+
+
+def test_a_letter_is_of_its_record(tmp_path: Path) -> None:
+    assert buried(tmp_path, REJECTS, LETTER._replace(value=7)) == ["another's words"]
+    assert buried(tmp_path, REJECTS, LETTER._replace(why=EXCEEDED)) == ["another's words"]
+
+
+def test_letters_come_again_only_with_another_leader(tmp_path: Path) -> None:
+    assert buried(tmp_path, REJECTS, LETTER, LETTER) == ["buried over and over"]
+    assert buried(tmp_path, REJECTS, LETTER, LETTER, leader_changes=1) == []

@@ -1,0 +1,81 @@
+"""What is in the dead letter queue of a group (KIP-1191), and what of it must not be.
+
+    not buried             a record that nobody said to accept is not in the queue, though the group is done with it
+    buried and accepted    a record is in the queue, though an acknowledgement that it is accepted was confirmed
+    buried for nothing     nobody rejected it, and it was not given as often as it may be
+    another's words        a letter holds another value than its record, or another reason than there is
+    buried over and over   more letters of one record than there may be leaders that went on with it
+
+A record is written down as archiving before its letter goes out, and a leader that finds it so sends the letter again: after
+kill -9 none is missing, and some are there twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from compat_tests.batches import partition_count, read_batches
+
+from .history import Circumstances, History, Place, Record
+from .member import ACCEPT, REJECT
+
+_PREFIX = "__dlq.errors."
+REJECTED = "Offset rejected by client."
+EXCEEDED = "Offset delivery count exceeded the threshold."
+
+
+class Letter(NamedTuple):
+    place: Place
+    value: int
+    why: str
+
+
+def read(bootstrap: str, queue: str) -> list[Letter]:
+    """All that are there now, of a group that wants copies of records."""
+    found = []
+    for index in range(partition_count(bootstrap, queue)):
+        for _, records in read_batches(bootstrap, queue, index):
+            for record in records:
+                headers = {name.removeprefix(_PREFIX): (value or b"").decode() for name, value in record.headers}
+                place = int(headers["partition"]), int(headers["offset"])
+                # A record that could not be read again has no value.
+                found.append(Letter(place, int(record.value or b"-1"), headers["message"]))
+    return found
+
+
+def anomalies(history: History, letters: Iterable[Letter], circumstances: Circumstances) -> list[str]:
+    by_place: dict[Place, list[Letter]] = defaultdict(list)
+    for letter in letters:
+        by_place[letter.place].append(letter)
+    found = []
+    open_until: dict[int, float] = defaultdict(float)
+    for place, record in sorted(history.items()):
+        open_until[place[0]] = max(open_until[place[0]], *(one.not_before for one in record.given))
+        of_it = by_place.pop(place, [])
+        kinds = _of_letters(record, of_it, circumstances, open_until[place[0]], circumstances.leader_changes[place[0]])
+        found += [f"{words}: value {record.value} at {place}: {record}, {of_it}" for words in kinds]
+    return [*found, *(f"buried for nothing: nobody was given {place}: {of_it}" for place, of_it in by_place.items())]
+
+
+def _of_letters(
+    record: Record, letters: list[Letter], circumstances: Circumstances, open_until: float, leader_changes: int
+) -> Iterator[str]:
+    is_rejected = any(word.what == REJECT for word in record.words)
+    # One delivery may have been to a member that died before it wrote it down.
+    is_used_up = record.most >= circumstances.limit - 1
+    accepted = [word.told for word in record.confirmed if word.what == ACCEPT]
+    if not letters:
+        if not any(word.what == ACCEPT for word in record.words):
+            yield "not buried"
+        return
+    if any(told is not None and told < open_until for told in accepted):
+        yield "buried and accepted"
+    if not is_rejected and not is_used_up:
+        yield "buried for nothing"
+    reasons = {REJECTED: is_rejected, EXCEEDED: is_used_up}
+    if any(letter.value != record.value or not reasons.get(letter.why) for letter in letters):
+        yield "another's words"
+    if len(letters) > 1 + leader_changes:
+        yield "buried over and over"
