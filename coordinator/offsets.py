@@ -69,6 +69,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
             if error is ErrorCode.NONE:
                 value = _committed(partition, topic.topic_id, now, expire_timestamp)
                 state.write_offset(request.group_id, topic.name, partition.partition_index, value)
+                state.counters.offset_commits += 1
             answers.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
         response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
     state.reply(message, response)
@@ -193,6 +194,7 @@ def _delete_topic(state: ShardState, group: Group, topic: OffsetDeleteRequestTop
         answer.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
         if not subscribed and _is_known(state.offsets, group.group_id, topic.name, index):
             state.write_offset(group.group_id, topic.name, index, None)
+            state.counters.offset_deletions += 1
     return answer
 
 

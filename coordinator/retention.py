@@ -32,6 +32,7 @@ def _expire_group(state: ShardState, group: Group, now: int) -> bool:
                 nothing_left = False
             else:
                 state.write_offset(group.group_id, topic, index, None)
+                state.counters.offset_expirations += 1
     return nothing_left
 
 

@@ -18,6 +18,7 @@ from ..protocol.internal.classic_group_records import (
 )
 from ..protocol.schema import Message
 from .classic.group import ClassicGroup
+from .counters import GroupCounters
 from .group import Group
 from .offset_store import OffsetStore
 from .records import group_record, offset_record
@@ -43,6 +44,7 @@ class ShardState:
         #: Topics and the groups' own configurations, as last published.
         self.image: MetadataImage = EMPTY_IMAGE
         self.offsets = OffsetStore()
+        self.counters = GroupCounters()
         self.timers = Timers()
         self.records: list[Record] = []
         self.replies: list[Reply] = []

@@ -58,6 +58,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
                 state.write_transactional_offset(
                     request.group_id, topic.name, partition.partition_index, value, producer
                 )
+                state.counters.offset_commits += 1
             answers.append(TxnOffsetCommitResponsePartition(partition.partition_index, error))
         response.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
     state.reply(message, response)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..coordinator.counters import GroupCounters
 from ..coordinator.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import (
@@ -194,6 +195,7 @@ class GroupDriver(CoordinatorDriver):
     def __init__(self, broker: BrokerServer) -> None:
         super().__init__(broker)
         self._image = broker.image
+        self.counters = GroupCounters()
         broker.config.subscribe(self._config_changed)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -252,6 +254,7 @@ class GroupDriver(CoordinatorDriver):
             config.get("offsets.commit.timeout.ms"),
             Compression(config.get("offsets.topic.compression.codec")),
             self._image,
+            self.counters,
         )
 
 

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..coordinator.counters import GroupCounters
 from ..coordinator.kinds import JOINS
 from ..coordinator.loading import ShardLoader
 from ..coordinator.records import encode_record
@@ -38,8 +39,11 @@ class GroupShardDriver(ShardDriver):
         commit_timeout_ms: int,
         compression: Compression = Compression.NONE,
         image: MetadataImage = EMPTY_IMAGE,
+        counters: GroupCounters | None = None,
     ) -> None:
+        """`counters`: of all shards of the broker."""
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
+        self._counters = counters or GroupCounters()
         self._image = image
         #: Deleted while the log was loaded.
         self._deletions: list[TopicsDeleted] = []
@@ -48,7 +52,7 @@ class GroupShardDriver(ShardDriver):
         return ShardLoader(self._config, self.partition.name)
 
     def _loaded(self, loader: ShardLoader) -> None:
-        loader.shard.state.image = self._image
+        loader.shard.state.image, loader.shard.state.counters = self._image, self._counters
         super()._loaded(loader)
         deletions, self._deletions = self._deletions, []
         for deletion in deletions:

@@ -20,11 +20,15 @@ class TopicMetrics:
         "bytes_rejected",
         "failed_fetches",
         "failed_produces",
+        "failed_share_acknowledgements",
+        "failed_share_fetches",
         "fetches",
         "invalid_crc",
         "invalid_sequence",
         "messages_in",
         "produces",
+        "share_acknowledgements",
+        "share_fetches",
     )
 
     def __init__(self) -> None:
@@ -47,6 +51,14 @@ class TopicMetrics:
     """How often a partition was answered for in a fetch."""
     failed_fetches: int
     """How often of these with an error."""
+    share_fetches: int
+    """Requests of members of share groups that were for partitions of the topic."""
+    failed_share_fetches: int
+    """Those answered with an error for one of them."""
+    share_acknowledgements: int
+    """Requests that said what became of records of the topic."""
+    failed_share_acknowledgements: int
+    """Those of which it was not taken for one of the partitions."""
     invalid_crc: int
     """Batches refused because their checksum or their form is wrong."""
     invalid_sequence: int

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ..coordinator.classic.group import State
-from ..coordinator.consumer.group import GroupState
-from ..coordinator.kinds import KINDS
 from ..protocol.errors import ErrorCode
-from . import metrics_cluster, metrics_share
+from . import metrics_cluster, metrics_groups, metrics_share
 from .metrics import Times, TopicMetrics
 
 if TYPE_CHECKING:
@@ -37,6 +34,10 @@ _TOPIC_COUNTERS = {
     "failedproducerequests": ("failed_produces", "Partitions of Produce requests that were refused."),
     "totalfetchrequests": ("fetches", "Partitions of Fetch requests."),
     "failedfetchrequests": ("failed_fetches", "Partitions of Fetch requests that were answered with an error."),
+    "totalsharefetchrequests": ("share_fetches", "ShareFetch requests."),
+    "failedsharefetchrequests": ("failed_share_fetches", "ShareFetch requests with an error for the topic."),
+    "totalshareacknowledgementrequests": ("share_acknowledgements", "Requests that acknowledged records."),
+    "failedshareacknowledgementrequests": ("failed_share_acknowledgements", "Those that were refused."),
     "invalidmessagecrcrecords": ("invalid_crc", "Batches refused because their checksum or form is wrong."),
     "invalidoffsetorsequencerecords": ("invalid_sequence", "Batches refused because their sequence is wrong."),
 }
@@ -53,7 +54,7 @@ def families(broker: BrokerServer) -> Iterator[Metric]:
         return
     yield from _replicas(broker)
     yield from _logs(broker)
-    yield from _groups(broker)
+    yield from metrics_groups.groups(broker)
     yield from metrics_share.share(broker)
     state = _RUNNING if broker.lifecycle is None else broker.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
@@ -193,32 +194,3 @@ def _logs(broker: BrokerServer) -> Iterator[Metric]:
     yield from (size, segments, start, end)
     offline = sum(not directory.is_online for directory in broker.directories)
     yield _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.", offline)
-
-
-def _groups(broker: BrokerServer) -> Iterator[Metric]:
-    # Kind and name of the state -> how many groups.
-    counts: Counter[tuple[str, str]] = Counter()
-    offsets = 0
-    for driver in broker.groups.shards():
-        if driver.shard is None:
-            continue
-        state = driver.shard.state
-        counts.update((group.kind, group.state.value) for group in state.groups.values())
-        offsets += sum(len(partitions) for _, topics in state.offsets.groups() for partitions in topics.values())
-    prefix = "kafka_coordinator_group_groupmetadatamanager_num"
-    yield _gauge(f"{prefix}groups", "Groups that are coordinated here.", sum(counts.values()))
-    for group_state in State:
-        words = f"Groups in the state {group_state.value}."
-        yield _gauge(f"{prefix}groups{group_state.value.lower()}", words, counts["classic", group_state.value])
-    yield _gauge(f"{prefix}offsets", "Committed offsets that are kept here.", offsets)
-    family = GaugeMetricFamily(
-        "kafka_server_group_coordinator_metrics_group_count", "Groups by protocol.", labels=("protocol",)
-    )
-    for kind in KINDS:
-        family.add_metric([kind], sum(count for (its_kind, _), count in counts.items() if its_kind == kind))
-    yield family
-    words = "Groups of the consumer protocol (KIP-848) by state."
-    family = GaugeMetricFamily("kafka_server_group_coordinator_metrics_consumer_group_count", words, labels=("state",))
-    for name in GroupState:
-        family.add_metric([name.value.lower()], counts["consumer", name.value])
-    yield family

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ from .share_sessions import Place, SessionKey
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
+    from .metrics import TopicMetrics
 
 RENEW_VERSION = 2
 #: Kafka has no words for the first of these.
@@ -61,12 +63,23 @@ def acknowledge(
 
     def answered(refusals: list[Refusal | None]) -> None:
         outcome.update(zip(places, refusals, strict=True))
+        failed = {place[0] for place, refusal in outcome.items() if refusal is not None}
+        for topic_id, counters in topic_counters(broker, {place[0] for place in outcome}):
+            counters.share_acknowledgements += 1
+            counters.failed_share_acknowledgements += topic_id in failed
         if places:
             # As Kafka: of who says nothing there is a word only beside others.
             outcome.update(dict.fromkeys(silent))
         done(outcome)
 
     gather(questions, answered)
+
+
+def topic_counters(broker: BrokerServer, topic_ids: set[bytes]) -> Iterator[tuple[bytes, TopicMetrics]]:
+    for topic_id in topic_ids:
+        topic = broker.image.topic_by_id(topic_id)
+        if topic is not None:
+            yield topic_id, broker.metrics.topic(topic.name)
 
 
 def _ask(
@@ -79,8 +92,22 @@ def _ask(
     led = broker.share_partitions.get(ShareKey(session.group_id, *place))
     if led is None:
         done(UNKNOWN_PARTITION)
-    else:
-        led.acknowledge(session.member_id, batches, done)
+        return
+
+    def answered(refusal: Refusal | None) -> None:
+        if refusal is None:
+            _count(broker.share_partitions.acknowledgements, batches)
+        done(refusal)
+
+    led.acknowledge(session.member_id, batches, answered)
+
+
+def _count(acknowledgements: Counter[int], batches: list[AckBatch]) -> None:
+    for first, last, types in batches:
+        if len(types) == 1:
+            acknowledgements[types[0]] += last - first + 1
+        else:
+            acknowledgements.update(types)
 
 
 def _refuse(broker: BrokerServer, place: Place, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -258,8 +258,14 @@ class SharePartitions:
         self._broker = broker
         self._led: dict[ShareKey, LedSharePartition] = {}
 
+        #: Type of acknowledgement -> how many records were acknowledged so.
+        self.acknowledgements: Counter[int] = Counter()
+
     def __len__(self) -> int:
         return len(self._led)
+
+    def __iter__(self) -> Iterator[LedSharePartition]:
+        return iter(list(self._led.values()))
 
     def get(self, key: ShareKey) -> LedSharePartition | None:
         return self._led.get(key)

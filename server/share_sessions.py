@@ -68,6 +68,10 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def open(self, request: ShareFetchRequest, connection: Connection, has_acks: bool) -> ShareSession | ErrorCode:
         """The session that a ShareFetch is of."""
         key = SessionKey(request.group_id or "", request.member_id or "")

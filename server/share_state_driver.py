@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..coordinator.result import GroupRequest, Record
@@ -17,6 +18,7 @@ from ..coordinator.share.persister.shard import TopicsChanged
 from ..coordinator.share.persister.state import PersisterConfig, ShareKey
 from ..metadata.image import MetadataImage
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from ..protocol.records.compression import Compression
 from ..protocol.schema import Message
 from ..protocol.uuids import uuid_to_text
@@ -36,6 +38,13 @@ def coordinator_key(key: ShareKey) -> str:
     return f"{key.group_id}:{uuid_to_text(key.topic_id)}:{key.partition}"
 
 
+@dataclass(slots=True)
+class PersisterCounters:
+    """Of all shards of the broker: they only grow."""
+
+    writes: int = 0
+
+
 class ShareStateDriver(CoordinatorDriver):
     topic = SHARE_GROUP_STATE_TOPIC
     partitions_key = "share.coordinator.state.topic.num.partitions"
@@ -45,6 +54,7 @@ class ShareStateDriver(CoordinatorDriver):
         super().__init__(broker)
         self._image = broker.image
         self._pruning: asyncio.TimerHandle | None = None
+        self.counters = PersisterCounters()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._image = image
@@ -86,6 +96,7 @@ class ShareStateDriver(CoordinatorDriver):
             config.get("share.coordinator.write.timeout.ms"),
             Compression(config.get("share.coordinator.state.topic.compression.codec")),
             self._image,
+            self.counters,
         )
 
     # What snapshots tell better is cut off the logs.
@@ -112,9 +123,11 @@ class PersisterShardDriver(ShardDriver):
         commit_timeout_ms: int,
         compression: Compression,
         image: MetadataImage,
+        counters: PersisterCounters,
     ) -> None:
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
         self._image = image
+        self._counters = counters
         #: Deleted while the log was loaded.
         self._deleted: frozenset[bytes] = frozenset()
 
@@ -142,4 +155,5 @@ class PersisterShardDriver(ShardDriver):
         self.tell(TopicsChanged(self._image, deleted))
 
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
+        self._counters.writes += type(pending.request) is WriteShareGroupStateRequest
         return GroupRequest(pending, pending.request, version)

@@ -102,6 +102,7 @@ def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, n
         if group.answer_sync(member, synced(group, member)):
             group.touch(member, now)
     group.transition(State.STABLE, now)
+    state.counters.classic_rebalances += 1
 
 
 def _cannot_be_stored(state: ShardState, group: ClassicGroup, now: int) -> None:

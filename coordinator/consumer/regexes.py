@@ -76,6 +76,7 @@ def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
     digest = metadata_hash(state.image, group.subscribed_topics())
     if is_changed or digest != group.metadata_hash:
         writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+        state.counters.consumer_rebalances += 1
 
 
 def unused_regexes(group: ConsumerGroup) -> list[str]:

@@ -24,6 +24,7 @@ def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> N
     group.is_outdated = False
     if is_changed or digest != group.metadata_hash:
         writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+        state.counters.consumer_rebalances += 1
     if group.has_partition_metadata:
         writing.delete_partition_metadata(state, group.group_id)
 

@@ -119,6 +119,8 @@ class SharePartition:
         self._letters: list[DeadLetter] = []
         self._pending: dict[int, Pending] = {}
         self._last_write_id = 0
+        #: Records whose locks have ended since it was loaded.
+        self.lock_timeouts = 0
         #: Not later than the first lock that ends.
         self.next_lock_end_ms = NO_DEADLINE
         self._load(batches)
@@ -271,6 +273,7 @@ class SharePartition:
             run.become(self._outcome(run, RecordState.AVAILABLE))
         self.next_lock_end_ms = min((run.deadline_ms for run in self.runs), default=NO_DEADLINE)
         if ended:
+            self.lock_timeouts += sum(map(len, ended))
             self._write(None, map(Change, ended), is_tentative=False)
 
     # Writing.

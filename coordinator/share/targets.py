@@ -26,6 +26,7 @@ def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: boo
     if not has_changed and digest == group.metadata_hash:
         return False
     writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+    state.counters.share_rebalances += 1
     return True
 
 

@@ -40,7 +40,7 @@ def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     groups = [_described(state, group_id) for group_id in request.group_ids]
     for told in groups if request.include_topology_description else ():
         if (group := state.find(StreamsGroup, told.group_id)) is not None:
-            description.tell(group, told)
+            description.tell(state, group, told)
     state.reply(message, StreamsGroupDescribeResponse(groups=groups))
 
 

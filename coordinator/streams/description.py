@@ -131,8 +131,10 @@ def _keep(state: ShardState, request: Request) -> Refusal | None:
     if encoded_size(topology, TOPOLOGY_VERSION) > limit:
         failed = replace(group.metadata, failed_description_topology_epoch=topology.epoch)
         writing.write_group_metadata(state, group.group_id, failed)
+        state.counters.descriptions_refused += 1
         words = f"The description of the topology does not fit into a record of {limit} bytes."
         return Refusal(ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, words)
+    state.counters.descriptions_kept += 1
     if topology != group.topology:
         writing.write_topology(state, group.group_id, topology)
         stored = replace(group.metadata, stored_description_topology_epoch=topology.epoch)
@@ -171,13 +173,20 @@ def _once(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def deleted(state: ShardState, group: StreamsGroup) -> None:
+    """The group goes, and its description with it."""
+    if group.topology is not None and _stored(group.topology) is not None:
+        state.counters.descriptions_deleted += 1
+
+
 # Telling it.
 
 
-def tell(group: StreamsGroup, told: DescribedGroup) -> None:
+def tell(state: ShardState, group: StreamsGroup, told: DescribedGroup) -> None:
     stored = _stored(group.topology) if group.topology is not None else None
     told.topology_description_status = NOT_STORED
     if stored is not None:
+        state.counters.descriptions_told += 1
         kept, _ = decode(StreamsGroupDescribeResponse, TOLD_VERSION, stored)
         told.topology_description = kept.groups[0].topology_description
         told.topology_description_status = AVAILABLE

@@ -262,6 +262,7 @@ def _update_epoch(state: ShardState, group: StreamsGroup, said: Understood) -> N
         or configs != group.assignment_configs
     ):
         writing.write_metadata(state, group, metadata.epoch + 1, said.metadata_hash, validated, configs)
+        state.counters.streams_rebalances += 1
 
 
 def _needs_assignment(before: StreamsGroupMemberMetadataValue, after: StreamsGroupMemberMetadataValue) -> bool:

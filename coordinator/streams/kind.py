@@ -25,6 +25,11 @@ def _metadata_changed(state: ShardState, group: StreamsGroup, topics: frozenset[
         group.is_outdated = True
 
 
+def _delete(state: ShardState, group: StreamsGroup) -> None:
+    description.deleted(state, group)
+    writing.delete_group(state, group)
+
+
 STREAMS = Kind(
     name=StreamsGroup.kind,
     operations={
@@ -36,7 +41,7 @@ STREAMS = Kind(
     offsets=commits.RULES,
     restore=targets.restore,
     expired=targets.expired,
-    delete=writing.delete_group,
+    delete=_delete,
     refuse_deletion=StreamsGroup.refuse_deletion,
     metadata_changed=_metadata_changed,
 )

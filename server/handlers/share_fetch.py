@@ -20,7 +20,7 @@ from ...protocol.messages.share_fetch import (
 from .. import share_configs
 from ..dispatch import Call
 from ..leaders import current_leader
-from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge
+from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge, topic_counters
 from ..share_fetching import Answer, ShareFetch
 from ..share_refusals import refuse
 from ..share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
@@ -82,6 +82,10 @@ class _Answering:
 
     def _answer(self, answer: Answer) -> None:
         call = self._call
+        failed = {place[0] for place, data in answer.items() if data.error_code}
+        for topic_id, counters in topic_counters(call.broker, {place[0] for place in self._session.partitions}):
+            counters.share_fetches += 1
+            counters.failed_share_fetches += topic_id in failed
         if self._is_final:
             call.broker.share_sessions.end(self._session)
         for place, refusal in self._outcome.items():

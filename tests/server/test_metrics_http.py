@@ -12,12 +12,23 @@ from pathlib import Path
 import odradek
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from odradek.protocol.messages.streams_group_topology_description_update import TopologyDescription
 from odradek.server import metrics_http
 from odradek.server.metrics import Metrics, Times
 
 from compat_tests.broker_process import free_port
-from compat_tests.java.fetch import java
+from compat_tests.java.fetch import SPECIFICATION, java
 from compat_tests.oracle import QUICK_JVM, ApacheKafka
+from compat_tests.recipes import eventually, make_topic
+from compat_tests.streams import application
+from compat_tests.wire import WireClient
+from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
+from tests.server.test_share_groups import configure, produce
 
 Samples = dict[str, float]
 
@@ -134,6 +145,10 @@ async def test_a_scrape_tells_what_clients_did(broker: odradek.Broker) -> None:
     assert found["kafka_controller_kafkacontroller_globaltopiccount"] == 2
     assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsstable"] == 1
     assert found["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 1
+    coordinator = "kafka_server_group_coordinator_metrics_"
+    assert found[coordinator + "offset_commit_count"] >= 1
+    assert found[coordinator + "group_completed_rebalance_count"] == 1
+    assert found[coordinator + 'classic_group_count{state="Stable"}'] == 1
 
 
 async def test_the_text_is_of_the_form_that_the_scraper_asks_for(broker: odradek.Broker) -> None:
@@ -170,6 +185,73 @@ async def test_an_address_that_is_taken_is_named(broker: odradek.Broker) -> None
             pass
 
 
+# Groups.
+
+
+def share(bootstrap: str, topic: str) -> Member:
+    """A member of a share group accepts a record, releases one, and rejects one; two it keeps."""
+    topic_id = make_topic(bootstrap, topic)
+    configure(bootstrap, topic)
+    produce(bootstrap, topic, 5)
+    member = Member(bootstrap, topic, topic, [(topic_id, 0)])
+    assert eventually(member.take, what="records are given out") == [(0, 4, 1)]
+    assert member.acknowledge((0, 0, ACCEPT), (1, 1, RELEASE), (2, 2, REJECT)).error_code == 0
+    assert member.acknowledge((0, 0, ACCEPT), (1, 1, ACCEPT)).error_code == ErrorCode.INVALID_RECORD_STATE
+    return member
+
+
+async def test_a_scrape_tells_of_share_groups(broker: odradek.Broker) -> None:
+    member = await asyncio.to_thread(share, broker.bootstrap_servers, "shared")
+    found = await scrape(broker)
+    coordinator, traffic = "kafka_server_group_coordinator_metrics_", "kafka_server_brokertopicmetrics_"
+    assert found[coordinator + 'group_count{protocol="share"}'] == 1
+    assert sum(found[f'{coordinator}share_group_count{{state="{state}"}}'] for state in ("Stable", "Empty")) == 1
+    assert found[coordinator + "share_group_rebalance_count"] >= 1
+    for kind, count in {"Accept": 1, "Release": 1, "Reject": 1, "Renew": 0}.items():
+        name = f'kafka_server_sharegroupmetrics_recordacknowledgements_total{{ackType="{kind}"}}'
+        assert found[name] == count
+    assert found[traffic + 'totalsharefetchrequests_total{topic="shared"}'] >= 1
+    assert found[traffic + 'failedsharefetchrequests_total{topic="shared"}'] == 0
+    assert found[traffic + 'totalshareacknowledgementrequests_total{topic="shared"}'] == 2
+    assert found[traffic + 'failedshareacknowledgementrequests_total{topic="shared"}'] == 1
+    assert found["kafka_server_share_coordinator_metrics_write_total"] >= 1
+    assert found['kafka_server_share_coordinator_metrics_num_partitions{state="active"}'] > 0
+    # One is accepted, below the start; one is rejected, above it.
+    place = '{group="shared",partition="0",topic="shared"}'
+    names = ("inflightmessagecount", "inflightbatchcount", "acquisitionlocktimeout_total")
+    assert [found[f"kafka_server_sharepartitionmetrics_{name}{place}"] for name in names] == [3, 3, 0]
+    assert found["kafka_server_sharesessioncache_sharesessionscount"] == 1
+    assert found["kafka_server_sharesessioncache_sharepartitionscount"] == 1
+    member.close()
+
+
+async def test_a_scrape_tells_of_descriptions_of_topologies(broker: odradek.Broker) -> None:
+    def play() -> None:
+        make_topic(broker.bootstrap_servers, application.TOPIC)
+        with WireClient(broker.bootstrap_servers) as client:
+            find = FindCoordinatorRequest(key_type=0, coordinator_keys=[application.GROUP])
+            eventually(lambda: not client.call(find, 6).coordinators[0].error_code, what="there is a coordinator")
+            eventually(lambda: not client.call(application.join(), 1).error_code, what="it has joined")
+            assert client.call(application.describe(TopologyDescription(subtopologies=[])), 0).error_code == 0
+            ask = StreamsGroupDescribeRequest(group_ids=[application.GROUP], include_topology_description=True)
+            assert client.call(ask, 1).groups[0].error_code == 0
+            leave = StreamsGroupHeartbeatRequest(
+                group_id=application.GROUP, member_id=application.MEMBER, member_epoch=-1
+            )
+            assert client.call(leave, 1).error_code == 0
+            gone = client.call(DeleteGroupsRequest(groups_names=[application.GROUP]), 2)
+            assert gone.results[0].error_code == 0
+
+    await asyncio.to_thread(play)
+    found = await scrape(broker)
+    prefix = "kafka_server_group_coordinator_metrics_streams_group_"
+    for what in ("set_success", "get_success", "delete_success"):
+        assert found[f"{prefix}topology_description_{what}_count"] == 1, what
+    assert found[f"{prefix}topology_description_set_error_count"] == 0
+    assert found[f"{prefix}rebalance_count"] >= 1
+    assert found[f'{prefix}count{{state="Empty"}}'] == 0
+
+
 # Names.
 
 
@@ -190,14 +272,18 @@ async def test_every_metric_has_the_name_of_one_of_kafkas(
     agent = f"-Dcom.sun.management.jmxremote.port={port}", "-Dcom.sun.management.jmxremote.host=127.0.0.1"
     open_to_all = "-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"
     hostname = "-Djava.rmi.server.hostname=127.0.0.1"
-    with ApacheKafka(tmp_path, jvm=(*QUICK_JVM, *agent, *open_to_all, hostname)) as kafka:
+    with ApacheKafka(tmp_path, jvm=(*QUICK_JVM, *agent, *open_to_all, hostname), version=SPECIFICATION) as kafka:
         async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
             await producer.send_and_wait("t", b"x")
+        servers = (kafka.bootstrap, broker.bootstrap_servers)
+        members = [await asyncio.to_thread(share, bootstrap, "shared") for bootstrap in servers]
         listed = await asyncio.to_thread(run, java(), "-XX:TieredStopAtLevel=1", str(_SOURCE), str(port))
     assert listed.returncode == 0, listed.stderr
     theirs = set().union(*map(exported, listed.stdout.splitlines()))
     ours = {re.sub(r"\{.*", "", name) for name in await scrape(broker) if name.startswith("kafka_")}
-    assert len(ours) > 40
+    for member in members:
+        member.close()
+    assert len(ours) > 80
     summary = "kafka_network_requestmetrics_totaltimems"
     assert summary in theirs
     assert ours - theirs - {f"{summary}_count", f"{summary}_sum"} == set()

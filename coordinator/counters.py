@@ -1,0 +1,28 @@
+"""What the shards of groups on a broker have done, all together: plain integers that only grow, read by metrics only.
+
+Counted where something is decided, never by replaying: what is loaded was counted by whoever decided it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class GroupCounters:
+    offset_commits: int = 0
+    """Offsets, in transactions too."""
+    offset_deletions: int = 0
+    """Offsets that somebody asked to be deleted."""
+    offset_expirations: int = 0
+    classic_rebalances: int = 0
+    """That came to their end: the leader has assigned."""
+    consumer_rebalances: int = 0
+    """New epochs of groups since members, subscriptions or topics are others."""
+    share_rebalances: int = 0
+    streams_rebalances: int = 0
+    descriptions_kept: int = 0
+    """Of topologies (KIP-1331)."""
+    descriptions_refused: int = 0
+    descriptions_told: int = 0
+    descriptions_deleted: int = 0
