@@ -17,9 +17,11 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.exactly_once.cluster import ThreeBrokers
+from compat_tests.java.fetch import ORACLE, SPECIFICATION
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.recipes import eventually, make_replicated_topic
@@ -52,9 +54,19 @@ PROPERTIES = {
     "share.coordinator.snapshot.update.records.per.snapshot": "20",
 }
 LOCK_S = int(PROPERTIES["group.share.record.lock.duration.ms"]) / 1000
+
+
+class NewestKafka(ApacheKafka):
+    """The first that has dead letter queues."""
+
+    def __init__(self, *words: Any, **settings: Any) -> None:
+        super().__init__(*words, version=SPECIFICATION, **settings)
+
+
 BROKERS: dict[str, type[BrokerProcess] | type[ThreeBrokers]] = {
     "odradek": OdradekProcess,
     "apache": ApacheKafka,
+    "apache-4.4": NewestKafka,
     "cluster": ThreeBrokers,
 }
 #: Before anything goes wrong: less than a lock lasts, or a member that the machine keeps waiting would lose records.
@@ -97,7 +109,7 @@ def run(
 ) -> Finding:
     make_replicated_topic(brokers.bootstrap, topic, PARTITIONS)
     shared = SharedTopic(brokers.bootstrap, topic, f"share-{topic}")
-    queue = None if isinstance(brokers, ApacheKafka) else _make_queue(shared)
+    queue = None if isinstance(brokers, ApacheKafka) and brokers.version == ORACLE else _make_queue(shared)
     _configure(shared, queue, is_committed)
     programs = [java_member() if n < java_members else python_member() for n in range(MEMBERS)]
     members = [
