@@ -151,9 +151,16 @@ class HostedPartition(Replica):
     def _write_checked(self, checked: CheckedBatch, now_ms: int, is_in_transaction: bool) -> AppendResult:
         buffer, header = checked
         if header.is_transactional and not is_in_transaction and not self.is_in_transaction(*header[9:11]):
-            return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
+            return self._not_in_transaction(header)
         header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=self.role.leader_epoch)
         return self._write(buffer, header, now_ms)
+
+    def _not_in_transaction(self, header: BatchHeader) -> AppendResult:
+        """A duplicate is still one, and who has an old epoch is told so, since he can go on from that."""
+        found = self.log.producers.check(header)
+        if isinstance(found, ProducerBatch) or found == ErrorCode.INVALID_PRODUCER_EPOCH:
+            return self._already_known(found)
+        return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
 
     def refused(self, refused: Refused, size: int) -> AppendResult:
         """`size`: of what was sent, in bytes."""

@@ -2,7 +2,8 @@
 
 A partition's part waits, in this order, for a thread that opens its batch (`append_queue.py`), for the disk where
 `flush.messages` wants that (`replica_flush.py`), and with acks=all for the replicas in sync. The request's timeout is for
-the last two: what is not written yet cannot be told to have timed out, or it would be sent twice.
+the last two: what is not written yet cannot be told to have timed out, or it would be sent twice. Who waits in vain for the
+replicas is told where his batch was written, beside the error, as in Kafka.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class ParkedProduce(Parked):
         if self._acks == ALL_IN_SYNC and not error:
             hosted.when_committed(result.end_offset, partial(self._committed, hosted, answer))
         else:
-            self._settled(answer, 0 if error == result.error else error)
+            if error != result.error:
+                answer.base_offset = answer.log_append_time_ms = -1
+            self._settled(answer, error)
 
     def _committed(self, hosted: HostedPartition, answer: PartitionProduceResponse, error: int) -> None:
         if not error and len(hosted.role.maximal_isr) < hosted.role.least_in_sync:
@@ -99,15 +102,14 @@ class ParkedProduce(Parked):
     def _settled(self, answer: PartitionProduceResponse, error: int) -> None:
         if self._pending.pop(id(answer), None) is None:
             return
-        if error:
-            _fail(answer, error)
+        answer.error_code = error
         if not self._pending:
             self._call.broker.deadlines.remove(self)
             self._finish()
 
     def expired(self) -> None:
         for answer in self._pending.values():
-            _fail(answer, _REQUEST_TIMED_OUT)
+            answer.error_code = _REQUEST_TIMED_OUT
         self._pending.clear()
         self._finish()
 
@@ -126,10 +128,6 @@ def fill(answer: PartitionProduceResponse, result: AppendResult) -> None:
     answer.error_message = result.error_message
     if result.record_errors:
         answer.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in result.record_errors]
-
-
-def _fail(answer: PartitionProduceResponse, error: int) -> None:
-    answer.error_code, answer.base_offset, answer.log_append_time_ms = error, -1, -1
 
 
 def add_leaders(call: Call, response: ProduceResponse) -> None:

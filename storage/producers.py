@@ -12,6 +12,8 @@ an epoch                           a greater epoch, first sequence not 0        
 an epoch, a last sequence          same epoch, first sequence not the next one      OUT_OF_ORDER_SEQUENCE_NUMBER
 an open transaction                not transactional                                INVALID_TXN_STATE
 nothing (expired, deleted, new)    any                                              NONE: any sequence may come first
+any of these; is being verified    first sequence above the lowest one asked for    OUT_OF_ORDER_SEQUENCE_NUMBER
+no batch; verified, an epoch each  first sequence not 0                             OUT_OF_ORDER_SEQUENCE_NUMBER
 ```
 
 As in Kafka 4.4, a duplicate older than five batches is out of order, and UNKNOWN_PRODUCER_ID and
@@ -33,6 +35,7 @@ from ..protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
+from .verifications import Verification
 
 #: A producer may have five requests in flight: as many of its batches may come twice.
 RETAINED_BATCHES = 5
@@ -130,7 +133,7 @@ class Producer:
 class Producers:
     """The state at `end_offset`: all batches below it have been followed."""
 
-    __slots__ = ("_open", "_undecided", "by_id", "end_offset")
+    __slots__ = ("_open", "_undecided", "by_id", "end_offset", "verifications")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -139,6 +142,8 @@ class Producers:
         self._open: dict[int, int] = {}
         # Ended ones whose marker may not be committed yet: first offset -> offset of the marker.
         self._undecided: dict[int, int] = {}
+        #: Producer id -> what is known while its transaction is asked for.
+        self.verifications: dict[int, Verification] = {}
 
     def check(self, header: BatchHeader) -> ErrorCode | ProducerBatch:
         """What a producer's batch is answered with before it is written; ErrorCode.NONE when it may be.
@@ -147,17 +152,33 @@ class Producers:
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
-            return ErrorCode.NONE
+            is_ahead = self.verifications and self._is_ahead_of_verification(header, has_written=False)
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if is_ahead else ErrorCode.NONE
         duplicate = producer.duplicate_of(header)
         if duplicate is not None:
             return duplicate
         if header.producer_epoch < producer.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
+        if self.verifications and self._is_ahead_of_verification(header, has_written=bool(producer.batches)):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if not _in_sequence(producer, header):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if producer.transaction_first_offset != NO_OFFSET and not header.is_transactional:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.NONE
+
+    def _is_ahead_of_verification(self, header: BatchHeader, *, has_written: bool) -> bool:
+        verification = self.verifications.get(header.producer_id)
+        return verification is not None and verification.is_out_of_order(header.base_sequence, has_written=has_written)
+
+    def verify(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, bumps_epochs: bool) -> Verification:
+        """To be kept while a transactional batch with the first sequence number `sequence` waits for the coordinator."""
+        found = self.verifications.get(producer_id)
+        if found is None:
+            found = self.verifications[producer_id] = Verification(sequence, epoch, now_ms, bumps_epochs=bumps_epochs)
+        else:
+            found.asked_again(sequence, epoch)
+        return found
 
     def update(self, header: BatchHeader) -> None:
         """Follows a data batch that was written."""
@@ -170,9 +191,11 @@ class Producers:
         last_sequence = NO_SEQUENCE if sequence == NO_SEQUENCE else (sequence + delta) & MAX_SEQUENCE
         producer.batches.append(_new_batch(ProducerBatch, (last_sequence, base_offset + delta, delta, timestamp)))
         producer.last_timestamp = timestamp
-        if attributes & TRANSACTIONAL_FLAG and producer.transaction_first_offset == NO_OFFSET:
-            producer.transaction_first_offset = base_offset
-            self._open[base_offset] = producer_id
+        if attributes & TRANSACTIONAL_FLAG:
+            self.verifications.pop(producer_id, None)
+            if producer.transaction_first_offset == NO_OFFSET:
+                producer.transaction_first_offset = base_offset
+                self._open[base_offset] = producer_id
         self.end_offset = base_offset + delta + 1
 
     def end_transaction(
@@ -182,6 +205,7 @@ class Producers:
         producer = self.by_id.get(header.producer_id)
         if producer is None:
             producer = self.by_id[header.producer_id] = Producer(header.producer_id)
+        self.verifications.pop(header.producer_id, None)
         first_offset = producer.transaction_first_offset
         producer.begin_epoch(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
@@ -226,6 +250,8 @@ class Producers:
         """Forgets producers that have written nothing for `producer.id.expiration.ms` and have no open transaction."""
         for producer in [p for p in self.by_id.values() if _is_expired(p, now_ms, expiration_ms)]:
             del self.by_id[producer.producer_id]
+        for producer_id in [key for key, one in self.verifications.items() if now_ms - one.began_ms >= expiration_ms]:
+            del self.verifications[producer_id]
 
     def load(self, entries: list[ProducerEntry], end_offset: int, now_ms: int, expiration_ms: int) -> None:
         """Starts from a snapshot taken at `end_offset`."""

@@ -208,6 +208,16 @@ def test_too_few_replicas_in_sync_refuse_acks_all_only(path: DataPath) -> None:
     assert hosted.high_watermark == 0, "too few have it"
 
 
+def test_who_waited_in_vain_for_the_replicas_is_told_where_his_batch_is(path: DataPath) -> None:
+    topic = path.topic()
+    assert path.produce(topic, batch_of(b"v")).error_code == 0
+    hosted = path.hosted(topic)
+    here, away = hosted.role.local_id, 99
+    hosted.take_role(PartitionImage((here, away), (here, away), here, hosted.leader_epoch, 1, ()), now_ms())
+    told = path.produce(topic, batch_of(b"w"), acks=-1)
+    assert (told.error_code, told.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, 1)
+
+
 # ---- what is opened
 
 

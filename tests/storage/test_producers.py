@@ -163,3 +163,48 @@ def test_truncation_brings_the_state_before_it_back(logbook):
     log.truncate_to(0, logbook.now_ms)
     assert log.producers.by_id == {}
     assert not list(logbook.path.glob("*.snapshot"))
+
+
+# ---- while the transaction's coordinator is asked (KIP-890)
+
+
+def test_what_was_sent_behind_a_batch_that_has_to_come_again_is_not_written_before_it(header):
+    state = Producers()
+    for sequence in (0, 5):
+        state.verify(8, 0, sequence, 1, bumps_epochs=False)
+    assert state.check(header(100, 5, producer_id=8)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(100, 0, producer_id=8)) is ErrorCode.NONE
+    state.update(header(100, 0, count=5, producer_id=8, transactional=True))
+    assert state.check(header(105, 5, producer_id=8, transactional=True)) is ErrorCode.NONE
+
+
+def test_a_lower_sequence_and_a_newer_epoch_move_what_is_asked_for(header):
+    state = Producers()
+    asked = state.verify(8, 0, 5, 1, bumps_epochs=False)
+    assert state.check(header(100, 5, producer_id=8)) is ErrorCode.NONE
+    assert state.verify(8, 0, 3, 1, bumps_epochs=False) is asked
+    assert state.check(header(100, 5, producer_id=8)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    state.verify(8, 1, 7, 1, bumps_epochs=False)
+    assert state.check(header(100, 7, producer_id=8, epoch=1)) is ErrorCode.NONE
+
+
+def test_where_each_transaction_has_an_epoch_it_begins_with_sequence_zero(producers, header):
+    producers.verify(8, 0, 3, 1, bumps_epochs=True)
+    assert producers.check(header(110, 3, producer_id=8)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.verify(7, 0, 10, 1, bumps_epochs=True)
+    assert producers.check(header(110, 10)) is ErrorCode.NONE
+
+
+def test_a_batch_or_a_marker_ends_the_asking_and_time_does(header, logbook):
+    state = Producers()
+    state.verify(8, 0, 0, 1, bumps_epochs=True)
+    state.update(header(100, 0, producer_id=8, transactional=True))
+    assert not state.verifications
+    state.verify(8, 0, 1, 1, bumps_epochs=True)
+    state.end_transaction(header(101, -1, producer_id=8, transactional=True), 1, 0, aborted=False)
+    assert not state.verifications
+    state.verify(8, 0, 1, 1, bumps_epochs=True)
+    state.expire(DAY_MS, DAY_MS)
+    assert state.verifications
+    state.expire(DAY_MS + 1, DAY_MS)
+    assert not state.verifications

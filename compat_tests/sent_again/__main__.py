@@ -1,0 +1,27 @@
+"""`python -m compat_tests.sent_again [--kind odradek|apache] [--fate killed|led-by-another] [--without-refusal]`"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from .cluster import APACHE, ODRADEK, GatedCluster
+from .play import KILLED, LED_BY_ANOTHER, PROPERTIES, play, told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", choices=(ODRADEK, APACHE), default=ODRADEK)
+    parser.add_argument("--fate", choices=(KILLED, LED_BY_ANOTHER), default=KILLED)
+    parser.add_argument("--without-refusal", action="store_true")
+    chosen = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        GatedCluster(chosen.kind, Path(directory), PROPERTIES[chosen.fate]) as cluster,
+    ):
+        print(told(play(cluster, chosen.fate, with_refusal=not chosen.without_refusal)))
+
+
+if __name__ == "__main__":
+    main()

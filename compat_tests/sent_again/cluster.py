@@ -1,0 +1,103 @@
+"""Three nodes, ours or Apache Kafka's; to each a gate leads, which is the address that clients are told."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from types import TracebackType
+
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+from compat_tests.broker_process import free_port
+from compat_tests.cluster.mixed import MixedCluster
+from tests.server.cluster_process import COMBINED
+
+from .gate import Gate
+
+APACHE, ODRADEK = "apache", "odradek"
+_NODES = 3
+_PREFERRED = 0
+_TIMEOUT_MS = 30_000
+_PROPERTIES = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "broker.heartbeat.interval.ms": "500",
+    "auto.leader.rebalance.enable": "false",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+
+
+class GatedCluster(MixedCluster):
+    """Nodes speak with each other, and tests with them, without a gate."""
+
+    def __init__(self, kind: str, directory: Path, properties: dict[str, str]) -> None:
+        super().__init__(directory, [COMBINED] * _NODES)
+        self._ending = contextlib.ExitStack()
+        #: The active controller's node: nothing happens to it, and it is asked.
+        self.calm = 0
+        self.gates: dict[int, Gate] = {}
+        for node_id in self.nodes:
+            node = self.node(node_id)
+            node.is_apache = kind == APACHE
+            client_port = free_port()
+            self.gates[node_id] = Gate(client_port)
+            known = f"PLAINTEXT://127.0.0.1:{node.port},CLIENT://127.0.0.1:"
+            listeners = f"{known}{client_port},CONTROLLER://127.0.0.1:{self.controller_ports[node_id]}"
+            advertised = f"{known}{self.gates[node_id].port}"
+            node.properties |= {
+                **_PROPERTIES,
+                **properties,
+                "listeners": listeners,
+                "advertised.listeners": advertised,
+            }
+
+    def __enter__(self) -> GatedCluster:
+        for gate in self.gates.values():
+            self._ending.enter_context(gate)
+        super().__enter__()
+        self.calm = self.until(lambda: max(self.controller(), 0), "there is an active controller")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.close()
+        super().__exit__(kind, error, trace)
+
+    @property
+    def client_bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{gate.port}" for gate in self.gates.values())
+
+    def await_in_sync(self, topic: str, node_ids: set[int]) -> None:
+        """As those in the set know it themselves: who does not know a leader has answers of its own."""
+        known = [self.node(node_id) for node_id in node_ids]
+
+        def are() -> bool:
+            told = [self.partitions(topic, node).get(0) for node in known]
+            return all(one and set(one.isr_nodes) == node_ids for one in told)
+
+        self.until(are, f"{topic} is in sync on {node_ids}")
+
+    def await_leader(self, topic: str, node_id: int) -> None:
+        calm = self.node(self.calm)
+        self.until(lambda: self.partitions(topic, calm)[0].leader_id == node_id, f"{node_id} leads {topic}")
+
+    def prefer(self, topic: str, replicas: list[int]) -> None:
+        """The same replicas in another order; who leads goes on."""
+        calm = self.node(self.calm)
+        wanted = ReassignableTopic(topic, [ReassignablePartition(0, replicas)])
+        answer = calm.ask(AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[wanted]), 0)
+        assert answer.error_code == 0 and answer.responses[0].partitions[0].error_code == 0, answer
+        told = lambda: list(self.partitions(topic, calm)[0].replica_nodes)  # noqa: E731
+        self.until(lambda: told() == replicas, f"{topic} prefers {replicas[0]}")
+
+    def elect_preferred(self, topic: str) -> None:
+        request = ElectLeadersRequest(_PREFERRED, [TopicPartitions(topic, [0])], _TIMEOUT_MS)
+        answer = self.node(self.calm).ask(request, 2)
+        assert answer.error_code == 0 and answer.replica_election_results[0].partition_result[0].error_code == 0, answer

@@ -1,0 +1,214 @@
+"""One producer of librdkafka and two partitions; what happens to the one has a batch of the other written twice, or not.
+
+`refused` is on the calm node and on the paused one, `moved` is led by the third:
+
+1. The paused node falls out of the set in sync. A batch to `refused` is answered with NOT_ENOUGH_REPLICAS, and the next one
+   is under way behind it. The paused node comes back, and only then that one arrives: OUT_OF_ORDER_SEQUENCE_NUMBER.
+2. A batch to `moved` is with all of its followers, and not acknowledged.
+3. librdkafka hears the two answers of `refused`, and is about to take a new epoch for all partitions.
+4. The leader of `moved` is killed, or leads no more and says so.
+
+Each frame waits for what is to come before it (`gate.py`); the producer and the brokers are as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+from odradek.protocol.errors import ErrorCode
+
+from compat_tests.batches import read_batches
+from compat_tests.faults.replicas import log_bytes
+from compat_tests.recipes import eventually
+
+from .cluster import GatedCluster
+from .gate import Answered, Hold
+
+REFUSED, MOVED = "refused", "moved"
+#: What becomes of the leader of `moved`.
+KILLED, LED_BY_ANOTHER = "killed", "led-by-another"
+DEADLINE_S = 120
+#: Until the paused node falls out; where it may not, long enough for what is done meanwhile.
+PROPERTIES = {
+    KILLED: {"replica.lag.time.max.ms": "3000", "broker.session.timeout.ms": "3000"},
+    LED_BY_ANOTHER: {"replica.lag.time.max.ms": "10000", "broker.session.timeout.ms": "12000"},
+}
+_POLL_S = 0.01
+
+
+class Standing(NamedTuple):
+    """A batch of `moved` as it stands in the log in the end."""
+
+    values: tuple[bytes | None, ...]
+    producer_epoch: int
+    base_sequence: int
+    base_offset: int
+
+
+class Outcome(NamedTuple):
+    """What was answered for the batches of either partition, in order, and what stands in `moved`."""
+
+    refused: list[Answered]
+    moved: list[Answered]
+    standing: list[Standing]
+
+    @property
+    def twice(self) -> list[bytes]:
+        values = [value for batch in self.standing for value in batch.values if value is not None]
+        return sorted({value for value in values if values.count(value) > 1})
+
+
+class Client:
+    """The producer under test, and what it says of its epochs."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.errors: list[str] = []
+        self._said: list[str] = []
+        logger = logging.Logger("librdkafka")
+        logger.addFilter(lambda line: bool(self._said.append(line.getMessage())))
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "retry.backoff.ms": 100,
+                "message.timeout.ms": 300_000,
+                "reconnect.backoff.max.ms": 500,
+                "debug": "eos",
+            },
+            logger=logger,
+        )
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.produce(topic, value, partition=0, on_delivery=self._told)
+        self._producer.poll(0)
+
+    def _told(self, error: object, _: object) -> None:
+        if error is not None:
+            self.errors.append(str(error))
+
+    def flush(self) -> None:
+        assert self._producer.flush(DEADLINE_S) == 0, "not everything was delivered"
+
+    def await_saying(self, words: str) -> None:
+        def said() -> bool:
+            self._producer.poll(_POLL_S)
+            return any(words in line for line in self._said)
+
+        eventually(said, what=f"librdkafka says {words!r}", deadline_s=DEADLINE_S)
+
+
+def play(cluster: GatedCluster, fate: str, *, with_refusal: bool = True) -> Outcome:
+    """`with_refusal`: else nothing happens to `refused`, so that the producer keeps its epoch."""
+    return _Play(cluster).run(fate, with_refusal)
+
+
+class _Play:
+    def __init__(self, cluster: GatedCluster) -> None:
+        self.cluster = cluster
+        self.calm = cluster.calm
+        self.lost, self.paused = (node_id for node_id in cluster.nodes if node_id != self.calm)
+        self.gate_of_refused = cluster.gates[self.calm]
+        self.gate_of_moved = cluster.gates[self.lost]
+
+    def run(self, fate: str, with_refusal: bool) -> Outcome:
+        cluster = self.cluster
+        cluster.create_topic(REFUSED, [[self.calm, self.paused]])
+        cluster.create_topic(MOVED, [[self.lost, self.calm, self.paused]])
+        cluster.prefer(MOVED, [self.calm, self.lost, self.paused])
+        self._in_sync()
+        self.client = Client(cluster.client_bootstrap)
+        self.client.send(REFUSED, b"refused-0")
+        self.client.send(MOVED, b"moved-0")
+        self.client.flush()
+        release = self._out_of_order() if with_refusal else lambda: None
+        {KILLED: self._kill, LED_BY_ANOTHER: self._lead_elsewhere}[fate](release)
+        self.client.flush()
+        assert not self.client.errors, self.client.errors
+        return self._outcome()
+
+    def _in_sync(self) -> None:
+        self.cluster.await_in_sync(REFUSED, {self.calm, self.paused})
+        self.cluster.await_in_sync(MOVED, {self.calm, self.lost, self.paused})
+
+    def _out_of_order(self) -> Callable[[], None]:
+        """Up to where the second batch may arrive; what is given lets it."""
+        gate, paused = self.gate_of_refused, self.cluster.node(self.paused)
+        paused.pause()
+        self.cluster.await_in_sync(REFUSED, {self.calm})
+        refusal, behind = gate.hold_answer(b"refused-1"), gate.hold_request(b"refused-2")
+        self.client.send(REFUSED, b"refused-1")
+        _await(refusal)
+        self.client.send(REFUSED, b"refused-2")
+        _await(behind)
+        paused.go_on()
+        self._in_sync()
+
+        def release() -> None:
+            refusal.go.set()
+            behind.go.set()
+            self.client.await_saying("epoch bump")
+
+        return release
+
+    def _kill(self, release: Callable[[], None]) -> None:
+        answer = self.gate_of_moved.hold_answer(b"moved-1")
+        self.client.send(MOVED, b"moved-1")
+        _await(answer)
+        release()
+        self.cluster.nodes[self.lost].kill()
+        answer.lose()
+
+    def _lead_elsewhere(self, release: Callable[[], None]) -> None:
+        """While one replica in sync says nothing, the leader cannot acknowledge."""
+        paused = self.cluster.node(self.paused)
+        paused.pause()
+        self.client.send(MOVED, b"moved-1")
+        place = self.cluster.node(self.calm).data_dir / f"{MOVED}-0"
+        eventually(lambda: b"moved-1" in log_bytes(place), what="the follower has the batch", deadline_s=DEADLINE_S)
+        release()
+        self.cluster.elect_preferred(MOVED)
+        self.cluster.await_leader(MOVED, self.calm)
+        paused.go_on()
+
+    def _outcome(self) -> Outcome:
+        answered = [answer for gate in (self.gate_of_moved, self.gate_of_refused) for answer in gate.answered]
+        by_topic = {
+            topic: [one for one in answered if one.values[0].startswith(topic.encode())] for topic in (REFUSED, MOVED)
+        }
+        self.cluster.await_leader(MOVED, self.calm)
+        read = read_batches(self.cluster.node(self.calm).bootstrap, MOVED, 0)
+        standing = [
+            Standing(
+                tuple(record.value for record in records),
+                header.producer_epoch,
+                header.base_sequence,
+                header.base_offset,
+            )
+            for header, records in read
+        ]
+        return Outcome(by_topic[REFUSED], by_topic[MOVED], standing)
+
+
+def _await(hold: Hold) -> None:
+    assert hold.came.wait(DEADLINE_S), f"{hold.value!r} did not come to the gate"
+
+
+def told(outcome: Outcome) -> str:
+    """The outcome for people to read."""
+    lines = []
+    for topic, answers in ((REFUSED, outcome.refused), (MOVED, outcome.moved)):
+        for values, epoch, sequence, error, offset in answers:
+            name = ErrorCode(error).name
+            lines.append(f"{topic}: {_named(values)} epoch {epoch} sequence {sequence} -> {name}, offset {offset}")
+    for values, epoch, sequence, offset in outcome.standing:
+        lines.append(f"stands at {offset}: {_named(values)} epoch {epoch} sequence {sequence}")
+    lines.append(f"twice: {_named(outcome.twice) or 'nothing'}")
+    return "\n".join(lines)
+
+
+def _named(values: object) -> str:
+    return " ".join(value.decode() for value in values)  # type: ignore[attr-defined]

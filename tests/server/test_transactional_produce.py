@@ -1,0 +1,96 @@
+"""A transactional Produce, and what may happen while the coordinator is asked about it (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.server import transactional_produce
+from odradek.server.transaction_markers import Marker
+from odradek.server.transaction_membership import Membership
+
+from tests.server.data_path_stand import DataPath, batch_of
+
+PRODUCER_ID, EPOCH = 5, 0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def path(broker: odradek.Broker) -> Iterator[DataPath]:
+    found = DataPath(broker)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def coordinator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Says next that each partition is in the transaction, or `error`, after `meanwhile`."""
+
+    def says(error: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
+        def ask(_: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+            meanwhile()
+            answered(dict.fromkeys(asked.places, error))
+
+        monkeypatch.setattr(transactional_produce, "ask", ask)
+
+    return says
+
+
+def batch(sequence: int) -> bytearray:
+    return batch_of(b"v", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=sequence, transactional=True)
+
+
+def send(path: DataPath, topic: str, sequence: int) -> tuple[int, int]:
+    """(error code, base offset)"""
+    told = path.produce(topic, batch(sequence), version=11, transactional_id="t")
+    return told.error_code, told.base_offset
+
+
+def end(path: DataPath, topic: str, epoch: int = EPOCH) -> None:
+    marker = Marker(PRODUCER_ID, epoch, False, 0, 1)
+    assert path.hosted(topic).end_transaction(marker, 0).error == 0
+
+
+def test_an_answer_that_comes_after_the_transactions_end_is_worth_nothing(
+    path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    coordinator(meanwhile=lambda: end(path, topic))
+    assert send(path, topic, 0) == (ErrorCode.INVALID_TXN_STATE, -1)
+    assert path.hosted(topic).log_end_offset == 1, "only the marker is there"
+    coordinator()
+    assert send(path, topic, 0) == (ErrorCode.NONE, 1)
+
+
+def test_who_has_an_old_epoch_by_then_is_told_that(path: DataPath, coordinator: Callable[..., None]) -> None:
+    topic = path.topic()
+    coordinator(meanwhile=lambda: end(path, topic, EPOCH + 1))
+    assert send(path, topic, 0) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+
+
+def test_a_batch_behind_one_that_has_to_come_again_has_to_come_again_too(
+    path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    coordinator(ErrorCode.NOT_COORDINATOR)
+    assert send(path, topic, 0) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    coordinator()
+    assert send(path, topic, 1) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert [send(path, topic, sequence) for sequence in (0, 1)] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
+
+
+def test_what_another_connection_wrote_meanwhile_opens_the_transaction_for_both(
+    broker: odradek.Broker, path: DataPath, coordinator: Callable[..., None]
+) -> None:
+    topic = path.topic()
+    hosted = path.hosted(topic)
+    coordinator(meanwhile=lambda: hosted.append(batch(0), broker.server.now_ms(), is_in_transaction=True))
+    assert send(path, topic, 1) == (ErrorCode.NONE, 1)
