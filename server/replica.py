@@ -157,14 +157,18 @@ class Replica:
             if role.is_leader and not self.offline:
                 self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
             self.disturb()
-        elif len(role.isr) < len(isr_before):
-            # Whoever was taken out of it, and fetches on, is to be proposed again.
-            for watcher in list(self.end_watchers):
-                watcher.disturbed()
+        else:
+            self._disturb_who_left(isr_before)
         self.settle()
         if role.high_watermark > before:
             self._committed(role.high_watermark - before)
         return changed
+
+    def _disturb_who_left(self, before: tuple[int, ...]) -> None:
+        """Whoever was taken out of the set in sync, and fetches on, is to be proposed again."""
+        if self.role.isr != before and not set(before).issubset(self.role.isr):
+            for watcher in list(self.end_watchers):
+                watcher.disturbed()
 
     def settle(self) -> None:
         """To be called after the role, the rules or the directory's state changed."""
@@ -237,9 +241,10 @@ class Replica:
     def isr_accepted(
         self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
     ) -> None:
-        """The controller's answer to a proposal."""
-        before = self.role.high_watermark
+        """The controller's answer to a proposal, which may be here before the metadata that says the same."""
+        before, isr_before = self.role.high_watermark, self.role.isr
         moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
+        self._disturb_who_left(isr_before)
         self.settle()
         if moved:
             self._committed(self.role.high_watermark - before)

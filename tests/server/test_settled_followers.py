@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
+from odradek.replication.isr import IsrProposal
 from odradek.server.fetch_sessions import FetchSession
 from odradek.server.followed_partition import FollowedPartition
 from odradek.server.follower_fetching import FollowerFetch
@@ -126,6 +127,20 @@ async def test_who_is_taken_out_of_the_isr_while_it_rests_comes_back(tmp_path: P
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         await settled(replicas)
+        replicas.change(isr=[1])
+        await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
+
+
+async def test_who_is_taken_out_comes_back_where_the_controllers_answer_is_here_before_its_metadata(
+    tmp_path: Path,
+) -> None:
+    async with Replicas(tmp_path, 2) as replicas:
+        create_many(replicas)
+        await settled(replicas)
+        leader = hosted(replicas, 1, 0)
+        role, now_ms = leader.role, replicas.server(1).now_ms()
+        proposal = role.proposal = IsrProposal((1,), role.leader_epoch, role.partition_epoch)
+        leader.isr_accepted(proposal, (1,), role.leader_epoch, role.partition_epoch + 1, now_ms)
         replicas.change(isr=[1])
         await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
 
