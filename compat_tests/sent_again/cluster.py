@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -85,8 +86,15 @@ class GatedCluster(MixedCluster):
         self.until(are, f"{topic} is in sync on {node_ids}")
 
     def await_leader(self, topic: str, node_id: int) -> None:
-        calm = self.node(self.calm)
-        self.until(lambda: self.partitions(topic, calm)[0].leader_id == node_id, f"{node_id} leads {topic}")
+        def leads() -> bool:
+            told = self._told(topic)
+            return told is not None and told.leader_id == node_id
+
+        self.until(leads, f"{node_id} leads {topic}")
+
+    def _told(self, topic: str) -> Any:
+        """What the calm node says of its partition; None while it knows none."""
+        return self.partitions(topic, self.node(self.calm)).get(0)
 
     def prefer(self, topic: str, replicas: list[int]) -> None:
         """The same replicas in another order; who leads goes on."""
@@ -94,8 +102,12 @@ class GatedCluster(MixedCluster):
         wanted = ReassignableTopic(topic, [ReassignablePartition(0, replicas)])
         answer = calm.ask(AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[wanted]), 0)
         assert answer.error_code == 0 and answer.responses[0].partitions[0].error_code == 0, answer
-        told = lambda: list(self.partitions(topic, calm)[0].replica_nodes)  # noqa: E731
-        self.until(lambda: told() == replicas, f"{topic} prefers {replicas[0]}")
+
+        def are_so() -> bool:
+            told = self._told(topic)
+            return told is not None and list(told.replica_nodes) == replicas
+
+        self.until(are_so, f"{topic} prefers {replicas[0]}")
 
     def elect_preferred(self, topic: str) -> None:
         request = ElectLeadersRequest(_PREFERRED, [TopicPartitions(topic, [0])], _TIMEOUT_MS)

@@ -76,6 +76,7 @@ class Client:
                 "linger.ms": 0,
                 "retry.backoff.ms": 100,
                 "message.timeout.ms": 300_000,
+                "socket.timeout.ms": 300_000,
                 "reconnect.backoff.max.ms": 500,
                 "debug": "eos",
             },
