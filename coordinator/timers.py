@@ -45,9 +45,12 @@ class Timers:
 
     def next_deadline(self) -> int | None:
         queue = self._queue
-        while queue and not self._is_live(queue[0]):
+        while queue:
+            queued_ms, _, timer = queue[0]
+            if timer.deadline_ms != NEVER and timer.queued_ms == queued_ms:  # it is live
+                return queued_ms
             self._drop_first()
-        return queue[0][0] if queue else None
+        return None
 
     def due(self, now: int) -> Timer | None:
         """Takes out one timer whose deadline has come: the earliest, of equal ones the first that was set."""

@@ -41,7 +41,7 @@ def long_count(buf: Buffer, pos: int, first: int, limit: int | None) -> tuple[in
 def encode_varint(value: int) -> bytes:
     """`value` is an unsigned 32-bit number."""
     if value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -61,9 +61,9 @@ def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: 
     """The tagged section of a structure (KIP-482): `sent` are the known tags that differ from their defaults."""
     every = {**unknown, **sent} if unknown else sent
     write(encode_varint(len(every)))
-    for tag, data in sorted(every.items()):
-        write(encode_varint(tag) + encode_varint(len(data)))
-        write(data)
+    for tag in sorted(every):
+        data = every[tag]
+        write(encode_varint(tag) + encode_varint(len(data)) + data)
 
 
 # Signed varints, zigzag: the lengths and deltas inside record batches. Negative numbers of 64 bits take ten bytes.

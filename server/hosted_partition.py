@@ -232,11 +232,16 @@ class HostedPartition(Replica):
         buffer = records if isinstance(records, bytearray) else bytearray(records)
         log, epoch = self.log, self.role.leader_epoch
         base_offset = next_offset = log.log_end_offset
-        headers = []
-        for position, header in batch.iter_headers(buffer):
-            batch.patch(buffer, position, next_offset, epoch)
-            headers.append(header._replace(base_offset=next_offset, leader_epoch=epoch))
-            next_offset = headers[-1].next_offset
+        headers: list[BatchHeader] = []
+        position, size = 0, len(buffer)
+        while position < size:
+            fields = batch.read_header(buffer, position)
+            headers.append(_new_tuple(BatchHeader, (next_offset, fields[1], epoch, *fields[3:])))
+            _pack_offset(buffer, position, next_offset)
+            _pack_epoch(buffer, position + LOG_OVERHEAD, epoch)
+            next_offset += fields[6] + 1
+            position += fields[1] + LOG_OVERHEAD
+        assert position == size, "whole batches"
         try:
             log.append(buffer, headers, now_ms)
         except LogDirectoryFailure as failure:

@@ -212,14 +212,18 @@ class ShardDriver:
         if shard is None:
             return
         now = self._clock()
-        try:
-            shard.expire(now)
-        except Exception:
-            self._failed_by_bug("a timer")
-            return
-        output = shard.take()
-        records, replies = self._records + output.records, self._replies + output.replies
+        records, replies, deadline = self._records, self._replies, shard.deadline()
         self._records, self._replies = [], []
+        if deadline is not None and deadline <= now:
+            try:
+                shard.expire(now)
+            except Exception:
+                self._failed_by_bug("a timer")
+                return
+            output = shard.take()
+            records += output.records
+            replies += output.replies
+            deadline = shard.deadline()
         if records:
             error = self._append(shard, records, now)
             if error is not ErrorCode.NONE:
@@ -227,7 +231,6 @@ class ShardDriver:
                 return
         if replies:
             self._commit(replies)
-        deadline = shard.deadline()
         if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
             self._wake_at(deadline, now)
 
@@ -244,7 +247,8 @@ class ShardDriver:
 
     def _commit(self, replies: list[Reply]) -> None:
         """Replies, once everything that is in the log now is committed; it often is."""
-        if self.partition.high_watermark >= self.partition.log_end_offset:
+        partition = self.partition
+        if partition.role.high_watermark >= partition.log.log_end_offset:
             self._answer(replies)
             return
         timeout = self._loop.call_later(self._commit_timeout_ms / 1000, self._give_up, replies)

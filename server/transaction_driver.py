@@ -145,7 +145,7 @@ class TransactionShardDriver(ShardDriver):
             if type(reply) is SendMarkers:
                 self._send(reply)
             else:
-                super()._answer([reply])  # type: ignore[list-item]
+                self._open.answer(reply[0], reply[1])  # type: ignore[arg-type]
 
     def _refuse(self, replies: Sequence[Reply | SendMarkers], error: ErrorCode) -> None:
         """What was decided stands: its markers go out once the replicas have come after."""

@@ -27,7 +27,7 @@ class TransactionsState:
     def write(self, transactional_id: str, value: TransactionLogValue) -> Transaction:
         known = self.transactions.get(transactional_id)
         before = None if known is None else known.state
-        assert before in REACHED_FROM[State(value.transaction_status)], (transactional_id, before, value)
+        assert before in REACHED_FROM[value.transaction_status], (transactional_id, before, value)
         if self.config.transaction_version < 1:
             # Version 0 of the record has no place for these.
             value.previous_producer_id = value.next_producer_id = NO_PRODUCER_ID

@@ -58,7 +58,7 @@ class State(IntEnum):
 _ENDED = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 #: Each state, and those from which it is reached; another way is a bug. None is an id that was not known.
-REACHED_FROM: dict[State, frozenset[State | None]] = {
+REACHED_FROM: dict[int, frozenset[State | None]] = {
     State.EMPTY: _ENDED | {None},
     State.ONGOING: _ENDED | {State.ONGOING},
     State.PREPARE_COMMIT: frozenset({State.ONGOING}),
@@ -96,11 +96,12 @@ class Transaction:
 
     @durable.setter
     def durable(self, value: TransactionLogValue) -> None:
-        self._durable = value
-        self.state = State(value.transaction_status)
-        self.places = {
-            (topic.topic, index) for topic in value.transaction_partitions or () for index in topic.partition_ids
-        }
+        before, self._durable = self._durable, value
+        status = value.transaction_status
+        self.state = status if type(status) is State else State(status)
+        topics = value.transaction_partitions
+        if topics is not before.transaction_partitions or before is value:
+            self.places = {(topic.topic, index) for topic in topics or () for index in topic.partition_ids}
 
     @property
     def producer_id(self) -> int:
@@ -117,7 +118,11 @@ class Transaction:
     def changed(self, state: State, now: int, places: set[Place] | None = None) -> TransactionLogValue:
         """What the log is to say next; the caller changes what else is different. `places` None: as they are."""
         old = self._durable
-        wanted = self.places if places is None else places
+        topics = None
+        if state is not State.EMPTY:
+            # A list is never changed once it is in a value, so the next one may have the same.
+            topics = old.transaction_partitions if places is None else by_topic(places)
+            topics = [] if topics is None else topics
         return TransactionLogValue(
             producer_id=old.producer_id,
             # As Kafka: the id that it had when this was decided, which is the same one unless the epochs ran out.
@@ -126,7 +131,7 @@ class Transaction:
             producer_epoch=old.producer_epoch,
             transaction_timeout_ms=old.transaction_timeout_ms,
             transaction_status=state,
-            transaction_partitions=None if state is State.EMPTY else by_topic(wanted),
+            transaction_partitions=topics,
             transaction_last_update_timestamp_ms=now,
             transaction_start_timestamp_ms=old.transaction_start_timestamp_ms,
             client_transaction_version=old.client_transaction_version,

@@ -231,6 +231,6 @@ def seal(buf: bytearray | memoryview, pos: int, size: int) -> int:
     return crc
 
 
-def write_header(buf: bytearray | memoryview, pos: int, header: BatchHeader) -> None:
-    """Writes `header` as it is, its CRC too (see `seal`)."""
+def write_header(buf: bytearray | memoryview, pos: int, header: BatchHeader | tuple[int, ...]) -> None:
+    """Writes `header`, or its fields, as it is, its CRC too (see `seal`)."""
     _HEADER.pack_into(buf, pos, *header)

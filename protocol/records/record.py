@@ -123,32 +123,20 @@ def encode_batch(
         | (batch.CONTROL_FLAG if control else 0)
         | (batch.DELETE_HORIZON_FLAG if delete_horizon is not None else 0)
     )
-    newest = max((record.timestamp for record in kept), default=batch.NO_TIMESTAMP)
+    newest = kept[0].timestamp if len(kept) == 1 else max((r.timestamp for r in kept), default=batch.NO_TIMESTAMP)
     base_timestamp = kept[0].timestamp if kept else batch.NO_TIMESTAMP
     if delete_horizon is not None:
         base_timestamp = delete_horizon
-    payload = compress(compression, _encode_records(kept, first, base_timestamp), level)
-    header = BatchHeader(
-        base_offset=first,
-        length=batch.HEADER_BYTES - batch.LOG_OVERHEAD + len(payload),
-        leader_epoch=leader_epoch,
-        magic=batch.MAGIC,
-        crc=0,
-        attributes=compression | flags,
-        last_offset_delta=last - first,
-        base_timestamp=base_timestamp,
-        max_timestamp=newest if log_append_time is None else log_append_time,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(kept),
-    )
-    return _sealed(header, payload)
-
-
-def _sealed(header: BatchHeader, payload: Buffer) -> bytes:
+    payload: Buffer = _encode_records(kept, first, base_timestamp)
+    if compression:
+        payload = compress(compression, payload, level)
+    fields = (
+        first, batch.HEADER_BYTES - batch.LOG_OVERHEAD + len(payload), leader_epoch, batch.MAGIC, 0, compression | flags,
+        last - first, base_timestamp, newest if log_append_time is None else log_append_time,
+        producer_id, producer_epoch, base_sequence, len(kept),
+    )  # fmt: skip
     made = bytearray(batch.HEADER_BYTES)
-    batch.write_header(made, 0, header)
+    batch.write_header(made, 0, fields)
     made += payload
     batch.seal(made, 0, len(made))
     return bytes(made)
@@ -169,17 +157,13 @@ def encoded_size(record: Record, *, base_offset: int = 0, base_timestamp: int) -
 
 
 def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
-    key, value = record.key, record.value
-    pieces = [
-        b"\0",
-        encode_zigzag(record.timestamp - base_timestamp),
-        encode_zigzag(record.offset - base_offset),
-        _NULL if key is None else encode_zigzag(len(key)) + key,
-        _NULL if value is None else encode_zigzag(len(value)) + value,
-        encode_zigzag(len(record.headers)),
-    ]
-    for name, content in record.headers:
+    key, value, headers = record.key, record.value, record.headers
+    pieces = [b"\0", encode_zigzag(record.timestamp - base_timestamp), encode_zigzag(record.offset - base_offset)]
+    for content in (key, value):
+        pieces += (_NULL,) if content is None else (encode_zigzag(len(content)), content)
+    pieces.append(encode_zigzag(len(headers)))
+    for name, content in headers:
         encoded = name.encode()
         pieces += (encode_zigzag(len(encoded)), encoded)
-        pieces.append(_NULL if content is None else encode_zigzag(len(content)) + content)
+        pieces += (_NULL,) if content is None else (encode_zigzag(len(content)), content)
     return b"".join(pieces)
