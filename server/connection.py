@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         if not out:
             return
         self._out, self._out_bytes = [], 0
-        if size <= JOINED_ANSWER_BYTES and not self._sender_is_busy():
+        if size <= JOINED_ANSWER_BYTES and (self._sender is None or not self._sender.is_busy):
             self._transport.write(b"".join(out))
         else:
             self._send_large(out)

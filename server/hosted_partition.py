@@ -200,14 +200,13 @@ class HostedPartition(Replica):
         if (must_flush or self.role.log_end_offset < base_offset) and len(self.role.replicas) == 1:
             # It is committed, and so seen, when the disk has it, and in its turn; with followers, when they have it.
             self.want_flushed(end_offset, now_ms, partial(self._flushed, end_offset, len(buffer), now_ms))
-        elif self.role.appended(end_offset, now_ms):
+        elif self.role.appended(end_offset, now_ms) and (self._committing or self.watchers):
             self._committed(len(buffer))
         if self.end_watchers:
             self._grew(len(buffer))
-        log_append_time_ms = header.max_timestamp if self.rules.log_append_time else -1
-        return AppendResult(
-            _NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset, (), None, must_flush
-        )
+        log_append_time_ms = header[8] if self.rules.log_append_time else -1
+        result = (_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset, (), None, must_flush, None)
+        return _new_tuple(AppendResult, result)
 
     def _flushed(self, end_offset: int, size: int, now_ms: int, error: int) -> None:
         # What this broker wrote itself did not wait for the disk.

@@ -130,6 +130,7 @@ class Log(LogSegments):
                 ended = follow_batch(self.producers, header, batch)
                 if ended is not None and ended.aborted:
                     append_aborted(self._place, segment.base_offset, aborted_entry(self.producers, ended))
+                    segment.has_aborted = True
             position += header.size
 
     def _append_failed(self, segment: Segment, error: OSError) -> LogDirectoryFailure:
@@ -224,7 +225,11 @@ class Log(LogSegments):
         """Those that have records in the range: what a read_committed fetch of it is told. `up_to_offset` is exclusive."""
         found: list[AbortedTransaction] = []
         for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
-            for entry in read_aborted(self._place, segment.base_offset):
+            if segment.has_aborted is False:
+                continue
+            entries = read_aborted(self._place, segment.base_offset)
+            segment.has_aborted = bool(entries)
+            for entry in entries:
                 if entry.last_offset >= offset and entry.first_offset < up_to_offset:
                     found.append(entry)
                 if entry.last_stable_offset >= up_to_offset:

@@ -37,7 +37,7 @@ class Segment:
 
     __slots__ = (
         "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_place", "_tail_offset", "_tail_position",
-        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
+        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left", "has_aborted",
         "max_timestamp", "next_offset",
         "offset_of_max_timestamp", "size", "suffix", "used",
     )  # fmt: skip
@@ -59,6 +59,8 @@ class Segment:
         self.bytes_since_index_entry = 0
         #: Index entries that may still be added, as `may_take` found; it is asked again when there are none.
         self.entries_left = 0
+        #: Whether there is an index of aborted transactions; None until somebody has looked.
+        self.has_aborted: bool | None = None
         self.max_timestamp = _UNKNOWN
         self.offset_of_max_timestamp = base_offset
         self.next_offset = base_offset

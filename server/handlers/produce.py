@@ -79,7 +79,7 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
         refused = _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
     else:
         refused = _INVALID_ACKS
-    broker = call.broker
+    broker = call.connection.broker
     now_ms = broker.now_ms()
     version = call.version
     find: Any = broker.partitions.get if version < FIRST_VERSION_WITH_TOPIC_IDS else broker.partitions.get_by_id

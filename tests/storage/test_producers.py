@@ -116,6 +116,7 @@ def test_what_is_stable_ends_before_the_first_open_transaction(logbook):
     produce(2, 0)  # 2
     assert log.last_stable_offset(3) == 1
     assert log.last_stable_offset(1) == 1
+    assert log.aborted_transactions(0, 3) == [], "and those that are aborted from here on are found all the same"
     end(1, committed=False)  # 3
     assert log.last_stable_offset(3) == 1, "the marker is not committed"
     assert log.last_stable_offset(4) == 2
