@@ -1,7 +1,8 @@
 """TxnOffsetCommit (key 28), versions 0-6. See coordinator/transactional_offsets.py.
 
 The group's partition of `__consumer_offsets` must be in the transaction: from version 5 on this adds it, before it was
-added by AddOffsetsToTxn and is looked up (KIP-890). A partition that does not exist is refused by itself. Version 6 names
+added by AddOffsetsToTxn and is looked up (KIP-890). An answer that comes when that transaction has ended is worth nothing:
+what is committed then would be pending for good. A partition that does not exist is refused by itself. Version 6 names
 topics by id.
 """
 
@@ -19,12 +20,15 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ...protocol.records.batch import NO_SEQUENCE
 from ..internal_topics import GROUP_METADATA_TOPIC
+from ..topic_answers import merged
 from ..transaction_membership import Membership, Place, ask
 
 if TYPE_CHECKING:
+    from ...storage.verifications import Verification
     from ..dispatch import Call
-from ..topic_answers import merged
+    from ..hosted_partition import HostedPartition
 
 TOPIC_ID_VERSION = 6
 ADDING_VERSION = 5
@@ -38,26 +42,34 @@ def handle(call: Call) -> TxnOffsetCommitResponse | None:
     refusals = _take_out_unknown(call, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refusals)
-    asked = _unasked(call, request)
-    if asked is None:
+    place = (GROUP_METADATA_TOPIC, call.broker.groups.partition_for(request.group_id))
+    hosted = call.broker.partitions.get(place)
+    if hosted is None or not hosted.is_leader or not _is_asked(call, hosted):
         _commit(call, refusals)
-    else:
-        ask(call, asked, partial(_answered, call, refusals))
+        return None
+    producer_id, epoch, adds = request.producer_id, request.producer_epoch, call.version >= ADDING_VERSION
+    now_ms = call.broker.now_ms()
+    verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
+    asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
+    ask(call, asked, partial(_answered, call, refusals, hosted, verification))
     return None
 
 
-def _unasked(call: Call, request: TxnOffsetCommitRequest) -> Membership | None:
-    place = (GROUP_METADATA_TOPIC, call.broker.groups.partition_for(request.group_id))
-    hosted = call.broker.partitions.get(place)
-    adds = call.version >= ADDING_VERSION
-    is_known = hosted is None or hosted.is_in_transaction(request.producer_id, request.producer_epoch)
-    if is_known or not (adds or call.broker.config.get("transaction.partition.verification.enable")):
-        return None
-    return Membership(request.transactional_id, request.producer_id, request.producer_epoch, (place,), adds)
+def _is_asked(call: Call, hosted: HostedPartition) -> bool:
+    if hosted.is_in_transaction(call.request.producer_id, call.request.producer_epoch):
+        return False
+    return call.version >= ADDING_VERSION or bool(call.broker.config.get("transaction.partition.verification.enable"))
 
 
-def _answered(call: Call, refusals: list[TxnOffsetCommitResponseTopic], errors: dict[Place, int]) -> None:
+def _answered(
+    call: Call,
+    refusals: list[TxnOffsetCommitResponseTopic],
+    hosted: HostedPartition,
+    verification: Verification,
+    errors: dict[Place, int],
+) -> None:
     (error,) = errors.values()
+    error = error or _error_by_now(call.request, hosted, verification)
     if not error:
         _commit(call, refusals)
         return
@@ -70,6 +82,18 @@ def _answered(call: Call, refusals: list[TxnOffsetCommitResponseTopic], errors: 
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     refused = transactional_commit_refused(call.request, ErrorCode(error))
     call.reply(TxnOffsetCommitResponse(topics=[*refusals, *refused.topics]))
+
+
+def _error_by_now(request: TxnOffsetCommitRequest, hosted: HostedPartition, verification: Verification) -> int:
+    """0 when the transaction that was asked for is still going on, and where the group has left to another coordinator."""
+    producer_id, producers = request.producer_id, hosted.log.producers
+    if producers.verifications.get(producer_id) is verification or not hosted.is_leader:
+        return 0
+    if hosted.is_in_transaction(producer_id, request.producer_epoch):
+        return 0
+    known = producers.by_id.get(producer_id)
+    is_stale = known is not None and request.producer_epoch < known.epoch
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_stale else ErrorCode.INVALID_TXN_STATE
 
 
 def _commit(call: Call, refusals: list[TxnOffsetCommitResponseTopic]) -> None:
