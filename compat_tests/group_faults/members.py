@@ -74,7 +74,6 @@ class Member:
                 "fetch.wait.max.ms": 50,
                 "reconnect.backoff.max.ms": 300,
                 "log_level": 0,
-                "error_cb": self._failed,
                 **PROTOCOLS[protocol],
             }
         )
@@ -91,15 +90,16 @@ class Member:
     def _run(self) -> None:
         while not self._ended.is_set():
             message = self._consumer.poll(POLL_S)
-            # Errors are of a broker that is gone: the client comes back by itself.
-            if message is not None and message.error() is None:
+            if message is None:
+                continue
+            error = message.error()
+            # Others are of a broker that is gone: the client comes back by itself.
+            if error is not None and error.code() == KafkaError._FATAL:
+                self.refused = error
+            elif error is None:
                 with self._ledger.lock:
                     self._ledger.handled.add(int(message.value()))
         self._consumer.close()
-
-    def _failed(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.refused = error
 
     def _assigned(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         now = time.monotonic()

@@ -136,7 +136,10 @@ def run(
     _count(finding, history)
     finding.problems += anomalies(history, set(range(finding.records)) - feeder.unknown, circumstances)
     if queue is not None:
-        _judge_letters(finding, history, letters.read(brokers.bootstrap, queue), circumstances)
+        found = letters.read(brokers.bootstrap, queue)
+        finding.letters = len(found)
+        markers = letters.markers(brokers.bootstrap, topic)
+        finding.problems += letters.anomalies(history, found, circumstances, markers)
     return finding
 
 
@@ -186,13 +189,6 @@ def _count(finding: Finding, history: History) -> None:
         finding.confirmed += len(record.confirmed)
         finding.unknown += len(record.words) - len(record.confirmed)
         finding.renewed += sum(word.what == RENEW for word in record.confirmed)
-
-
-def _judge_letters(
-    finding: Finding, history: History, found: list[letters.Letter], circumstances: Circumstances
-) -> None:
-    finding.letters = len(found)
-    finding.problems += letters.anomalies(history, found, circumstances)
 
 
 def main() -> None:

@@ -252,6 +252,15 @@ def test_nothing_is_buried_for_nothing(tmp_path: Path) -> None:
     assert buried(tmp_path, REJECTS, LETTER, Letter((0, 7), 7, REJECTED)) == ["buried for nothing"]
 
 
+def test_markers_of_transactions_are_no_records(tmp_path: Path) -> None:
+    history = read(files_of(tmp_path, [REJECTS]))
+    marker = Letter((0, 7), -1, EXCEEDED)
+    assert letters.anomalies(history, [LETTER, marker], around(), {(0, 7)}) == []
+    assert kinds(letters.anomalies(history, [LETTER, marker], around(), {(0, 8)})) == ["buried for nothing"]
+    rejected = marker._replace(why=REJECTED)
+    assert kinds(letters.anomalies(history, [LETTER, rejected], around(), {(0, 7)})) == ["buried for nothing"]
+
+
 def test_a_letter_is_of_its_record(tmp_path: Path) -> None:
     assert buried(tmp_path, REJECTS, LETTER._replace(value=7)) == ["another's words"]
     assert buried(tmp_path, REJECTS, LETTER._replace(why=EXCEEDED)) == ["another's words"]
