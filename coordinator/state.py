@@ -40,7 +40,7 @@ class ShardState:
         self._replays = replays
         self.groups: dict[str, Group] = {}
         #: The last group of which a record said that it is no more: a record behind that may say what became of it.
-        self.last_removed = ""
+        self.last_removed: Group | None = None
         #: Topics and the groups' own configurations, as last published.
         self.image: MetadataImage = EMPTY_IMAGE
         self.offsets = OffsetStore()
@@ -74,13 +74,13 @@ class ShardState:
 
     def remove(self, group_id: str) -> None:
         """It is no more. For what replays."""
-        self.last_removed = group_id
-        self._take_out(group_id)
+        self.last_removed = self._take_out(group_id)
 
-    def _take_out(self, group_id: str) -> None:
+    def _take_out(self, group_id: str) -> Group | None:
         group = self.groups.pop(group_id, None)
         if group is not None:
             group.cancel_timers()
+        return group
 
     def may_replace(self, group_id: str) -> bool:
         """Whether the id is free for a group of another kind: nobody has it, or an empty group."""

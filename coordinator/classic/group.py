@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata
@@ -34,6 +34,9 @@ from ..timers import Timer, Timers
 from .member import Member
 from .refusals import join_refused, sync_refused
 from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+
+if TYPE_CHECKING:
+    from ..group import Group
 
 
 class State(Enum):
@@ -59,8 +62,8 @@ class ClassicGroup:
     def __init__(self, group_id: str, timers: Timers, replies: list[Reply]) -> None:
         self.group_id = group_id
         self.durable: GroupMetadataValue | None = None
-        #: It was a group of another kind (KIP-848), and has had no generation of its own since.
-        self.was_converted = False
+        #: The group of another kind that it was (KIP-848), until it has a generation of its own.
+        self.predecessor: Group | None = None
         self.state = State.EMPTY
         self.previous_state = State.DEAD
         self.state_timestamp_ms = -1
@@ -204,7 +207,7 @@ class ClassicGroup:
     ) -> None:
         self._count_speakers(member.protocols, -1)
         self._count_speakers(protocols, 1)
-        member.protocols = protocols
+        member.protocols, member.has_joined = protocols, True
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 

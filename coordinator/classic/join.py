@@ -139,6 +139,7 @@ def _add(
         protocols=_protocols(request),
         session=Timer(("classic session", group.group_id, member_id)),
         is_new=True,
+        has_joined=True,
     )
     if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
         group.new_member_added = True

@@ -22,7 +22,8 @@ def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue 
     if value is not None:
         group = state.classic(key.group)
         # A group of another kind whose members are left becomes a classic one all at once.
-        group.was_converted = group.durable is None and state.last_removed == key.group
+        before = state.last_removed if group.durable is None else None
+        group.predecessor = before if before is not None and before.group_id == key.group else None
         group.durable = value
     elif state.find(ClassicGroup, key.group) is not None:
         state.remove(key.group)
@@ -30,7 +31,7 @@ def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue 
 
 def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
     group.restore(now)
-    if group.was_converted and group.members:
+    if group.predecessor is not None and group.members:
         rebalance.prepare(
             state, group, now, "the coordinator was gone before its members could join it as a classic group"
         )

@@ -28,6 +28,8 @@ class Member:
     session: Timer
     assignment: bytes = b""
     is_new: bool = False
+    #: Since the coordinator knows it in a classic group: what it said of itself is of then.
+    has_joined: bool = False
     awaiting_join: object | None = field(default=None, repr=False)
     awaiting_sync: object | None = field(default=None, repr=False)
 

@@ -40,6 +40,7 @@ from .member import (
     MemberState,
     Partitions,
     as_partitions,
+    held_partitions,
     owned_from_record,
     state_from_record,
 )
@@ -71,6 +72,8 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         self.static_members: dict[str, str] = {}
         #: (topic id, partition) -> who holds it.
         self.holders: dict[tuple[bytes, int], str] = {}
+        #: What members held of whom the log says that they have no assignment any more, until it says something else.
+        self.last_held: dict[str, Partitions] = {}
         #: Topics may have come since the regular expressions were last resolved.
         self.has_outdated_regexes = True
 
@@ -117,6 +120,7 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
 
     def _replay_epoch(self, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue) -> None:
         self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+        self.last_held.clear()
 
     @staticmethod
     def target_from(value: ConsumerGroupTargetAssignmentMemberValue) -> Partitions:
@@ -168,8 +172,10 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
             before = Member(member_id, NOTHING_SAID)
         self._release(before)
         if value is None:
+            self.last_held[member_id] = held_partitions(before)
             self.members[member_id] = Member(member_id, before.metadata, LEAVE_EPOCH, LEAVE_EPOCH)
             return
+        self.last_held.clear()
         member = self.members[member_id] = Member(
             member_id,
             before.metadata,

@@ -72,6 +72,13 @@ class Member:
                     yield topic_id, index
 
 
+def held_partitions(member: Member) -> Partitions:
+    found: dict[bytes, set[int]] = {}
+    for topic_id, index in member.held():
+        found.setdefault(topic_id, set()).add(index)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
+
+
 def current_assignment(member: Member) -> ConsumerGroupCurrentMemberAssignmentValue:
     return ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,

@@ -5,14 +5,14 @@ which they go on as classic members (classic_members.py). Down: the last member 
 those who are left are a classic group again.
 
 A group may change in the middle of a rebalance, when members still have what they are to give back. No partition gets a
-second owner by that: what a member has goes along both ways. Kafka looks at assignments only on the way up, and at targets
-only on the way down, so that whoever joins next may be given what another still has.
+second owner by that: what a member has is known on both ways. Kafka looks at assignments only on the way up, and takes
+targets for them on the way down, so that whoever joins next may be given what another still has.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ from ..timers import Timer
 from . import targets, writing
 from .embedded import MalformedEmbedded, by_id, read_assignment, read_subscription, version_of, write_assignment
 from .group import ConsumerGroup
-from .member import Member, MemberState, Owned, Partitions
+from .member import Member, MemberState, Owned, Partitions, held_partitions
 from .topics import metadata_hash
 
 if TYPE_CHECKING:
@@ -120,16 +120,39 @@ def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
     """
     members = group.members.values()
     assigned = {m.member_id: by_id(state.image, read_assignment(m.assignment).assigned_partitions) for m in members}
+    owned = {m.member_id: by_id(state.image, read_subscription(_metadata(group, m)).owned_partitions) for m in members}
+    if isinstance(group.predecessor, ConsumerGroup):
+        held = {m.member_id: owned[m.member_id] for m in members if m.has_joined}
+        return _of_targets(members, assigned, {**group.predecessor.last_held, **held})
     taken = {place for partitions in assigned.values() for place in _places(partitions)}
     found = {}
     for member in members:
-        owned = by_id(state.image, read_subscription(_metadata(group, member)).owned_partitions)
-        kept = {t: frozenset(i for i in indexes if (t, i) not in taken) for t, indexes in owned.items()}
-        kept = {topic_id: indexes for topic_id, indexes in kept.items() if indexes}
+        kept = _without(owned[member.member_id], taken)
         taken.update(_places(kept))
-        has_assignment = bool(member.assignment)
-        found[member.member_id] = Holding(assigned[member.member_id], kept) if has_assignment else Holding(kept, {})
+        found[member.member_id] = _holding(member, assigned[member.member_id], kept)
     return found
+
+
+def _of_targets(
+    members: Iterable[ClassicMember], assigned: Mapping[str, Partitions], held: Mapping[str, Partitions]
+) -> dict[str, Holding]:
+    """The group was a consumer group just now: its assignments are targets, which members have or have not."""
+    found = {}
+    for member in members:
+        has = held.get(member.member_id, {})
+        wanted = set(_places(assigned[member.member_id]))
+        rest = _without(has, wanted)
+        found[member.member_id] = _holding(member, _without(has, set(_places(rest))), rest)
+    return found
+
+
+def _holding(member: ClassicMember, assigned: Partitions, rest: Partitions) -> Holding:
+    return Holding(assigned, rest) if member.assignment else Holding(rest, {})
+
+
+def _without(partitions: Partitions, places: Set[tuple[bytes, int]]) -> Partitions:
+    left = {t: frozenset(i for i in indexes if (t, i) not in places) for t, indexes in partitions.items()}
+    return {topic_id: indexes for topic_id, indexes in left.items() if indexes}
 
 
 def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
@@ -179,9 +202,9 @@ def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[s
 
 
 def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now: int) -> ClassicGroup:
-    """The members go on with what they have, in a Stable group of the generation that the epoch was."""
+    """The members go on with their targets, in a Stable group of the generation that the epoch was."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
-    held = {member.member_id: _held(member) for member in left}
+    targets_before = dict(group.targets)
     writing.delete_group(state, group)
     classic = state.classic(group.group_id)
     for member in left:
@@ -189,24 +212,17 @@ def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str],
     classic.become_stable(CONSUMER_PROTOCOL_TYPE, group.epoch, now)
     for one in classic.members.values():
         version = version_of(one.protocols[classic.protocol_name or ""])
-        one.assignment = write_assignment(state.image, held[one.member_id], version)
+        one.assignment = write_assignment(state.image, targets_before.get(one.member_id, {}), version)
         classic.touch(one, now)
     state.write_group(classic, {one.member_id: one.assignment for one in classic.members.values()})
     log.info("the consumer group %s is a classic group again", group.group_id)
     return classic
 
 
-def _held(member: Member) -> Partitions:
-    found: dict[bytes, set[int]] = {}
-    for topic_id, index in member.held():
-        found.setdefault(topic_id, set()).add(index)
-    return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
-
-
 def has_targets(group: ConsumerGroup) -> bool:
     """Whether every member has what the group wants it to have."""
     return group.epoch == group.target_epoch and all(
-        _held(member) == group.targets.get(member_id, {}) for member_id, member in group.members.items()
+        held_partitions(member) == group.targets.get(member_id, {}) for member_id, member in group.members.items()
     )
 
 
