@@ -12,6 +12,8 @@ class ClusterView:
         self.image = image
         self._listener = listener
         self._brokers = image.cluster.brokers
+        #: By replicas and their directories: many partitions have the same.
+        self._offline: dict[tuple[tuple[int, ...], tuple[bytes, ...]], list[int]] = {}
 
     def alive_brokers(self) -> Iterator[tuple[BrokerImage, Endpoint]]:
         """Those that are not fenced and have the listener, by id."""
@@ -40,8 +42,12 @@ class ClusterView:
         return self.is_reachable(broker_id) and not self._brokers[broker_id].fenced
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
-        replicas = zip(partition.replicas, partition.directories)
-        return [broker_id for broker_id, directory in replicas if not self._has_online(broker_id, directory)]
+        key = partition.replicas, partition.directories
+        offline = self._offline.get(key)
+        if offline is None:
+            offline = [broker_id for broker_id, directory in zip(*key) if not self._has_online(broker_id, directory)]
+            self._offline[key] = offline
+        return offline
 
     def _has_online(self, broker_id: int, directory: bytes) -> bool:
         return self.is_alive(broker_id) and self._brokers[broker_id].has_online_directory(directory)

@@ -6,12 +6,14 @@
   for that: it says UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
 - Version 0 leaves out replicas whose broker is away and says so by REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
+- What takes long to be described, as every topic of a large cluster, is described in slices of the loop, out of one image.
 - While leaders of a broker that died move, the answer waits for that, not for long (`departures.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
@@ -29,9 +31,12 @@ from ..authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ..cluster_view import ClusterView
 from ..dispatch import Call
 from ..internal_topics import INTERNAL_TOPICS
+from ..slices import SlicedWork
 
 if TYPE_CHECKING:
     from ..departures import Departures
+
+log = logging.getLogger("odradek.metadata")
 
 _FIRST_WITH_IDS = 12
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
@@ -46,8 +51,9 @@ def handle(call: Call) -> MetadataResponse | None:
         return _refused(request, error)
     departures = call.broker.departures
     if departures is None or not _names_topics(request, call.version):
-        return _response(call, request)
-    departures.when_heard(lambda: _answer(call, request, departures))
+        _respond(call, request, call.reply)
+    else:
+        departures.when_heard(lambda: _answer(call, request, departures))
     return None
 
 
@@ -56,19 +62,36 @@ def _names_topics(request: MetadataRequest, version: int) -> bool:
 
 
 def _answer(call: Call, request: MetadataRequest, departures: Departures) -> None:
-    response = _response(call, request)
-    if not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
-        call.reply(response)
-    else:
-        departures.when_known(lambda: call.reply(_response(call, request)))
+    def made(response: MetadataResponse) -> None:
+        if not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
+            call.reply(response)
+        else:
+            departures.when_known(lambda: _respond(call, request, call.reply))
+
+    _respond(call, request, made)
 
 
 def _leaders(response: MetadataResponse) -> set[int]:
     return {partition.leader_id for topic in response.topics for partition in topic.partitions}
 
 
-def _response(call: Call, request: MetadataRequest) -> MetadataResponse:
+def _respond(call: Call, request: MetadataRequest, made: Callable[[MetadataResponse], None]) -> None:
+    """`made` is told of the response, before this returns if it did not take long."""
+
+    def failed(failure: Exception) -> None:
+        log.error("a bug: the topics could not be described", exc_info=failure)
+        call.reply(_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+
     view = ClusterView(call.broker.image, call.listener)
+    response = _response(call, request, view)
+    work = SlicedWork(failed)
+    work.begin(_describe(call, request, view, response.topics), lambda: made(response))
+    if work.is_busy:
+        call.hold_connection()
+
+
+def _response(call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
+    """All but the topics."""
     departures = call.broker.departures
     still_listed = departures.still_listed() if departures is not None else ()
     response = MetadataResponse(
@@ -79,7 +102,6 @@ def _response(call: Call, request: MetadataRequest) -> MetadataResponse:
         ],
         cluster_id=call.broker.cluster_id,
         controller_id=view.controller_id(),
-        topics=_topics(call, request, view),
     )
     asked = _FIRST_WITH_OPERATIONS <= call.version <= _LAST_WITH_CLUSTER_OPERATIONS
     if asked and request.include_cluster_authorized_operations:
@@ -105,39 +127,40 @@ def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:
     return MetadataResponse(topics=topics, error_code=error)
 
 
-def _topics(call: Call, request: MetadataRequest, view: ClusterView) -> list[MetadataResponseTopic]:
+def _describe(
+    call: Call, request: MetadataRequest, view: ClusterView, answer: list[MetadataResponseTopic]
+) -> Iterator[None]:
+    """Adds the topics to the answer, a partition at a time."""
     image = view.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        found = [topic for _, topic in sorted(image.topics.by_name.items())]
-        return _described(call, request, view, found)
+        yield from _described(call, request, view, [topic for _, topic in sorted(image.topics.by_name.items())], answer)
+        return
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
     if ids:
         by_id = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
-        unknown = [_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if by_id[topic_id] is None]
-        return unknown + _described(call, request, view, [topic for topic in by_id.values() if topic is not None])
+        answer += [_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if by_id[topic_id] is None]
+        yield from _described(call, request, view, [topic for topic in by_id.values() if topic is not None], answer)
+        return
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
     by_name = {name: image.topic(name) for name in names}
     missing = [name for name, topic in by_name.items() if topic is None]
-    described = _described(call, request, view, [topic for topic in by_name.values() if topic is not None])
-    return described + _absent(call, request, missing)
+    yield from _described(call, request, view, [topic for topic in by_name.values() if topic is not None], answer)
+    answer += _absent(call, request, missing)
 
 
 def _described(
-    call: Call, request: MetadataRequest, view: ClusterView, topics: Iterable[TopicImage]
-) -> list[MetadataResponseTopic]:
-    described = [
-        MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.id,
-            is_internal=topic.name in INTERNAL_TOPICS,
-            partitions=[
-                _partition(view, call.version, index, partition)
-                for index, partition in sorted(topic.partitions.items())
-            ],
-        )
-        for topic in topics
-    ]
-    return _with_operations(call, request, described)
+    call: Call,
+    request: MetadataRequest,
+    view: ClusterView,
+    topics: Iterable[TopicImage],
+    answer: list[MetadataResponseTopic],
+) -> Iterator[None]:
+    for topic in topics:
+        described = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
+        answer += _with_operations(call, request, [described])
+        for index, partition in sorted(topic.partitions.items()):
+            described.partitions.append(_partition(view, call.version, index, partition))
+            yield
 
 
 def _absent(call: Call, request: MetadataRequest, names: list[str]) -> list[MetadataResponseTopic]:

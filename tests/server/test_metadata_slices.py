@@ -1,0 +1,87 @@
+"""Metadata of many partitions is described in slices: others are served in between, and the answer is of one image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import odradek
+import pytest
+from odradek import Broker
+from odradek.metadata.image import EMPTY_IMAGE
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.server import slices
+from odradek.server.handlers import metadata
+
+from compat_tests.wire import WireClient
+from tests.server.replicas_stand import eventually
+
+TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
+
+
+def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[bool]) -> Any:
+    return SimpleNamespace(
+        request=request,
+        version=13,
+        broker=server,
+        listener="PLAINTEXT",
+        reply=answers.append,
+        hold_connection=lambda: held.append(True),
+    )
+
+
+async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Broker(data_dir=tmp_path) as broker:
+        server, created = broker.server, []
+        server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
+        await eventually(lambda: created)
+        at_once: list[Any] = []
+        in_slices: list[Any] = []
+        held: list[bool] = []
+        assert metadata.handle(asked(server, MetadataRequest(None), at_once, held)) is None
+        assert len(at_once) == 1 and not held, "what is little is answered at once"
+        monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
+        metadata.handle(asked(server, MetadataRequest(None), in_slices, held))
+        assert not in_slices and held == [True]
+        with monkeypatch.context() as patch:
+            patch.setattr(server, "image", EMPTY_IMAGE)
+            await eventually(lambda: in_slices)
+        assert in_slices == at_once
+        assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
+
+
+async def test_what_fails_in_a_later_slice_is_answered_as_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
+    async with Broker(data_dir=tmp_path) as broker:
+        server, created = broker.server, []
+        server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
+        await eventually(lambda: created)
+        original, answers = metadata._partition, []
+
+        def partition(view: Any, version: int, index: int, *rest: Any) -> Any:
+            if index == 50:
+                raise LookupError("planted")
+            return original(view, version, index, *rest)
+
+        monkeypatch.setattr(metadata, "_partition", partition)
+        metadata.handle(asked(server, MetadataRequest(None), answers, []))
+        await eventually(lambda: answers)
+        assert (answers[0].error_code, answers[0].topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+
+
+def test_answers_of_a_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        assert [topic.error_code for topic in client.call(CreateTopicsRequest(TOPICS), 7).topics] == [0, 0]
+        monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
+        few = MetadataRequest([MetadataRequestTopic(bytes(16), "few")])
+        every = MetadataRequest(None)
+        sent = [(request, client.send(request, 12)) for request in (every, few, every, few)]
+        counts = [len(client.receive(request, 12, number).topics) for request, number in sent]
+        assert counts == [2, 1, 2, 1]
