@@ -14,21 +14,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.metadata.metadata_version import DEFAULT
+from odradek.protocol.codec import encode
 from odradek.protocol.internal.cluster_metadata import BrokerEndpoint, FeatureLevelRecord, RegisterBrokerRecord
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import ControllerResult
 from odradek.replication.controller.upkeep import FenceBrokerRequest
+from odradek.server.cluster_view import ClusterView
+from odradek.server.handlers import metadata
 from odradek.server.metadata_batches import QuorumVoters, encode_records, in_parts
 from odradek.server.quorum_snapshots import read_snapshot, write_image_snapshot
-from odradek.server.slices import at_once
+from odradek.server.slices import SLICE_S, STEPS_PER_SLICE, uncollected
 
 PARTITIONS_PER_BROKER = 10_000
 PARTITIONS_PER_TOPIC = 1000
@@ -45,6 +53,12 @@ UNITS = {
     "snapshot": "MB",
     "CPU to write the snapshot": "s",
     "CPU to load the snapshot": "s",
+    "longest slice of that": "ms",
+    "CPU of a new controller to learn what there is": "s",
+    "longest slice of learning": "ms",
+    "CPU to describe every topic to a client": "s",
+    "longest slice of describing": "ms",
+    "CPU to encode that answer, in one piece": "s",
     "partitions changed by the death of a broker": "",
     "decide, append and replay one of these": "us",
     "longest decision of these": "ms",
@@ -83,6 +97,8 @@ def measure_one(partitions: int) -> dict[str, float]:
     gc.collect()
     found["image in memory, a partition"] = (_resident_kb() - began_kb) * 1024 / partitions
     found |= measure_snapshot(machine.controller.image, partitions)
+    found |= measure_learning(machine.controller.image)
+    found |= measure_metadata(machine.controller.image)
     found |= measure_death(machine)
     heartbeat = BrokerHeartbeatRequest(broker_id=2, broker_epoch=2, current_metadata_offset=1 << 40)
     began = time.process_time()
@@ -96,17 +112,72 @@ def measure_snapshot(image: MetadataImage, partitions: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="growth-") as folder:
         began = time.process_time()
         snapshot = write_image_snapshot(Path(folder), image, QuorumVoters(), 0)
-        written = time.process_time()
+        written_s = time.process_time() - began
         file = Path(folder) / snapshot.file_name
-        loaded = at_once(read_snapshot(file)).delta.apply(image.offset, image.epoch, image.last_append_timestamp_ms)
+        for _ in islice(read_snapshot(file), PARTITIONS_PER_TOPIC):
+            pass  # codecs are made when they are first used
+        began = time.process_time()
+        loading = Sliced(uncollected(read_snapshot(file)))
+        applying = time.process_time()
+        loaded = loading.result.delta.apply(image.offset, image.epoch, image.last_append_timestamp_ms)
         ended, size = time.process_time(), file.stat().st_size
+        longest = max(loading.longest_s, ended - applying)
         assert loaded.topics == image.topics, "what was written is what was read"
     return {
         "snapshot, a partition": size / partitions,
         "snapshot": size / 1e6,
-        "CPU to write the snapshot": written - began,
-        "CPU to load the snapshot": ended - written,
+        "CPU to write the snapshot": written_s,
+        "CPU to load the snapshot": ended - began,
+        "longest slice of that": longest * 1000,
     }
+
+
+def measure_learning(image: MetadataImage) -> dict[str, float]:
+    learning = Sliced(Controller(2, "4L6g3nShT-eMCtK--X86sw", {}, random.Random(1)).learn(image))
+    return {
+        "CPU of a new controller to learn what there is": learning.took_s,
+        "longest slice of learning": learning.longest_s * 1000,
+    }
+
+
+def measure_metadata(image: MetadataImage) -> dict[str, float]:
+    """What a client is told that asks for every topic."""
+    view, answer, version = ClusterView(image, "PLAINTEXT"), MetadataResponse(), 12
+    topics = [topic for _, topic in sorted(image.topics.by_name.items())]
+    call = SimpleNamespace(version=version)
+    describing = Sliced(metadata.described(call, MetadataRequest(None), view, topics, answer.topics))
+    began = time.process_time()
+    encode(answer, version)
+    return {
+        "CPU to describe every topic to a client": describing.took_s,
+        "longest slice of describing": describing.longest_s * 1000,
+        "CPU to encode that answer, in one piece": time.process_time() - began,
+    }
+
+
+class Sliced:
+    """Does work in slices as the loop does, but for others in between."""
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        self.result: Any = None
+        self.took_s = self.longest_s = 0.0
+        over = False
+        while not over:
+            began = time.process_time()
+            over = self._slice(steps, began + SLICE_S)
+            took_s = time.process_time() - began
+            self.took_s, self.longest_s = self.took_s + took_s, max(self.longest_s, took_s)
+
+    def _slice(self, steps: Iterator[None], until: float) -> bool:
+        for _ in range(STEPS_PER_SLICE):
+            try:
+                next(steps)
+            except StopIteration as end:
+                self.result = end.value
+                return True
+            if time.process_time() >= until:
+                break
+        return False
 
 
 def measure_death(machine: Machine) -> dict[str, float]:

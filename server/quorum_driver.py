@@ -32,7 +32,7 @@ from .quorum_log import QuorumLog
 from .quorum_replies import Reply, WaitingReplies, not_controller
 from .quorum_snapshotting import Snapshotting
 from .quorum_start import activation, new_controller, open_log, take_over
-from .slices import SlicedWork, in_slices
+from .slices import SlicedWork, in_slices, uncollected
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
@@ -348,7 +348,7 @@ class QuorumDriver:
         if self._is_active and not (replica.is_leader and replica.epoch == self._active_epoch):
             self._resign()
         if self._commits.is_replaced and not self._loading.is_busy:
-            self._loading.begin(self._commits.load(), self._loaded)
+            self._loading.begin(uncollected(self._commits.load()), self._loaded)
         self._advance(replica.high_watermark)
         if not self._is_active and self._may_activate() and not self._learning.is_busy:
             self._learn()

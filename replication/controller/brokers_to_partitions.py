@@ -51,18 +51,21 @@ class BrokersToPartitions:
                 topics.pop(gone.name, None)
         for topic in delta.changed.values():
             for index, partition in topic.changed.items():
-                before = topic.before.partitions.get(index)
-                then = _places(before) if before is not None else frozenset()
-                now = _places(partition)
-                self._add(topic.before.name, index, now - then)
-                self._remove(topic.before.name, index, then - now)
+                before, now = topic.before.partitions.get(index), _places(partition)
+                then = _places(before) if before is not None else ()
+                if now != then:
+                    self._remove(topic.before.name, index, {*then} - {*now})
+                    self._add(topic.before.name, index, now)
 
-    def _add(self, name: str, index: int, places: frozenset[int]) -> None:
+    def _add(self, name: str, index: int, places: tuple[int, ...]) -> None:
+        bit = 1 << index
         for place in places:
-            topics = self._indexes.setdefault(place, {})
-            topics[name] = topics.get(name, 0) | 1 << index
+            topics = self._indexes.get(place)
+            if topics is None:
+                topics = self._indexes[place] = {}
+            topics[name] = topics.get(name, 0) | bit
 
-    def _remove(self, name: str, index: int, places: frozenset[int]) -> None:
+    def _remove(self, name: str, index: int, places: set[int]) -> None:
         for place in places:
             topics = self._indexes[place]
             assert topics[name] >> index & 1, "what is taken out was there"
@@ -71,12 +74,18 @@ class BrokersToPartitions:
                 del topics[name]
 
 
-def _places(partition: PartitionImage) -> frozenset[int]:
-    leader = partition.leader
-    words = [IMBALANCED] if leader != partition.preferred_replica else []
+def _places(partition: PartitionImage) -> tuple[int, ...]:
+    """Mostly they are those in sync, and nothing is made."""
+    leader, places = partition.leader, partition.isr
+    if leader not in places:
+        places = (*places, leader)
+    if partition.elr:
+        places += partition.elr
+    if leader != partition.preferred_replica:
+        places += (IMBALANCED,)
     if partition.is_reassigning:
-        words.append(REASSIGNING)
-    return frozenset((leader, *partition.isr, *partition.elr, *words))
+        places += (REASSIGNING,)
+    return places
 
 
 def _ascending(indexes: int) -> Iterator[int]:

@@ -133,22 +133,22 @@ def _describe(
     """Adds the topics to the answer, a partition at a time."""
     image = view.image
     if request.topics is None or (call.version == 0 and not request.topics):
-        yield from _described(call, request, view, [topic for _, topic in sorted(image.topics.by_name.items())], answer)
+        yield from described(call, request, view, [topic for _, topic in sorted(image.topics.by_name.items())], answer)
         return
     ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
     if ids:
         by_id = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
         answer += [_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if by_id[topic_id] is None]
-        yield from _described(call, request, view, [topic for topic in by_id.values() if topic is not None], answer)
+        yield from described(call, request, view, [topic for topic in by_id.values() if topic is not None], answer)
         return
     names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
     by_name = {name: image.topic(name) for name in names}
     missing = [name for name, topic in by_name.items() if topic is None]
-    yield from _described(call, request, view, [topic for topic in by_name.values() if topic is not None], answer)
+    yield from described(call, request, view, [topic for topic in by_name.values() if topic is not None], answer)
     answer += _absent(call, request, missing)
 
 
-def _described(
+def described(
     call: Call,
     request: MetadataRequest,
     view: ClusterView,
@@ -156,10 +156,10 @@ def _described(
     answer: list[MetadataResponseTopic],
 ) -> Iterator[None]:
     for topic in topics:
-        described = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
-        answer += _with_operations(call, request, [described])
+        made = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
+        answer += _with_operations(call, request, [made])
         for index, partition in sorted(topic.partitions.items()):
-            described.partitions.append(_partition(view, call.version, index, partition))
+            made.partitions.append(_partition(view, call.version, index, partition))
             yield
 
 

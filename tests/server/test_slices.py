@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from odradek import Broker
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.server import slices
-from odradek.server.slices import SlicedWork
+from odradek.server.slices import SlicedWork, Steps, at_once, uncollected
 
 from tests.server.replicas_stand import eventually
 
@@ -72,6 +73,29 @@ async def test_what_is_stopped_goes_no_further(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(3):
         await asyncio.sleep(0)
     assert said == [0]
+
+
+def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> None:
+    def steps() -> Steps[None]:
+        assert not gc.isenabled()
+        yield
+
+    frozen = gc.get_freeze_count()
+    try:
+        assert gc.isenabled()
+        at_once(uncollected(steps()))
+        assert gc.isenabled() and gc.get_freeze_count() > frozen, "what was made is not looked through again"
+        given_up = uncollected(steps())
+        next(given_up)
+        assert not gc.isenabled()
+        given_up.close()
+        assert gc.isenabled(), "also when the work was not done"
+        gc.disable()
+        at_once(uncollected(steps()))
+        assert not gc.isenabled(), "who collects none goes on with that"
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 async def test_a_topic_of_many_partitions_is_told_of_when_it_is_whole(
