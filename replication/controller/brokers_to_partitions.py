@@ -29,8 +29,10 @@ class BrokersToPartitions:
 
     def find(self, topics: TopicsImage, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
         """What stands under any of these, by topics' names and by indexes. `topics`: those that it is kept for."""
-        found: dict[str, int] = {}
-        for place in places:
+        first, *others = places
+        found = self._indexes.get(first, {})
+        for place in others:
+            found = dict(found)
             for name, indexes in self._indexes.get(place, {}).items():
                 found[name] = found.get(name, 0) | indexes
         for name in sorted(found):
