@@ -13,6 +13,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .garbage import LongCollections
 from .options import UsageError, add_configuration, complain, properties_of
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ async def _serve(config: Any) -> int:
         return 0
     gc.freeze()
     gc.enable()
+    LongCollections().begin()
     try:
         print(serving_line(broker), flush=True)
         ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), broker.failed]
