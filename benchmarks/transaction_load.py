@@ -124,8 +124,9 @@ def member(bootstrap: str, topic: str, records: int, size: int, settings: dict[s
     import select
 
     consumer = _member(bootstrap, topic, settings)
+    # It hears of its end at once: what it polled on for would be of what is measured.
     while not select.select([sys.stdin], [], [], 0)[0]:
-        consumer.poll(0.05)
+        consumer.poll(_POLL_S)
     consumer.close()
     return {}
 
