@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from odradek.protocol.internal.control_records import (
 )
 from odradek.protocol.records.control import ControlRecord, ControlType
 from odradek.replication.quorum.log import EpochEnd, SnapshotId
+from odradek.server import quorum_replicated_log
 from odradek.server.config import BrokerConfig
 from odradek.server.metadata_batches import QuorumVoters
 from odradek.server.quorum_joining import voter_history
@@ -101,6 +103,18 @@ def test_a_snapshot_comes_in_pieces_and_replaces_the_log(log: ReplicatedQuorumLo
     assert log.end_offset_for(7) == EpochEnd(7, 100) and log.end_offset_for(3) == EpochEnd(3, 100)
     again = opened(tmp_path / "log")
     assert (again.end_offset, again.latest_snapshot) == (100, snapshot)
+
+
+def test_a_snapshot_that_is_fetched_is_synced_as_it_comes(
+    log: ReplicatedQuorumLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
+    monkeypatch.setattr(quorum_replicated_log, "_SYNC_BYTES", 100)
+    position = 0
+    for size in (60, 60, 70, 150, 10):
+        position = log.write_snapshot(SnapshotId(100, 7), position, bytes(size))
+    assert (position, synced) == (350, [120, 340])
 
 
 def test_the_first_snapshot_of_a_directory_has_nothing_before_it(tmp_path: Path) -> None:
