@@ -27,6 +27,7 @@ from .sending import FileSender
 
 if TYPE_CHECKING:
     from .listener import Listener
+    from .refused_batches import RefusedBatches
 
 log = logging.getLogger("odradek.connection")
 
@@ -74,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         "listener_name",
         "max_frame_bytes",
         "principal",
+        "refused_batches",
         "remote_address",
     )
 
@@ -95,6 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         #: The address that it counts for in the limits; None when it was refused.
         self.counted_as: str | None = None
         self.calls: deque[Call] = deque()
+        #: Of idempotent producers; None for as long as none was refused.
+        self.refused_batches: RefusedBatches | None = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
         self._buffer: bytearray | None = None

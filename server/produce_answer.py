@@ -19,14 +19,18 @@ from ..protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
 )
+from .batch_checks import CheckedBatch
 from .hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from .leaders import current_leader
+from .refused_batches import RefusedBatches, sequence_of
 from .waiters import Parked
 
 if TYPE_CHECKING:
+    from .append_queue import QueuedAppend
     from .dispatch import Call
 
 FIRST_VERSION_WITH_LEADERS = 10
+FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _NOT_ENOUGH_REPLICAS_AFTER_APPEND = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -65,13 +69,19 @@ class ParkedProduce(Parked):
             call.broker.deadlines.add(self, self._timeout_ms)
         for hosted, result, answer in waiting:
             if result.queued is not None:
-                result.queued.then = partial(self._written, hosted, answer)
+                result.queued.then = partial(self._written, hosted, answer, result.queued)
             else:
                 self._wait(hosted, result, answer)
 
-    def _written(self, hosted: HostedPartition, answer: PartitionProduceResponse, result: AppendResult) -> None:
+    def _written(
+        self, hosted: HostedPartition, answer: PartitionProduceResponse, queued: QueuedAppend, result: AppendResult
+    ) -> None:
         """A batch has been opened, and then written or refused."""
         self._queued -= 1
+        if result.error and isinstance(queued.found, CheckedBatch):
+            name = hosted.topic_id if self._call.version >= FIRST_VERSION_WITH_TOPIC_IDS else hosted.topic
+            sequence, refused = sequence_of(queued.found.buffer), RefusedBatches.of(self._call.connection)
+            refused.note((name, hosted.index), sequence, result.error, queued.now_ms)
         if not self._queued:
             self._call.broker.deadlines.add(self, self._timeout_ms)
         fill(answer, result)

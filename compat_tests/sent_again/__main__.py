@@ -1,4 +1,4 @@
-"""`python -m compat_tests.sent_again [--kind odradek|apache] [--fate killed|led-by-another] [--without-refusal]`"""
+"""`python -m compat_tests.sent_again [--kind odradek|apache] [--fate killed|led-by-another] [--without-refusal | --new]`"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .cluster import APACHE, ODRADEK, GatedCluster
-from .play import KILLED, LED_BY_ANOTHER, PROPERTIES, play, told
+from .play import KILLED, LED_BY_ANOTHER, PROPERTIES, play, play_new, told, told_of_new
 
 
 def main() -> None:
@@ -15,12 +15,16 @@ def main() -> None:
     parser.add_argument("--kind", choices=(ODRADEK, APACHE), default=ODRADEK)
     parser.add_argument("--fate", choices=(KILLED, LED_BY_ANOTHER), default=KILLED)
     parser.add_argument("--without-refusal", action="store_true")
+    parser.add_argument("--new", action="store_true", help="a producer that the partition has never heard of")
     chosen = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
         GatedCluster(chosen.kind, Path(directory), PROPERTIES[chosen.fate]) as cluster,
     ):
-        print(told(play(cluster, chosen.fate, with_refusal=not chosen.without_refusal)))
+        if chosen.new:
+            print(told_of_new(play_new(cluster)))
+        else:
+            print(told(play(cluster, chosen.fate, with_refusal=not chosen.without_refusal)))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,13 @@
 `refused` is on the calm node and on the paused one, `moved` is led by the third:
 
 1. The paused node falls out of the set in sync. A batch to `refused` is answered with NOT_ENOUGH_REPLICAS, and the next one
-   is under way behind it. The paused node comes back, and only then that one arrives: OUT_OF_ORDER_SEQUENCE_NUMBER.
+   is under way behind it. The paused node comes back, and only then that one arrives: Apache Kafka says
+   OUT_OF_ORDER_SEQUENCE_NUMBER, we say what the first was told.
 2. A batch to `moved` is with all of its followers, and not acknowledged.
-3. librdkafka hears the two answers of `refused`, and is about to take a new epoch for all partitions.
+3. librdkafka hears the two answers of `refused`. With Apache Kafka it is about to take a new epoch for all partitions.
 4. The leader of `moved` is killed, or leads no more and says so.
+
+`play_new` is the first step alone, with a producer that `refused` has never heard of.
 
 Each frame waits for what is to come before it (`gate.py`); the producer and the brokers are as they are.
 """
@@ -17,7 +20,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from odradek.protocol.errors import ErrorCode
 
 from compat_tests.batches import read_batches
@@ -48,6 +51,18 @@ class Standing(NamedTuple):
     base_offset: int
 
 
+class NewOutcome(NamedTuple):
+    """What was answered to a new producer's two batches, what librdkafka called delivered, and what is there."""
+
+    refused: list[Answered]
+    delivered: list[bytes]
+    standing: list[bytes]
+
+    @property
+    def lost(self) -> list[bytes]:
+        return sorted(set(self.delivered) - set(self.standing))
+
+
 class Outcome(NamedTuple):
     """What was answered for the batches of either partition, in order, and what stands in `moved`."""
 
@@ -66,6 +81,7 @@ class Client:
 
     def __init__(self, bootstrap: str) -> None:
         self.errors: list[str] = []
+        self.delivered: list[bytes] = []
         self._said: list[str] = []
         logger = logging.Logger("librdkafka")
         logger.addFilter(lambda line: bool(self._said.append(line.getMessage())))
@@ -87,9 +103,11 @@ class Client:
         self._producer.produce(topic, value, partition=0, on_delivery=self._told)
         self._producer.poll(0)
 
-    def _told(self, error: object, _: object) -> None:
+    def _told(self, error: object, message: Message) -> None:
         if error is not None:
             self.errors.append(str(error))
+        else:
+            self.delivered.append(message.value())
 
     def flush(self) -> None:
         assert self._producer.flush(DEADLINE_S) == 0, "not everything was delivered"
@@ -107,6 +125,10 @@ def play(cluster: GatedCluster, fate: str, *, with_refusal: bool = True) -> Outc
     return _Play(cluster).run(fate, with_refusal)
 
 
+def play_new(cluster: GatedCluster) -> NewOutcome:
+    return _Play(cluster).run_new()
+
+
 class _Play:
     def __init__(self, cluster: GatedCluster) -> None:
         self.cluster = cluster
@@ -116,26 +138,38 @@ class _Play:
         self.gate_of_moved = cluster.gates[self.lost]
 
     def run(self, fate: str, with_refusal: bool) -> Outcome:
+        self._begin()
+        self.client.send(REFUSED, b"refused-0")
+        self.client.send(MOVED, b"moved-0")
+        self.client.flush()
+        release = self._gap() if with_refusal else lambda: None
+        {KILLED: self._kill, LED_BY_ANOTHER: self._lead_elsewhere}[fate](release)
+        self.client.flush()
+        assert not self.client.errors, self.client.errors
+        return self._outcome()
+
+    def run_new(self) -> NewOutcome:
+        self._begin()
+        self._gap()()
+        self.client.flush()
+        assert not self.client.errors, self.client.errors
+        read = read_batches(self.cluster.node(self.calm).bootstrap, REFUSED, 0)
+        standing = [record.value for _, records in read for record in records if record.value is not None]
+        return NewOutcome(self._answered(REFUSED), self.client.delivered, standing)
+
+    def _begin(self) -> None:
         cluster = self.cluster
         cluster.create_topic(REFUSED, [[self.calm, self.paused]])
         cluster.create_topic(MOVED, [[self.lost, self.calm, self.paused]])
         cluster.prefer(MOVED, [self.calm, self.lost, self.paused])
         self._in_sync()
         self.client = Client(cluster.client_bootstrap)
-        self.client.send(REFUSED, b"refused-0")
-        self.client.send(MOVED, b"moved-0")
-        self.client.flush()
-        release = self._out_of_order() if with_refusal else lambda: None
-        {KILLED: self._kill, LED_BY_ANOTHER: self._lead_elsewhere}[fate](release)
-        self.client.flush()
-        assert not self.client.errors, self.client.errors
-        return self._outcome()
 
     def _in_sync(self) -> None:
         self.cluster.await_in_sync(REFUSED, {self.calm, self.paused})
         self.cluster.await_in_sync(MOVED, {self.calm, self.lost, self.paused})
 
-    def _out_of_order(self) -> Callable[[], None]:
+    def _gap(self) -> Callable[[], None]:
         """Up to where the second batch may arrive; what is given lets it."""
         gate, paused = self.gate_of_refused, self.cluster.node(self.paused)
         paused.pause()
@@ -151,7 +185,9 @@ class _Play:
         def release() -> None:
             refusal.go.set()
             behind.go.set()
-            self.client.await_saying("epoch bump")
+            eventually(lambda: self._answer_to(b"refused-2") is not None, what="it is answered", deadline_s=DEADLINE_S)
+            if self._answer_to(b"refused-2") == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self.client.await_saying("epoch bump")
 
         return release
 
@@ -175,11 +211,15 @@ class _Play:
         self.cluster.await_leader(MOVED, self.calm)
         paused.go_on()
 
-    def _outcome(self) -> Outcome:
+    def _answered(self, topic: str) -> list[Answered]:
         answered = [answer for gate in (self.gate_of_moved, self.gate_of_refused) for answer in gate.answered]
-        by_topic = {
-            topic: [one for one in answered if one.values[0].startswith(topic.encode())] for topic in (REFUSED, MOVED)
-        }
+        return [one for one in answered if one.values[0].startswith(topic.encode())]
+
+    def _answer_to(self, value: bytes) -> int | None:
+        """The first one."""
+        return next((one.error_code for one in self._answered(REFUSED) if value in one.values), None)
+
+    def _outcome(self) -> Outcome:
         self.cluster.await_leader(MOVED, self.calm)
         read = read_batches(self.cluster.node(self.calm).bootstrap, MOVED, 0)
         standing = [
@@ -191,20 +231,29 @@ class _Play:
             )
             for header, records in read
         ]
-        return Outcome(by_topic[REFUSED], by_topic[MOVED], standing)
+        return Outcome(self._answered(REFUSED), self._answered(MOVED), standing)
 
 
 def _await(hold: Hold) -> None:
     assert hold.came.wait(DEADLINE_S), f"{hold.value!r} did not come to the gate"
 
 
+def told_of_new(outcome: NewOutcome) -> str:
+    lines = [_answer(REFUSED, answer) for answer in outcome.refused]
+    lines += [f"delivered: {_named(outcome.delivered)}", f"stands: {_named(outcome.standing)}"]
+    return "\n".join([*lines, f"lost: {_named(outcome.lost) or 'nothing'}"])
+
+
+def _answer(topic: str, answer: Answered) -> str:
+    values, epoch, sequence, error, offset = answer
+    return f"{topic}: {_named(values)} epoch {epoch} sequence {sequence} -> {ErrorCode(error).name}, offset {offset}"
+
+
 def told(outcome: Outcome) -> str:
     """The outcome for people to read."""
     lines = []
     for topic, answers in ((REFUSED, outcome.refused), (MOVED, outcome.moved)):
-        for values, epoch, sequence, error, offset in answers:
-            name = ErrorCode(error).name
-            lines.append(f"{topic}: {_named(values)} epoch {epoch} sequence {sequence} -> {name}, offset {offset}")
+        lines += [_answer(topic, answer) for answer in answers]
     for values, epoch, sequence, offset in outcome.standing:
         lines.append(f"stands at {offset}: {_named(values)} epoch {epoch} sequence {sequence}")
     lines.append(f"twice: {_named(outcome.twice) or 'nothing'}")

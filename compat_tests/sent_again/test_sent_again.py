@@ -1,4 +1,4 @@
-"""A record that stands twice after faults is its client's doing: Apache Kafka writes it twice as we do, answer by answer."""
+"""What librdkafka makes of a batch that is refused with another behind it: with Apache Kafka a record twice, or none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 
 from compat_tests.sent_again.cluster import APACHE, ODRADEK, GatedCluster
-from compat_tests.sent_again.play import KILLED, PROPERTIES, Outcome, play, told
+from compat_tests.sent_again.play import KILLED, PROPERTIES, Outcome, play, play_new, told, told_of_new
 
 KINDS = [ODRADEK, pytest.param(APACHE, marks=pytest.mark.oracle)]
 
@@ -28,11 +28,11 @@ def test_what_a_killed_leader_did_not_acknowledge_stands_once_while_its_producer
     assert again and {answer.base_offset for answer in again} == {first.base_offset}, told(outcome)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_killed_leader_did_not_acknowledge_stands_twice_when_its_producer_takes_a_new_epoch_meanwhile(
-    java_tools: None, kind: str, tmp_path: Path
+@pytest.mark.oracle
+def test_with_apache_kafka_it_stands_twice_when_its_producer_takes_a_new_epoch_meanwhile(
+    java_tools: None, tmp_path: Path
 ) -> None:
-    outcome = played(kind, tmp_path, with_refusal=True)
+    outcome = played(APACHE, tmp_path, with_refusal=True)
     in_first_epoch = [(answer.values, answer.error_code) for answer in outcome.refused if answer.producer_epoch == 0]
     assert in_first_epoch == [
         ((b"refused-0",), ErrorCode.NONE),
@@ -44,3 +44,26 @@ def test_what_a_killed_leader_did_not_acknowledge_stands_twice_when_its_producer
         ((b"moved-1",), 0, 1, 1),
         ((b"moved-1",), 1, 0, 2),
     ], told(outcome)
+
+
+def test_with_us_its_producer_has_no_cause_to_take_one(tmp_path: Path) -> None:
+    outcome = played(ODRADEK, tmp_path, with_refusal=True)
+    assert [(answer.values, answer.error_code) for answer in outcome.refused[:3]] == [
+        ((b"refused-0",), ErrorCode.NONE),
+        ((b"refused-1",), ErrorCode.NOT_ENOUGH_REPLICAS),
+        ((b"refused-2",), ErrorCode.NOT_ENOUGH_REPLICAS),
+    ], told(outcome)
+    assert {answer.producer_epoch for answer in [*outcome.refused, *outcome.moved]} == {0}, told(outcome)
+    assert not outcome.twice, told(outcome)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_new_producer_was_told_is_delivered_is_there_with_us_and_not_with_apache_kafka(
+    java_tools: None, kind: str, tmp_path: Path
+) -> None:
+    with GatedCluster(kind, tmp_path, PROPERTIES[KILLED]) as cluster:
+        outcome = play_new(cluster)
+    assert sorted(outcome.delivered) == [b"refused-1", b"refused-2"], told_of_new(outcome)
+    assert outcome.lost == ([] if kind == ODRADEK else [b"refused-1"]), told_of_new(outcome)
+    if kind == ODRADEK:
+        assert outcome.standing == [b"refused-1", b"refused-2"], told_of_new(outcome)

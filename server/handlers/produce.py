@@ -10,6 +10,8 @@ batch is in `batch_checks.py`. Version 13 names topics by id (KIP-516). Versions
   left while it waited, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
+Of an idempotent producer, what comes behind a refused batch is refused alike, until that comes again (`refused_batches.py`).
+
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
 Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. Of those
 with one, the transaction's coordinator is asked first, unless the partition has the transaction open already
@@ -33,14 +35,21 @@ from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from ..internal_topics import ADMIN_CLIENT_ID
 from ..leaders import absent_error
-from ..produce_answer import NO_LEADER, NO_NODES, NO_RECORD_ERRORS, ParkedProduce, add_leaders, end_unanswered
+from ..produce_answer import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_LEADER,
+    NO_NODES,
+    NO_RECORD_ERRORS,
+    ParkedProduce,
+    add_leaders,
+    end_unanswered,
+)
+from ..refused_batches import RefusedBatches, sequence_of
 from ..transaction_membership import Place
 from ..transactional_produce import ask_first, is_trusted, unasked
 
 if TYPE_CHECKING:
     from ..dispatch import Call
-
-FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -75,10 +84,8 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
     """`membership`: an error code for each partition asked for, 0 when it is in the transaction; `trusted`: all are."""
     request: ProduceRequest = call.request
     acks = request.acks
-    if acks == ALL_IN_SYNC or acks == 1 or acks == 0:
-        refused = _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
-    else:
-        refused = _INVALID_ACKS
+    refused = _refusal(request)
+    behind = call.connection.refused_batches
     broker = call.connection.broker
     now_ms = broker.now_ms()
     version = call.version
@@ -98,6 +105,8 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
                 result = AppendResult(absent_error(broker.image, key, index))
             elif hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
                 result = _INTERNAL
+            elif behind and (passing := behind.error_for((key, index), sequence_of(data.records), now_ms)):
+                result = AppendResult(passing)
             elif membership:
                 result = _append(hosted, data.records, now_ms, acks, version, membership)
             else:
@@ -130,17 +139,30 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
+        by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        RefusedBatches.of(call.connection).note_all(request.topic_data, topics, by_id, now_ms)
         add_leaders(call, response)
     if waiting:
         ParkedProduce(call, response, waiting)
         return None
     if acks == 0:
-        if failed:
-            end_unanswered(call, response)
-        else:
-            call.reply_nothing()
+        _end_unanswered(call, response, failed)
         return None
     return response
+
+
+def _refusal(request: ProduceRequest) -> AppendResult | None:
+    """Of the whole request."""
+    if request.acks not in (ALL_IN_SYNC, 0, 1):
+        return _INVALID_ACKS
+    return _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
+
+
+def _end_unanswered(call: Call, response: ProduceResponse, failed: bool) -> None:
+    if failed:
+        end_unanswered(call, response)
+    else:
+        call.reply_nothing()
 
 
 def _append(

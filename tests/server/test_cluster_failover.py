@@ -117,8 +117,8 @@ def test_who_is_silent_is_fenced_when_its_session_is_over_and_who_died_at_once(t
     )
     cluster.nodes[1].properties["odradek.metrics.port"] = str(port)
     with cluster:
-        cluster.create_topic("a", [[2, 1]])
         before = scraped(port)
+        cluster.create_topic("a", [[2, 1]])
         cluster.nodes[2].pause()
         cluster.until(lambda: scraped(port)[FENCED] == 1, "the silent one is fenced")
         cluster.nodes[2].go_on()

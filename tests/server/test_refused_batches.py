@@ -1,0 +1,156 @@
+"""A batch was refused, and the reason has passed: what comes behind it is not written before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.server.hosted_partition import AppendResult, HostedPartition
+from odradek.server.refused_batches import MAX_REMEMBERED, REMEMBERED_MS, RefusedBatches, Sequence, sequence_of
+
+from tests.server.data_path_stand import DataPath, batch_of
+
+NOT_LEADER, NOT_ENOUGH = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS
+OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
+PLACE = ("orders", 0)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def path(broker: odradek.Broker) -> Iterator[DataPath]:
+    found = DataPath(broker)
+    yield found
+    found.close()
+
+
+def sequenced(sequence: int, epoch: int = 0) -> bytearray:
+    return batch_of(b"v", producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+
+
+def is_offline(path: DataPath, topic: str, offline: bool) -> None:
+    """Some reason that passes; of those that clients meet more often, most want a cluster."""
+    hosted = path.hosted(topic)
+    hosted.offline = offline
+    hosted.settle()
+
+
+def test_a_gap_is_refused_as_the_batch_was_that_is_missing(path: DataPath) -> None:
+    """Not as OUT_OF_ORDER_SEQUENCE_NUMBER, which costs librdkafka its epoch."""
+    topic = path.topic()
+    assert path.produce(topic, sequenced(0), acks=-1).error_code == 0
+    is_offline(path, topic, True)
+    assert path.produce(topic, sequenced(1), acks=-1).error_code == OFFLINE
+    is_offline(path, topic, False)
+    assert path.produce(topic, sequenced(2), acks=-1).error_code == OFFLINE
+    assert path.produce(topic, sequenced(3), acks=-1).error_code == OFFLINE
+    offsets = [path.produce(topic, sequenced(sequence), acks=-1).base_offset for sequence in (1, 2, 3)]
+    assert offsets == [1, 2, 3]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_so_it_is_of_one_that_is_refused_when_a_thread_has_opened_it(
+    path: DataPath, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = path.topic(compression_type="gzip")
+    refused = [AppendResult(NOT_ENOUGH)]
+    append_opened = HostedPartition.append_opened
+
+    def refuses_one(hosted: HostedPartition, *batch: Any) -> AppendResult:
+        return refused.pop() if refused else append_opened(hosted, *batch)
+
+    monkeypatch.setattr(HostedPartition, "append_opened", refuses_one)
+    first, second = (batch_of(bytes(10_000), producer_id=7, producer_epoch=0, base_sequence=n) for n in (0, 1))
+    assert path.produce(topic, first, version=version).error_code == NOT_ENOUGH and not refused
+    assert path.produce(topic, second, version=version).error_code == NOT_ENOUGH
+    assert [path.produce(topic, one, version=version).base_offset for one in (first, second)] == [0, 1]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_producer_that_nobody_knows_does_not_begin_with_its_second_batch(path: DataPath, version: int) -> None:
+    """librdkafka would take its first one for written, too."""
+    topic = path.topic()
+    is_offline(path, topic, True)
+    assert path.produce(topic, sequenced(0), acks=-1, version=version).error_code == OFFLINE
+    is_offline(path, topic, False)
+    assert path.produce(topic, sequenced(1), acks=-1, version=version).error_code == OFFLINE
+    assert path.produce(topic, sequenced(0), acks=-1, version=version).base_offset == 0
+    assert path.produce(topic, sequenced(1), acks=-1, version=version).base_offset == 1
+
+
+def test_so_it_is_where_this_broker_has_not_heard_of_the_topic_yet(path: DataPath) -> None:
+    name = "comes-late"
+    assert path.produce(name, sequenced(0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    path.client.call(CreateTopicsRequest(topics=[CreatableTopic(name, 1, 1)], timeout_ms=10_000), 7)
+    assert path.produce(name, sequenced(1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert path.produce(name, sequenced(0)).base_offset == 0
+    assert path.produce(name, sequenced(1)).base_offset == 1
+
+
+def test_a_new_epoch_begins_without_what_was_refused(path: DataPath) -> None:
+    topic = path.topic()
+    is_offline(path, topic, True)
+    assert path.produce(topic, sequenced(4), acks=-1).error_code == OFFLINE
+    is_offline(path, topic, False)
+    assert path.produce(topic, sequenced(0, epoch=1), acks=-1).base_offset == 0
+
+
+# ---- what is remembered
+
+
+def at(first: int, epoch: int = 0, producer_id: int = 7) -> Sequence:
+    return Sequence(producer_id, epoch, first)
+
+
+def test_what_was_refused_first_counts_until_it_comes_again() -> None:
+    refused = RefusedBatches()
+    refused.note(PLACE, at(5), NOT_LEADER, 0)
+    refused.note(PLACE, at(6), NOT_ENOUGH, 0)
+    assert refused.error_for(PLACE, at(6), 0) == NOT_LEADER
+    refused.note(PLACE, at(4), NOT_ENOUGH, 0)
+    assert refused.error_for(PLACE, at(5), 0) == NOT_ENOUGH
+    assert refused.error_for(PLACE, at(3), 0) == 0, "it is before"
+    assert refused.error_for(("orders", 1), at(6), 0) == refused.error_for(PLACE, at(6, producer_id=8), 0) == 0
+    assert refused.error_for(PLACE, at(4), 0) == 0 and not refused
+    assert refused.error_for(PLACE, at(5), 0) == 0
+
+
+def test_sequences_that_begin_anew_are_behind() -> None:
+    refused = RefusedBatches()
+    refused.note(PLACE, at((1 << 31) - 1), NOT_LEADER, 0)
+    assert refused.error_for(PLACE, at(0), 0) == NOT_LEADER
+
+
+def test_it_is_forgotten_when_nothing_of_then_can_be_on_its_way() -> None:
+    refused = RefusedBatches()
+    refused.note(PLACE, at(0), NOT_LEADER, 0)
+    assert refused.error_for(PLACE, at(1), REMEMBERED_MS - 1) == NOT_LEADER
+    assert refused.error_for(PLACE, at(1), REMEMBERED_MS) == 0
+
+
+def test_what_is_refused_for_good_holds_up_nothing() -> None:
+    refused = RefusedBatches()
+    for error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        refused.note(PLACE, at(0), error, 0)
+    assert not refused
+
+
+def test_only_so_many_are_remembered() -> None:
+    refused = RefusedBatches()
+    for producer_id in range(MAX_REMEMBERED + 1):
+        refused.note(PLACE, at(0, producer_id=producer_id), NOT_LEADER, 0)
+    assert refused.error_for(PLACE, at(1, producer_id=0), 0) == 0
+    assert refused.error_for(PLACE, at(1, producer_id=1), 0) == NOT_LEADER
+
+
+def test_what_is_no_batch_of_an_idempotent_producer_stands_in_no_line() -> None:
+    assert sequence_of(None) is None and sequence_of(bytearray(10)) is None and sequence_of(batch_of(b"v")) is None
+    assert sequence_of(sequenced(3, epoch=2)) == Sequence(7, 2, 3)
