@@ -83,7 +83,10 @@ def test_a_batch_behind_one_that_has_to_come_again_has_to_come_again_too(
     coordinator(ErrorCode.NOT_COORDINATOR)
     assert send(path, topic, 0) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     coordinator()
-    assert send(path, topic, 1) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    another = path.another_client()
+    assert send(another, topic, 1) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    another.close()
+    assert send(path, topic, 1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1), "as the first was told"
     assert [send(path, topic, sequence) for sequence in (0, 1)] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
 
 
