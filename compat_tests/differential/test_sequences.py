@@ -1,0 +1,121 @@
+"""Producers that lose count: at each batch, in sequence or not, both brokers say the same, and in the end hold the same.
+
+`ODRADEK_SEQUENCE_WALKS=200` plays more by hand. Markers go straight to the brokers, as a coordinator would send them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.protocol.records.batch import MAX_SEQUENCE
+from odradek.protocol.records.record import Record, encode_batch
+
+from compat_tests.batches import read_batches
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import ApacheKafka
+from compat_tests.recipes import make_topic
+from compat_tests.wire import WireClient
+
+pytestmark = pytest.mark.oracle
+
+WALKS = int(os.environ.get("ODRADEK_SEQUENCE_WALKS", "8"))
+STEPS = 150
+PRODUCERS = 3
+_FIRST_PRODUCER_ID = 900_000
+_PRODUCE_VERSION, _MARKERS_VERSION = 11, 1
+#: Recent, or retention takes what is written.
+_TIMESTAMP = int(time.time() * 1000)
+
+
+class Batch(NamedTuple):
+    producer_id: int
+    epoch: int
+    sequence: int
+    count: int
+
+
+class Marker(NamedTuple):
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+
+
+class Walk:
+    """What is sent next, by chance, near what the broker would take next."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = Random(seed)
+        self._sent: dict[int, list[Batch]] = {_FIRST_PRODUCER_ID + number: [] for number in range(PRODUCERS)}
+
+    def step(self) -> Batch | Marker:
+        chance = self._chance
+        producer_id = chance.choice(list(self._sent))
+        sent = self._sent[producer_id]
+        last = sent[-1] if sent else Batch(producer_id, 0, MAX_SEQUENCE - 5, 1)
+        epoch = max(0, last.epoch + chance.choice((0,) * 9 + (1, 1, -1)))
+        if chance.random() < 0.08:
+            return Marker(producer_id, epoch, chance.randrange(3))
+        if sent and chance.random() < 0.2:
+            return chance.choice(sent[-7:])
+        following = last.sequence + last.count
+        sequence = chance.choice((following,) * 8 + (0, 0, following + 1, following - 1))
+        return Batch(producer_id, epoch, sequence % (MAX_SEQUENCE + 1), chance.randint(1, 3))
+
+    def taken(self, batch: Batch) -> None:
+        self._sent[batch.producer_id].append(batch)
+
+
+def send(client: WireClient, topic: str, one: Batch | Marker) -> tuple[Any, ...]:
+    """What is said of it."""
+    if isinstance(one, Marker):
+        where = [WritableTxnMarkerTopic(topic, [0])]
+        marker = WritableTxnMarker(one.producer_id, one.epoch, False, where, one.coordinator_epoch)
+        told = client.call(WriteTxnMarkersRequest([marker]), _MARKERS_VERSION)
+        return (told.markers[0].topics[0].partitions[0].error_code,)
+    records = [Record(number, _TIMESTAMP, None, b"v") for number in range(one.count)]
+    identity = {"producer_id": one.producer_id, "producer_epoch": one.epoch, "base_sequence": one.sequence}
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, encode_batch(records, **identity))])
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+    answer = client.call(request, _PRODUCE_VERSION).responses[0].partition_responses[0]
+    return answer.error_code, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
+
+
+def batches(bootstrap: str, topic: str) -> list[tuple[Any, ...]]:
+    return [(header.base_offset, *header[9:13], header.is_control) for header, _ in read_batches(bootstrap, topic, 0)]
+
+
+@pytest.fixture(scope="module")
+def clients(apache_kafka: ApacheKafka, odradek: OdradekProcess) -> Iterator[tuple[WireClient, WireClient]]:
+    with WireClient(apache_kafka.bootstrap) as oracle, WireClient(odradek.bootstrap) as ours:
+        yield oracle, ours
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_what_is_out_of_sequence_is_so_for_both(
+    seed: int, clients: tuple[WireClient, WireClient], apache_kafka: ApacheKafka, odradek: OdradekProcess
+) -> None:
+    topic, walk = f"sequences-{seed}", Walk(seed)
+    for broker in (apache_kafka, odradek):
+        make_topic(broker.bootstrap, topic)
+    seen = set()
+    for number in range(STEPS):
+        one = walk.step()
+        theirs, ours = (send(client, topic, one) for client in clients)
+        assert theirs == ours, f"step {number}, {one}: Apache Kafka says {theirs}, Odradek {ours}"
+        seen.add(theirs[0])
+        if isinstance(one, Batch) and not theirs[0]:
+            walk.taken(one)
+    assert batches(apache_kafka.bootstrap, topic) == batches(odradek.bootstrap, topic)
+    assert {ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER} <= seen
