@@ -123,6 +123,7 @@ def stream(
     made.kill()
 
 
+@pytest.mark.timeout(1_200 + 240 * ROUNDS)
 def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
     stream: tuple[Stream, BrokerProcess],
 ) -> None:
