@@ -40,8 +40,8 @@ class ConfigStand:
         self._publish([RegisterBrokerRecord(broker_id=self.node_id, fenced=False)])
         for number, name in enumerate(topics, 1):
             topic_id = number.to_bytes(16, "big")
-            partition = PartitionRecord(partition_id=0, 
-                topic_id=topic_id, replicas=[self.node_id], isr=[self.node_id], leader=self.node_id
+            partition = PartitionRecord(
+                partition_id=0, topic_id=topic_id, replicas=[self.node_id], isr=[self.node_id], leader=self.node_id
             )
             self._publish([TopicRecord(name=name, topic_id=topic_id), partition])
 
