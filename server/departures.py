@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from ..metadata.image import BrokerImage, ClusterImage, MetadataImage
-from .probes import is_refused
+from .probes import AGAIN_S, is_gone
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -93,10 +93,9 @@ class Departures:
 
     async def _await_fenced(self, broker: BrokerImage) -> None:
         """Ended by `_published`."""
-        for endpoint in broker.listeners.values():
-            if not await is_refused(endpoint.host, endpoint.port):
-                return
-        await asyncio.sleep(HELD_MS / 1000)
+        listeners = [(one.host, one.port) for one in broker.listeners.values()]
+        if await is_gone(listeners, AGAIN_S[:2]):
+            await asyncio.sleep(HELD_MS / 1000)
 
     def _known(self, broker_id: int) -> None:
         self._leaving.pop(broker_id, None)

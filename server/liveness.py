@@ -33,7 +33,7 @@ from ..replication.controller.upkeep import (
     UpkeepResponse,
     WriteNoOpRequest,
 )
-from .probes import is_refused
+from .probes import is_gone
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -221,9 +221,8 @@ class Liveness:
                 task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
 
     async def _find_out(self, broker: BrokerImage) -> None:
-        for endpoint in broker.listeners.values():
-            if not await is_refused(endpoint.host, endpoint.port):
-                return
+        if not await is_gone([(one.host, one.port) for one in broker.listeners.values()]):
+            return
         controller = self._broker.controller
         if not (self._is_active and controller.is_active):
             return

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Collection, Iterable
 from typing import Any
 
 #: A listener that has not answered by then is not one that refuses.
 PROBE_TIMEOUT_S = 1.0
+#: A process that dies closes one socket after the other: a connection may have ended while a listener still accepts. So who
+#: accepts is asked again; one that lives does not refuse then either.
+AGAIN_S = (0.01, 0.05, 0.2, 1.0)
+
+
+async def is_gone(addresses: Collection[tuple[str, int]], again_s: Iterable[float] = AGAIN_S) -> bool:
+    """Whether all of them refuse, now or a little later."""
+    for wait_s in (0.0, *again_s):
+        await asyncio.sleep(wait_s)
+        if all([await is_refused(host, port) for host, port in addresses]):
+            return True
+    return False
 
 
 async def is_refused(host: str, port: int) -> bool:

@@ -36,7 +36,7 @@ from ..replication.quorum.effects import (
 from ..replication.quorum.replica import QuorumReplica
 from ..replication.quorum.roles import Follower, Leader, Resigned
 from .listener import Endpoint
-from .probes import is_refused
+from .probes import is_gone
 from .quorum_state import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class QuorumRaft:
             self._probing = asyncio.get_running_loop().create_task(self._find_out(role.leader_id, endpoint))
 
     async def _find_out(self, leader_id: int, endpoint: Endpoint) -> None:
-        if await is_refused(endpoint.host, endpoint.port):
+        if await is_gone([(endpoint.host, endpoint.port)]):
             self._handle(LeaderGone(leader_id))
 
     def _arm(self) -> None:

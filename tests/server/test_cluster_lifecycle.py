@@ -23,7 +23,7 @@ from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.broker_lifecycle import LifecycleState
-from odradek.server.probes import is_refused
+from odradek.server.probes import is_gone, is_refused
 
 from tests.server.remote_broker import RemoteBroker, first_node, until
 
@@ -218,6 +218,25 @@ async def test_who_does_not_listen_refuses_and_who_does_not_answer_does_not() ->
     await server.wait_closed()
     assert await is_refused("127.0.0.1", port)
     assert await is_refused("localhost", port)
+
+
+async def test_a_process_that_is_dying_may_take_a_connection_and_is_gone_all_the_same() -> None:
+    """Its sockets are closed one after the other; the connection by which it is missed may be the first."""
+    accepted = asyncio.Event()
+
+    def took(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set()
+        writer.close()
+
+    server = await asyncio.start_server(took, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()[:2]
+    assert not await is_gone([address], again_s=(0.001, 0.001))
+    accepted.clear()
+    looking = asyncio.create_task(is_gone([address], again_s=[0.001] * 10_000))
+    await accepted.wait()
+    server.close()
+    await server.wait_closed()
+    assert await looking
 
 
 async def test_a_process_that_is_stopped_refuses_nobody() -> None:
