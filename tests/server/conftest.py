@@ -1,5 +1,24 @@
-"""Fixtures of other folders that the tests of the server use."""
+"""What tests of the server share: a broker in this process with a client, and fixtures of other folders."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import odradek
+import pytest
+
 from compat_tests.fixtures import java_tools  # noqa: F401  (found by being here)
+from tests.server.data_path_stand import DataPath
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def path(broker: odradek.Broker) -> Iterator[DataPath]:
+    found = DataPath(broker)
+    yield found
+    found.close()

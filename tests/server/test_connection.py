@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import odradek
@@ -20,19 +19,6 @@ from odradek.server.handlers import api_versions
 
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 from tests.server.data_path_stand import DataPath, batch_of, fetch_request, wait_until
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
 
 
 def raw(broker: odradek.Broker) -> socket.socket:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_for_leader_epoch import (
@@ -14,19 +11,6 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 )
 
 from tests.server.data_path_stand import DataPath, batch_of, delete_records
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
 
 
 def test_records_are_deleted_up_to_an_offset_or_to_the_high_watermark(path: DataPath) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -17,20 +15,6 @@ from odradek.server import fetching, page_cache
 from odradek.storage import files
 
 from tests.server.data_path_stand import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
-
 
 # ---- what is read
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
@@ -20,19 +17,6 @@ from tests.server.data_path_stand import DataPath, batch_of
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 #: Records must not be of the future, nor so old that somebody may delete them.
 BASE_MS = 1_700_000_000_000
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
 
 
 @pytest.fixture

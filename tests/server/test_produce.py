@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import odradek
@@ -30,19 +29,6 @@ HOUR_MS = 3_600_000
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
 
 
 def changed(batch: bytearray, *, sealed: bool = True, **fields: Any) -> bytearray:

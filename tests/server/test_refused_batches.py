@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -17,19 +15,6 @@ from tests.server.data_path_stand import DataPath, batch_of
 NOT_LEADER, NOT_ENOUGH = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS
 OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
 PLACE = ("orders", 0)
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
 
 
 def sequenced(sequence: int, epoch: int = 0) -> bytearray:

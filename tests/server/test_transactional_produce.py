@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import odradek
@@ -15,19 +15,6 @@ from odradek.server.transaction_membership import Membership
 from tests.server.data_path_stand import DataPath, batch_of
 
 PRODUCER_ID, EPOCH = 5, 0
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def path(broker: odradek.Broker) -> Iterator[DataPath]:
-    found = DataPath(broker)
-    yield found
-    found.close()
 
 
 @pytest.fixture
