@@ -32,8 +32,9 @@ def transaction_rows(scale: float) -> Iterator[Row]:
         yield _transact(per, records)
     yield _commit(int(3_000 * scale))
     yield _offsets(int(50_000 * scale))
-    for how, protocol in (("killed", "classic"), ("leaves", "classic"), ("leaves", "consumer")):
-        yield _death(how, protocol)
+    for protocol in ("classic", "consumer"):
+        for how in ("killed", "leaves"):
+            yield _death(how, protocol)
 
 
 def _transact(per: int, records: int) -> Row:

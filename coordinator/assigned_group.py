@@ -108,6 +108,9 @@ def replays(group_class: type[AssignedGroup[Any, Any]], metadata_key: type[Messa
         group = state.find(group_class, group_id)
         if group is None:
             if value is None:
+                if type(key) is metadata_key:
+                    # Compaction has left nothing of it but that it was there.
+                    state.last_removed = group_class(group_id)
                 return
             # Only offsets may have made a classic group of it, or it was one before.
             group = group_class(group_id)

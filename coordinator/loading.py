@@ -2,7 +2,8 @@
 
 Of records with the same key only the last counts, as after compaction, so the log is first gone through for the last of
 each key, which is quick, and only those are decoded and replayed. Records of transactions count when their marker comes,
-so they and the markers are replayed in their place between all others.
+so they and the markers are replayed in their place between all others; and so is a consumer group that becomes a classic
+one, since what its members had is known only by records that are deleted with it (consumer/migration.py).
 
 Both halves come in slices, so that the caller can do other things in between: `feed` takes some batches at a time,
 `replay_some` some records.
@@ -11,21 +12,27 @@ Both halves come in slices, so that the caller can do other things in between: `
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from ..protocol.codec import MalformedMessage
+from ..protocol.internal.classic_group_records import GroupMetadataKey
+from ..protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
 from ..protocol.records.batch import BatchHeader, iter_headers
 from ..protocol.records.control import ControlType, control_type
-from ..protocol.records.record import decode_batch
+from ..protocol.records.record import Record, decode_batch
 from ..protocol.varint import Buffer
 from .offset_store import NO_PRODUCER_ID
 from .record_frames import UnknownRecord
-from .records import decode_record
+from .records import decode_record, prefix_of
 from .result import GroupsConfig
 from .shard import GroupShard
 
 log = logging.getLogger(__name__)
 
 Latest = dict[bytes, tuple[int, bytes | None]]
+
+_CLASSIC_GROUP, _CONSUMER_GROUP = prefix_of(GroupMetadataKey), prefix_of(ConsumerGroupMetadataKey)
 
 
 class ShardLoader:
@@ -47,11 +54,7 @@ class ShardLoader:
             elif header.is_transactional:
                 self._feed_transaction(batches, position, header)
             else:
-                latest = self._latest
-                for record in decode_batch(batches, position, header):
-                    if record.key is not None:
-                        latest.pop(record.key, None)
-                        latest[record.key] = (record.offset, record.value)
+                self._feed_records(list(decode_batch(batches, position, header)))
 
     def replay_some(self, count: int) -> bool:
         """Replays up to `count` of the records that were fed; False when none is left."""
@@ -69,12 +72,25 @@ class ShardLoader:
         self.shard.loaded(now)
         return self.shard
 
+    def _feed_records(self, records: Sequence[Record]) -> None:
+        if _becomes_classic(records):
+            self._replay_in_place(records, NO_PRODUCER_ID)
+            return
+        latest = self._latest
+        for record in records:
+            if record.key is not None:
+                latest.pop(record.key, None)
+                latest[record.key] = (record.offset, record.value)
+
     def _feed_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
+        self._replay_in_place(decode_batch(batches, position, header), header.producer_id)
+
+    def _replay_in_place(self, records: Iterable[Record], producer_id: int) -> None:
         while self.replay_some(1_000):
             pass
-        for record in decode_batch(batches, position, header):
+        for record in records:
             if record.key is not None:
-                self._replay(record.offset, record.key, record.value, header.producer_id)
+                self._replay(record.offset, record.key, record.value, producer_id)
 
     def _end_transaction(self, batches: Buffer, position: int, header: BatchHeader) -> None:
         while self.replay_some(1_000):
@@ -95,3 +111,16 @@ class ShardLoader:
             return
         self.shard.state.next_offset = offset
         self.shard.replay(record, producer_id)
+
+
+def _becomes_classic(records: Sequence[Record]) -> bool:
+    """Whether a consumer group ends here and goes on as a classic one, which stands in one batch."""
+    return any(
+        end.value is None
+        and end.key is not None
+        and end.key.startswith(_CONSUMER_GROUP)
+        and begin.value is not None
+        and begin.key is not None
+        and begin.key.startswith(_CLASSIC_GROUP)
+        for end, begin in pairwise(records)
+    )

@@ -43,6 +43,11 @@ def add_types(types: Mapping[int, RecordType]) -> None:
     _PREFIXES.update({key: prefix(kind) for kind, (key, _) in types.items()})
 
 
+def prefix_of(key_class: type[Message]) -> bytes:
+    """What keys of this class begin with."""
+    return _PREFIXES[key_class]
+
+
 def group_record(group_id: str, value: GroupMetadataValue | None) -> Record:
     return Record(GroupMetadataKey(group=group_id), value, GROUP_METADATA_VERSION)
 

@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Self
 
 from immutables import Map
 from odradek.coordinator.assigned_group import AssignedGroup
-from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.records import encode_record
 from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.shard import GroupShard
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Message
+
+from tests.coordinator.group_logs import LogRecord, load
 
 GROUP = "g"
 #: Left in peace: some sessions, and time for what is tried again.
@@ -65,7 +67,7 @@ class GroupSimulation:
         self.clients: list[Any] = []
         #: To see that something happens at all.
         self.handed_out = 0
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[LogRecord] = []
         self.shard = self.loaded()
 
     @property
@@ -185,12 +187,7 @@ class GroupSimulation:
             assert survivor(getattr(before, name)) == survivor(getattr(after, name)), name
 
     def loaded(self) -> GroupShard:
-        shard = GroupShard(self.CONFIG)
-        shard.handle(MetadataChanged(image_of(self.counts)), self.now)
-        for key, value in self.log:
-            shard.replay(decode_record(key, value))
-        shard.loaded(self.now)
-        return shard
+        return load(self.CONFIG, self.log, self.now, image_of(self.counts))
 
 
 def survivor(value: Any) -> Any:

@@ -12,13 +12,14 @@ import random
 from dataclasses import dataclass
 
 from odradek.coordinator.classic.group import ClassicGroup, State
-from odradek.coordinator.records import decode_record, encode_record
+from odradek.coordinator.records import encode_record
 from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.coordinator.shard import GroupShard
 from odradek.coordinator.timers import NEVER
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.schema import Message
 
+from tests.coordinator.group_logs import LogRecord, load
 from tests.coordinator.simulated_clients import SimulatedClient
 
 #: Nothing expires here: a group that is deleted counts its generations from the start again.
@@ -27,8 +28,6 @@ CONFIG = GroupsConfig(
 )
 #: Shards are loaded anew and compared once in so many events.
 RELOAD_EVERY = 40
-
-LogRecord = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,11 +194,7 @@ class Simulation:
     # What must hold.
 
     def loaded(self, log: list[LogRecord]) -> GroupShard:
-        shard = GroupShard(CONFIG)
-        for key, value in log:
-            shard.replay(decode_record(key, value))
-        shard.loaded(self.now)
-        return shard
+        return load(CONFIG, log, self.now)
 
     def check(self) -> None:
         for group in self.shard.state.groups.values():

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import pytest
 from odradek.coordinator.classic.group import ClassicGroup
 from odradek.coordinator.consumer.group import ConsumerGroup
-from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged, Record
+from odradek.coordinator.records import encode_record
+from odradek.coordinator.result import GroupRequest, GroupsConfig
 from odradek.coordinator.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
@@ -23,6 +23,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
+from tests.coordinator.group_logs import LogRecord, load
 from tests.coordinator.group_simulation import image_of
 
 T = b"t".ljust(16, b".")
@@ -35,26 +36,21 @@ class Stand:
         self.config = GroupsConfig(
             initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0, consumer_migration_policy=policy
         )
-        self.log: list[Record] = []
+        self.log: list[LogRecord] = []
         self.now = 1_000
         self.asked = 0
         self.epochs: dict[str, int] = {}
         self.shard = self.loaded()
 
     def loaded(self) -> GroupShard:
-        shard = GroupShard(self.config)
-        shard.handle(MetadataChanged(image_of({"t": 2})), 0)
-        for record in self.log:
-            shard.replay(decode_record(*encode_record(record)))
-        shard.loaded(self.now)
-        return shard
+        return load(self.config, self.log, self.now, image_of({"t": 2}))
 
     def ask(self, request: Any, version: int) -> Any:
         self.asked += 1
         self.shard.handle(GroupRequest(1, request, version, "c", "/h", f"{self.asked:032x}"), self.now)
         self.shard.expire(self.now)
         output = self.shard.take()
-        self.log += output.records
+        self.log += map(encode_record, output.records)
         return output.replies[-1].response if output.replies else None
 
     def join(self, member_id: str = "", *owned: int, version: int = 3) -> Any:
