@@ -4,12 +4,13 @@ Tasks stay where they are while that is fair; else an active task goes to where 
 process with the fewest tasks for its threads, and there to the thread with the fewest. Copies (standby tasks) of what has
 state are laid on other processes than the active task's, likewise where they or the active task were before.
 
-Where Kafka takes whichever comes first in a hash map, the order here is that of the ids.
+Among equals Kafka takes whichever comes first in its hash maps and heaps; here that is the first by the ids of process and
+member.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .configured import ConfiguredSubtopology
@@ -24,6 +25,14 @@ class Candidate(NamedTuple):
     offsets: Mapping[TaskId, int]
 
 
+#: Takes one of several members who are equally good for a task.
+Choice = Callable[[TaskId, Sequence[str]], str]
+
+
+def first(task: TaskId, equals: Sequence[str]) -> str:
+    return equals[0]
+
+
 class _Process:
     """The members that share its state directory, and what they are given."""
 
@@ -36,8 +45,9 @@ class _Process:
     def load(self) -> float:
         return sum(self.counts.values()) / len(self.counts)
 
-    def least_loaded_member(self) -> str:
-        return min(self.counts, key=lambda member_id: (self.counts[member_id], member_id))
+    def least_loaded_members(self) -> list[str]:
+        least = min(self.counts.values())
+        return sorted(member_id for member_id, count in self.counts.items() if count == least)
 
 
 class _Quota:
@@ -57,9 +67,14 @@ class _Quota:
 
 class _Assignment:
     def __init__(
-        self, members: Mapping[str, Candidate], subtopologies: Mapping[str, ConfiguredSubtopology], replicas: int
+        self,
+        members: Mapping[str, Candidate],
+        subtopologies: Mapping[str, ConfiguredSubtopology],
+        replicas: int,
+        choose: Choice,
     ) -> None:
         self.members = members
+        self._choose = choose
         self.active: dict[str, set[TaskId]] = {member_id: set() for member_id in members}
         self.standby: dict[str, set[TaskId]] = {member_id: set() for member_id in members}
         self.processes: dict[str, _Process] = {}
@@ -89,8 +104,14 @@ class _Assignment:
     def has_room(self, member_id: str, quota: _Quota) -> bool:
         return self.process_of(member_id).counts[member_id] < quota.limit
 
-    def least_loaded(self) -> list[_Process]:
-        return sorted(self.processes.values(), key=lambda process: (process.load, process.process_id))
+    def least_loaded(self, task: TaskId) -> str | None:
+        """Of the processes without the task the one with the least load, there the member with the fewest tasks."""
+        free = [process for process in self.processes.values() if task not in process.tasks]
+        if not free:
+            return None
+        least = min(process.load for process in free)
+        equals = sorted((process for process in free if process.load == least), key=lambda process: process.process_id)
+        return self._choose(task, [member_id for process in equals for member_id in process.least_loaded_members()])
 
     def best_copy(self, task: TaskId, may_have: Callable[[_Process], bool]) -> str | None:
         """Of the members with a copy of the task's state the first; a later one if its load is less in both senses."""
@@ -107,10 +128,13 @@ class _Assignment:
 
 
 def sticky(
-    members: Mapping[str, Candidate], subtopologies: Mapping[str, ConfiguredSubtopology], replicas: int
+    members: Mapping[str, Candidate],
+    subtopologies: Mapping[str, ConfiguredSubtopology],
+    replicas: int,
+    choose: Choice = first,
 ) -> dict[str, Tasks]:
-    """`replicas`: of each stateful task, beside the active one."""
-    assignment = _Assignment(members, subtopologies, replicas)
+    """`replicas`: of each stateful task, beside the active one. `choose`: by which Kafka's choices can be followed."""
+    assignment = _Assignment(members, subtopologies, replicas, choose)
     if members:
         _assign_active(assignment, _tasks(subtopologies))
         if replicas > 0:
@@ -146,7 +170,9 @@ def _assign_active(assignment: _Assignment, tasks: Iterable[TaskId]) -> None:
         else:
             still_left.append(task)
     for task in sorted(still_left):
-        assignment.give(assignment.least_loaded()[0].least_loaded_member(), task, assignment.active)
+        least_loaded = assignment.least_loaded(task)
+        assert least_loaded is not None, "nobody has the task yet"
+        assignment.give(least_loaded, task, assignment.active)
 
 
 def _assign_standby(assignment: _Assignment, tasks: Iterable[TaskId], replicas: int) -> None:
@@ -160,10 +186,10 @@ def _assign_standby(assignment: _Assignment, tasks: Iterable[TaskId], replicas: 
             assignment.give(member_id, task, assignment.standby)
     for task, count in sorted(left, reverse=True):
         for _ in range(count):
-            free = next((process for process in assignment.least_loaded() if task not in process.tasks), None)
-            if free is None:
+            least_loaded = assignment.least_loaded(task)
+            if least_loaded is None:
                 break  # Fewer processes than replicas: the rest are not made.
-            assignment.give(free.least_loaded_member(), task, assignment.standby)
+            assignment.give(least_loaded, task, assignment.standby)
 
 
 def _stickiest(assignment: _Assignment, task: TaskId) -> str | None:

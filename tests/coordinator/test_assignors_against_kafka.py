@@ -2,7 +2,8 @@
 
 Where all subscribe to the same topics, Kafka's `uniform` takes these in the order of a hash map, ours in that of their ids:
 then members are given as many partitions as by Kafka, and keep as many of those that they have. So it is with `simple`, of
-share groups.
+share groups. `sticky`, of streams groups, is compared task for task: of members who are equally good for a task, and only
+of these, ours is told to take the one that Kafka took.
 
 `ODRADEK_GROUPS=10000` for a longer look.
 """
@@ -14,12 +15,16 @@ import os
 import random
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.coordinator.consumer.assignors import ASSIGNORS, Assignment, Subscriber
 from odradek.coordinator.share import assignor as share
+from odradek.coordinator.streams.assignor import Candidate, Choice, sticky
+from odradek.coordinator.streams.configured import ConfiguredSubtopology
+from odradek.coordinator.streams.tasks import TaskId, Tasks
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java
@@ -31,6 +36,8 @@ GROUPS = int(os.environ.get("ODRADEK_GROUPS", "200"))
 ROUNDS = 6
 Members = dict[str, Subscriber]
 Counts = dict[bytes, int]
+Streams = dict[str, Candidate]
+Subtopologies = dict[str, ConfiguredSubtopology]
 
 
 class Assignors:
@@ -41,8 +48,12 @@ class Assignors:
         command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
-    def assign(self, assignor: str, members: Members, counts: Counts) -> dict[str, dict[str, list[int]]]:
+    def _ask(self, group: dict[str, Any]) -> Any:
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(group) + "\n")
+        return json.loads(self._process.stdout.readline())
+
+    def assign(self, assignor: str, members: Members, counts: Counts) -> dict[str, dict[str, list[int]]]:
         group = {
             "assignor": assignor,
             "counts": {uuid_to_text(topic_id): count for topic_id, count in counts.items()},
@@ -55,9 +66,29 @@ class Assignors:
                 for member_id, one in members.items()
             },
         }
-        self._process.stdin.write(json.dumps(group) + "\n")
-        made: dict[str, dict[str, list[int]]] = json.loads(self._process.stdout.readline())
+        made: dict[str, dict[str, list[int]]] = self._ask(group)
         return made
+
+    def assign_tasks(self, members: Streams, subtopologies: Subtopologies, replicas: int) -> dict[str, Tasks]:
+        group = {
+            "assignor": "sticky",
+            "replicas": replicas,
+            "subtopologies": {
+                name: {"tasks": one.task_count, "stateful": one.is_stateful} for name, one in subtopologies.items()
+            },
+            "members": {
+                member_id: {
+                    "process": one.process_id,
+                    "active": sorted(one.has.active),
+                    "standby": sorted(one.has.standby),
+                    "warmup": sorted(one.has.warmup),
+                    "offsets": [(*task, offset) for task, offset in sorted(one.offsets.items())],
+                }
+                for member_id, one in members.items()
+            },
+        }
+        made = self._ask(group)
+        return {member_id: Tasks(tasks(roles["active"]), tasks(roles["standby"])) for member_id, roles in made.items()}
 
     def close(self) -> None:
         self._process.kill()
@@ -141,3 +172,101 @@ def kept_and_given(members: Members, made: Mapping[str, dict[str, list[int]]]) -
         kept = sum(index in current.get(topic_id, ()) for topic_id, indexes in topics.items() for index in indexes)
         told[member_id] = (kept, sum(map(len, topics.values())))
     return told
+
+
+def tasks(pairs: Iterable[Sequence[Any]]) -> frozenset[TaskId]:
+    return frozenset(TaskId(subtopology_id, partition) for subtopology_id, partition in pairs)
+
+
+class StreamsGroup:
+    """An application whose processes, threads and tasks come and go from round to round."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._processes = [chance.randbytes(4).hex() for _ in range(chance.randint(1, 5))]
+        self._is_stateful = chance.choice((0.0, 0.5, 1.0))
+        self.members: Streams = {}
+        self.subtopologies = {str(number): self._subtopology() for number in range(chance.randint(1, 4))}
+        #: What the state directory of a process that ended has: whoever begins there says so.
+        self._left: dict[str, set[TaskId]] = {}
+
+    def _subtopology(self) -> ConfiguredSubtopology:
+        return ConfiguredSubtopology(self._chance.randint(1, 8), self._chance.random() < self._is_stateful, ())
+
+    def go_on(self, made: Mapping[str, Tasks]) -> None:
+        chance, before = self._chance, self.members
+        for name, one in list(self.subtopologies.items()):
+            if chance.random() < 0.2:
+                self.subtopologies[name] = grown(one)
+        if chance.random() < 0.2:
+            self.subtopologies[str(chance.randrange(6))] = self._subtopology()
+        if len(self.subtopologies) > 1 and chance.random() < 0.1:
+            del self.subtopologies[chance.choice(sorted(self.subtopologies))]
+        self.members = {}
+        for member_id, one in before.items():
+            if chance.random() < 0.8:
+                self.members[member_id] = self._stays(one, made.get(member_id, Tasks()))
+            else:
+                self._left.setdefault(one.process_id, set()).update(one.has.active | one.has.standby)
+        for _ in range(chance.choice((0, 0, 1, 2)) or not self.members):
+            process_id = chance.choice(self._processes)
+            offsets = {task: chance.randint(0, 5) for task in sorted(self._left.pop(process_id, ()))}
+            self.members[chance.randbytes(4).hex()] = Candidate(process_id, Tasks(), offsets)
+
+    def _stays(self, one: Candidate, given: Tasks) -> Candidate:
+        """Mostly it has what it was given by now; tasks of others may be warming up here."""
+        chance = self._chance
+        has = given if chance.random() < 0.8 else Tasks(self._some(given.active), self._some(given.standby))
+        all_tasks = {TaskId(name, i) for name, sub in self.subtopologies.items() for i in range(sub.task_count)}
+        warmup = self._some(all_tasks - given.active - given.standby) if chance.random() < 0.2 else frozenset()
+        told = self._some(has.active | has.standby | one.offsets.keys()) if chance.random() < 0.6 else frozenset()
+        offsets = {task: chance.randint(0, 5) for task in sorted(told)}
+        return Candidate(one.process_id, Tasks(has.active, has.standby, warmup), offsets)
+
+    def _some(self, of: Iterable[TaskId]) -> frozenset[TaskId]:
+        return frozenset(task for task in sorted(of) if self._chance.random() < 0.6)
+
+
+def grown(one: ConfiguredSubtopology) -> ConfiguredSubtopology:
+    return ConfiguredSubtopology(one.task_count + 1, one.is_stateful, one.inputs)
+
+
+def as_in(made: Mapping[str, Tasks]) -> Choice:
+    """Of equals the one who has the task there: active, or if that is none of them, as a copy."""
+
+    def choose(task: TaskId, equals: Sequence[str]) -> str:
+        active = (member_id for member_id in equals if task in made[member_id].active)
+        copies = (member_id for member_id in equals if task in made[member_id].standby)
+        return next(active, None) or next(copies, None) or equals[0]
+
+    return choose
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 2])
+def test_members_of_a_streams_group_are_given_the_tasks_that_kafka_gives_them_round_after_round(
+    kafkas: Assignors, replicas: int
+) -> None:
+    for seed in range(GROUPS):
+        group = StreamsGroup(random.Random(seed))
+        made: dict[str, Tasks] = {}
+        for turn in range(ROUNDS):
+            group.go_on(made)
+            made = kafkas.assign_tasks(group.members, group.subtopologies, replicas)
+            ours = sticky(group.members, group.subtopologies, replicas, as_in(made))
+            assert ours == made, f"seed {seed}, round {turn}: {group.members}, {group.subtopologies}"
+
+
+def test_processes_of_a_new_streams_group_are_filled_as_evenly_as_by_kafka(kafkas: Assignors) -> None:
+    """Here nobody is told whom Kafka took: what is given last was given to a process that had no more than the others."""
+    for seed in range(GROUPS):
+        group = StreamsGroup(random.Random(seed))
+        for _ in range(3):
+            group.go_on({})
+        members = {member_id: Candidate(one.process_id, Tasks(), {}) for member_id, one in group.members.items()}
+        for made in (sticky(members, group.subtopologies, 0), kafkas.assign_tasks(members, group.subtopologies, 0)):
+            counts: dict[str, list[int]] = {}
+            for member_id, one in members.items():
+                counts.setdefault(one.process_id, []).append(len(made[member_id].active))
+            least = min(sum(threads) / len(threads) for threads in counts.values())
+            assert all((sum(threads) - 1) / len(threads) <= least for threads in counts.values()), f"seed {seed}"
+            assert all(max(threads) - min(threads) <= 1 for threads in counts.values()), f"seed {seed}"

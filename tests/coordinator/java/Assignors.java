@@ -6,6 +6,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -22,9 +23,13 @@ import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
+import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
 
 /**
- * Kafka's assignors of consumer and share groups: a line of JSON for each group on standard input, a line with the assignment for each on
+ * Kafka's assignors of consumer, share and streams groups: a line of JSON for each group on standard input, a line with the assignment for each on
  * standard output. Members are taken in the order of their ids.
  */
 public final class Assignors {
@@ -32,7 +37,9 @@ public final class Assignors {
         ObjectMapper json = new ObjectMapper();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            System.out.println(json.writeValueAsString(assigned(json, json.readTree(line))));
+            JsonNode group = json.readTree(line);
+            boolean isStreams = group.get("assignor").asText().equals("sticky");
+            System.out.println(json.writeValueAsString(isStreams ? tasks(json, group) : assigned(json, group)));
         }
     }
 
@@ -83,5 +90,60 @@ public final class Assignors {
             });
         });
         return answer;
+    }
+
+    private static JsonNode tasks(ObjectMapper json, JsonNode group) {
+        Map<String, MemberMetadataAndStateImpl> members = new TreeMap<>();
+        group.get("members").fields().forEachRemaining(member -> {
+            JsonNode told = member.getValue();
+            Map<String, Map<Integer, Long>> offsets = new HashMap<>();
+            told.get("offsets").forEach(one -> offsets.computeIfAbsent(one.get(0).asText(), none -> new HashMap<>())
+                .put(one.get(1).asInt(), one.get(2).asLong()));
+            members.put(member.getKey(), new MemberMetadataAndStateImpl(
+                Optional.empty(), Optional.empty(), told.get("process").asText(), Map.of(), partitions(told.get("active")),
+                partitions(told.get("standby")), partitions(told.get("warmup")), offsets, Map.of()));
+        });
+        JsonNode subtopologies = group.get("subtopologies");
+        TopologyDescriber describer = new TopologyDescriber() {
+            @Override
+            public List<String> subtopologies() {
+                Set<String> names = new TreeSet<>();
+                subtopologies.fieldNames().forEachRemaining(names::add);
+                return List.copyOf(names);
+            }
+
+            @Override
+            public int maxNumInputPartitions(String subtopology) {
+                return subtopologies.get(subtopology).get("tasks").asInt();
+            }
+
+            @Override
+            public boolean isStateful(String subtopology) {
+                return subtopologies.get(subtopology).get("stateful").asBoolean();
+            }
+        };
+        AssignmentConfigsImpl configs = new AssignmentConfigsImpl(group.get("replicas").asInt(), List.of());
+        ObjectNode answer = json.createObjectNode();
+        var specification = new org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl(members, configs);
+        new StickyTaskAssignor().assign(specification, describer).members().forEach((member, made) -> {
+            ObjectNode roles = answer.putObject(member);
+            roles.set("active", pairs(json, made.activeTasks()));
+            roles.set("standby", pairs(json, made.standbyTasks()));
+        });
+        return answer;
+    }
+
+    /** From pairs of a subtopology and a partition. */
+    private static Map<String, Set<Integer>> partitions(JsonNode tasks) {
+        Map<String, Set<Integer>> found = new HashMap<>();
+        tasks.forEach(task -> found.computeIfAbsent(task.get(0).asText(), none -> new HashSet<>()).add(task.get(1).asInt()));
+        return found;
+    }
+
+    private static ArrayNode pairs(ObjectMapper json, Map<String, Set<Integer>> tasks) {
+        ArrayNode pairs = json.createArrayNode();
+        new TreeMap<>(tasks).forEach((subtopology, partitions) ->
+            new TreeSet<>(partitions).forEach(partition -> pairs.addArray().add(subtopology).add(partition)));
+        return pairs;
     }
 }
