@@ -142,8 +142,8 @@ class PersisterShardDriver(ShardDriver):
     def prune(self) -> None:
         shard, partition = self._shard, self.partition
         if shard is not None:
-            redundant = shard.redundant_below()
-            if redundant is not None and partition.log_start_offset < redundant <= partition.high_watermark:
+            redundant = shard.redundant_below(partition.high_watermark)
+            if redundant is not None and redundant > partition.log_start_offset:
                 partition.advance_log_start_offset(redundant)
 
     def _new_loader(self) -> PersisterLoader:

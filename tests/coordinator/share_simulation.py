@@ -1,5 +1,6 @@
 """One share partition, its persister and some members under seeded chance: locks that end, writes that fail or come late,
-leaders that change, members that die, dead letters that are lost with their leader. The ledger looks on.
+leaders that change, members that die, dead letters that are lost with their leader; and a persister that answers when it
+has committed, crashes, and comes again out of what is left of its log. The ledger looks on.
 """
 
 from __future__ import annotations
@@ -7,23 +8,24 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from immutables import Map
-from odradek.coordinator.result import GroupRequest
 from odradek.coordinator.share.acquiring import Wish, acquire
 from odradek.coordinator.share.dead_letters import DeadLetter
 from odradek.coordinator.share.partition import AckBatch, Limits, Refusal, SharePartition, Write
 from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
 from odradek.coordinator.share.persister.state import PersisterConfig
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import read_share_group_state as read
 from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.schema import Message
 
 from tests.coordinator.share_ledger import Ledger
+from tests.coordinator.share_state_log import ShareStateLog
 
 
 class FetchedBatch(NamedTuple):
@@ -34,6 +36,7 @@ class FetchedBatch(NamedTuple):
 TOPIC_ID = b"t" * 16
 LIMITS = Limits(delivery_count=4, record_locks=120, record_lock_duration_ms=1_000)
 MEMBERS = ("m1", "m2", "m3", "m4")
+LOST = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
 
 
 def image_of(partitions: int = 1) -> MetadataImage:
@@ -63,14 +66,15 @@ class ShareSimulation:
         self.chance = random.Random(seed)
         self.limits = replace(LIMITS, has_dead_letters=seed % 2 == 1)
         self.now = 1_000_000
-        self.persister = PersisterShard(PersisterConfig(updates_per_snapshot=self.chance.choice((0, 3, 500))))
-        self.persister.loaded(self.now)
-        self.persister.handle(TopicsChanged(image_of()), self.now)
+        config = PersisterConfig(updates_per_snapshot=self.chance.choice((0, 3, 500)))
+        self.persister = ShareStateLog(self.chance, config, image_of(), self.now)
         self.batches: list[FetchedBatch] = []
         self.ledger = Ledger(LIMITS.delivery_count, self.limits.has_dead_letters)
         #: On their way to the queue.
         self.letters: list[DeadLetter] = []
         self.sent: list[Sent] = []
+        #: What the persister was asked to write and has not answered, by leader: one at a time.
+        self.writing: dict[int, Sent] = {}
         self.leader_epoch = 0
         self.token = 0
         #: Token -> an acknowledgement that is not answered yet.
@@ -88,7 +92,7 @@ class ShareSimulation:
         moves = (
             (self._append, 10), (self._fetch, 30), (self._acknowledge, 30), (self._deliver_write, 25),
             (self._wait, 10), (self._release, 3), (self._acknowledge_at_random, 3), (self._change_leader, 5),
-            (self._bury, 10),
+            (self._bury, 10), (self._commit, 25), (self._crash_persister, 3),
         )  # fmt: skip
         names, weights = zip(*moves, strict=True)
         for _ in range(steps):
@@ -99,8 +103,9 @@ class ShareSimulation:
         """Nothing fails any more, and one good member takes all that there is."""
         self.is_calm = True
         for _ in range(2_000):
-            while self.sent or self.letters:
+            while self.sent or self.writing or self.letters:
                 self._deliver_write()
+                self._commit()
                 self._bury()
             if self.leader.start_offset == self._end():
                 break
@@ -165,6 +170,7 @@ class ShareSimulation:
         if self.chance.random() < 0.5:
             while self.sent and self.chance.random() < 0.5:
                 self._deliver_write()
+                self._commit()
         self._lead()
 
     # The leader and its persister.
@@ -191,24 +197,46 @@ class ShareSimulation:
         self.leader.acknowledge(self.token, member_id, [batch], self.now)
 
     def _deliver_write(self) -> None:
-        if not self.sent:
+        """Each leader has its writes made one after the other; those of an earlier one may come late."""
+        waiting = [sent for sent in self.sent if sent.leader_epoch not in self.writing]
+        if not waiting:
             return
-        # In the order of one leader; what an earlier one sent may come late.
-        epoch = self.sent[-1 if self.chance.random() < 0.9 else 0].leader_epoch
-        sent = next(sent for sent in self.sent if sent.leader_epoch == epoch)
+        epoch = waiting[-1 if self.chance.random() < 0.9 else 0].leader_epoch
+        sent = next(sent for sent in waiting if sent.leader_epoch == epoch)
         self.sent.remove(sent)
-        fate = 1.0 if self.is_calm else self.chance.random()
-        refusal = Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost on the way")
-        if fate > 0.1:
-            answer = self._persist(_request(sent))
-            refused = Refusal(ErrorCode(answer.error_code), answer.error_message or "")
-            if fate > 0.2:
-                refusal = refused if answer.error_code else None  # type: ignore[assignment]
-            else:
-                self.ledger.written_unknown_to_leader(sent.write)
+        if not self.is_calm and self.chance.random() < 0.1:
+            self._told(sent, LOST)
+        else:
+            self.writing[epoch] = sent
+            self.persister.ask(_request(sent), partial(self._written, sent), self.now)
+
+    def _written(self, sent: Sent, answer: Any) -> None:
+        """None when the persister crashed: who asked does not know what became of it, and may ask once more."""
+        del self.writing[sent.leader_epoch]
+        is_lost = answer is None or (not self.is_calm and self.chance.random() < 0.1)
+        if is_lost and (answer is None or not answer.error_code):
+            self.ledger.written_unknown_to_leader(sent.write)
+        if is_lost and self.chance.random() < 0.5:
+            self.sent.insert(0, sent)
+        elif is_lost:
+            self._told(sent, LOST)
+        else:
+            refusal = Refusal(ErrorCode(answer.error_code), answer.error_message or "")
+            self._told(sent, refusal if answer.error_code else None)
+
+    def _told(self, sent: Sent, refusal: Refusal | None) -> None:
         if sent.leader_epoch == self.leader_epoch:
             self.leader.written(sent.write.id, refusal)
             self._look()
+
+    def _commit(self) -> None:
+        self.persister.turn()
+        self.persister.commit(is_all=self.is_calm)
+        if self.chance.random() < 0.1:
+            self.persister.prune()
+
+    def _crash_persister(self) -> None:
+        self.persister.crash(self.now)
 
     def _bury(self) -> None:
         """The leader may go before it hears that a letter was written."""
@@ -222,10 +250,16 @@ class ShareSimulation:
         else:
             self._change_leader()
 
-    def _persist(self, request: object):  # type: ignore[no-untyped-def]
-        self.persister.handle(GroupRequest("t", request), self.now)  # type: ignore[arg-type]
-        (reply,) = self.persister.take().replies
-        return reply.response.results[0].partitions[0]  # type: ignore[attr-defined]
+    def _persist(self, request: Message) -> Any:
+        """Asks until it is answered."""
+        answers: list[Any] = []
+        while not any(answers):
+            self.persister.ask(request, answers.append, self.now)
+            if self.chance.random() < 0.1:
+                self.persister.crash(self.now)
+            self.persister.turn()
+            self.persister.commit(is_all=True)
+        return answers[-1]
 
     def _look(self) -> None:
         output = self.leader.take()

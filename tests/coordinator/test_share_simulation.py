@@ -14,6 +14,7 @@ from odradek.coordinator.share.runs import RecordState, Run
 
 from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation
+from tests.coordinator.share_state_log import ShareStateLog
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
 STEPS = 400
@@ -66,6 +67,10 @@ def _the_persister_writes_nothing_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(operations, "combine", lambda batches, start_offset: ())
 
 
+def _the_persister_answers_before_it_commits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShareStateLog, "waits_for_commits", False)
+
+
 def _locks_never_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SharePartition, "expire", lambda partition, now: None)
 
@@ -113,6 +118,7 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     _anybody_may_acknowledge,
     _answers_do_not_wait_for_the_persister,
     _the_persister_writes_nothing_down,
+    _the_persister_answers_before_it_commits,
     _locks_never_end,
 )
 def test_a_planted_bug_of_share_partitions_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:

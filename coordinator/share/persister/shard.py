@@ -62,8 +62,13 @@ class PersisterShard:
     def loaded(self, now: int) -> None:
         self._plan(now)
 
-    def redundant_below(self) -> int | None:
-        """The log below this offset is of no use any more: later snapshots tell it all. None where there is none."""
+    def redundant_below(self, high_watermark: int) -> int | None:
+        """The log below this offset is of no use any more: later snapshots tell it all. None where there is none.
+
+        Nor while a failover could lose one of those snapshots, or a tombstone: what they are to replace must stay.
+        """
+        if self.state.newest_snapshot_offset >= high_watermark:
+            return None
         return min(self.state.snapshot_offsets.values(), default=None)
 
     def _topics_changed(self, message: TopicsChanged) -> None:

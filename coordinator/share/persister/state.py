@@ -69,6 +69,8 @@ class PersisterState:
         self.next_offset = 0
         #: Where the last snapshot of each is: what is below all of them is of no use.
         self.snapshot_offsets: dict[ShareKey, int] = {}
+        #: Of all share partitions, those that are deleted as well.
+        self.newest_snapshot_offset = -1
 
     def reply(self, message: GroupRequest, response: Message) -> None:
         self.replies.append(Reply(message.token, response))
@@ -104,6 +106,8 @@ class PersisterState:
         key, value, *_ = record
         assert isinstance(key, (ShareSnapshotKey, ShareUpdateKey))
         share_key = ShareKey(key.group_id, key.topic_id, key.partition)
+        if isinstance(key, ShareSnapshotKey):
+            self.newest_snapshot_offset = self.next_offset
         if isinstance(value, ShareSnapshotValue):
             self._replay_snapshot(share_key, value)
         elif isinstance(value, ShareUpdateValue):

@@ -1,0 +1,117 @@
+"""What an onlooker knows of states that were handed to the persister: offset by offset, without snapshots and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from odradek.coordinator.share.persister.checks import NO_EPOCH
+from odradek.coordinator.share.persister.combining import StateBatch
+from odradek.coordinator.share.persister.state import ShareKey, ShareState
+from odradek.protocol.errors import ErrorCode
+
+#: Of one offset: deliveries, and its state. The higher one counts.
+Rank = tuple[int, int]
+
+
+class Kept(NamedTuple):
+    """One share partition, after some decision."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    complete_count: int
+    ranks: dict[int, Rank]
+
+    def written(self, start: int, complete_count: int, batches: Iterable[StateBatch]) -> Kept:
+        ranks = dict(self.ranks)
+        for first, last, state, count in batches:
+            for offset in range(first, last + 1):
+                ranks[offset] = max(ranks.get(offset, (-1, -1)), (count, state))
+        if start == self.start_offset:
+            complete_count = max(complete_count, self.complete_count)
+        elif start < self.start_offset:
+            start, complete_count = self.start_offset, self.complete_count
+        ranks = {offset: rank for offset, rank in ranks.items() if offset >= start}
+        return self._replace(start_offset=start, complete_count=complete_count, ranks=ranks)
+
+
+class StateLedger:
+    """Of every share partition what it was after each decision, and where in the log that decision is."""
+
+    def __init__(self) -> None:
+        self._history: dict[ShareKey, list[tuple[int, Kept | None]]] = {}
+        #: Where the log ended at the last decision that was answered.
+        self.answered_end = 0
+        #: Leader epochs: the highest that was told what is kept, since the share partition was initialized; and ever asked.
+        self.fences: dict[ShareKey, int] = {}
+        self.highest_leaders: dict[ShareKey, int] = {}
+        #: How often it was initialized or deleted.
+        self.beginnings: dict[ShareKey, int] = {}
+
+    def kept(self, key: ShareKey) -> Kept | None:
+        history = self._history.get(key)
+        return history[-1][1] if history else None
+
+    def decided(self, key: ShareKey, kept: Kept | None, end: int) -> None:
+        """`end`: of the log, with the records of this decision."""
+        self._history.setdefault(key, []).append((end, kept))
+
+    def began(self, key: ShareKey) -> None:
+        self.fences[key] = 0
+        self.beginnings[key] = self.beginnings.get(key, 0) + 1
+
+    def fenced(self, key: ShareKey, leader_epoch: int, beginning: int) -> None:
+        """A leader was told what is kept, and that it leads: nobody before it is to be believed."""
+        if beginning == self.beginnings.get(key, 0):
+            self.fences[key] = max(self.fences.get(key, 0), leader_epoch)
+
+    def answered(self, end: int) -> None:
+        self.answered_end = max(self.answered_end, end)
+
+    def lost(self, end: int) -> None:
+        """What is above `end` is gone."""
+        assert end >= self.answered_end, f"the log ends at {end}, what is below {self.answered_end} was answered"
+        for history in self._history.values():
+            while history and history[-1][0] > end:
+                history.pop()
+
+    # What must hold.
+
+    def check_fenced(self, key: ShareKey, leader_epoch: int, state_epoch: int, error: int) -> None:
+        """Who is of an earlier epoch is refused, and nobody else. Either is NO_EPOCH where the request does not say."""
+        kept, highest = self.kept(key), self.highest_leaders.get(key, 0)
+        wanted = ErrorCode.NONE
+        if leader_epoch != NO_EPOCH and leader_epoch < self.fences.get(key, 0):
+            wanted = ErrorCode.FENCED_LEADER_EPOCH
+        elif kept is not None and state_epoch != NO_EPOCH and state_epoch < kept.state_epoch:
+            wanted = ErrorCode.FENCED_STATE_EPOCH
+        if leader_epoch != NO_EPOCH and kept is None:
+            wanted = ErrorCode.INVALID_REQUEST
+        elif leader_epoch != NO_EPOCH and leader_epoch < highest and error == ErrorCode.FENCED_LEADER_EPOCH:
+            return  # the shard remembers leaders that are older than what is kept
+        assert error == wanted, (
+            f"{key}, leader {leader_epoch}, state {state_epoch}: {ErrorCode(error).name}, not {wanted.name}"
+        )
+
+    def check(self, key: ShareKey, state: ShareState | None) -> None:
+        kept = self.kept(key)
+        assert (state is None) == (kept is None), f"{key} is {state}, and should be {kept}"
+        if state is not None:
+            told = Kept(
+                state.state_epoch,
+                state.leader_epoch,
+                state.start_offset,
+                state.delivery_complete_count,
+                ranks_of(state.batches),
+            )
+            assert told == kept, f"{key} is kept as {told}, and should be {kept}"
+
+
+def ranks_of(batches: Iterable[StateBatch]) -> dict[int, Rank]:
+    ranks: dict[int, Rank] = {}
+    for first, last, state, count in batches:
+        for offset in range(first, last + 1):
+            assert offset not in ranks, f"{offset} is there twice: {batches}"
+            ranks[offset] = (count, state)
+    return ranks

@@ -1,0 +1,146 @@
+"""A partition of `__share_group_state` for simulations: the shard, its log with a high watermark, cuts and crashes.
+
+As under a broker, what was decided in a turn is appended as one batch, and a reply goes out when the high watermark has
+passed all that its decision could see. A crash loses what was not appended, and by chance some of what was not
+committed; the next shard comes out of the log by the broker's own loader. Here the log is kept whole, to see that a cut
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from odradek.coordinator.result import GroupRequest, Reply
+from odradek.coordinator.share.persister.loading import PersisterLoader
+from odradek.coordinator.share.persister.records import encode_record
+from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
+from odradek.coordinator.share.persister.state import PersisterConfig, ShareKey, ShareState
+from odradek.metadata.image import MetadataImage
+from odradek.protocol.records.record import Record, encode_batch
+from odradek.protocol.schema import Message
+
+from tests.coordinator.group_logs import LogRecord
+
+#: Gets what is said of the one share partition, or None when the answer was lost with the leader.
+Told = Callable[[Any], None]
+
+
+class ShareStateLog:
+    #: For a planted bug.
+    waits_for_commits = True
+
+    def __init__(self, chance: random.Random, config: PersisterConfig, image: MetadataImage, now: int) -> None:
+        self.chance, self.config, self.image = chance, config, image
+        self.log_start = self.high_watermark = 0
+        self.crashes = self.cuts = 0
+        self._batches: list[Sequence[LogRecord]] = []
+        #: Decided in this turn and not appended yet.
+        self._undecided: list[LogRecord] = []
+        self._parked: list[tuple[int, Reply]] = []
+        self.shard = self._serving(now)
+
+    @property
+    def end(self) -> int:
+        return sum(map(len, self._batches))
+
+    # What the leader does.
+
+    def ask(self, request: Message, told: Told, now: int) -> Any:
+        """`told` is called when the answer goes out. What it will be is returned at once, for an onlooker."""
+        self.shard.handle(GroupRequest(told, request), now)
+        return self._take()[0]
+
+    def expire(self, now: int) -> None:
+        self.shard.expire(now)
+        self._take()
+
+    def _take(self) -> list[Any]:
+        output = self.shard.take()
+        self._undecided += [encode_record(record) for record in output.records]
+        sees = self.end + len(self._undecided)
+        assert self.shard.state.next_offset == sees, "the shard counts offsets otherwise than the log"
+        self._parked += [(sees, reply) for reply in output.replies]
+        answers = [_of_one(reply) for reply in output.replies]
+        self._release()
+        return answers
+
+    def turn(self) -> None:
+        """All that was decided since the last one is a batch."""
+        if self._undecided:
+            self._batches.append(self._undecided)
+            self._undecided = []
+
+    def commit(self, *, is_all: bool = False) -> None:
+        ends = [end for end in itertools.accumulate(map(len, self._batches)) if end > self.high_watermark]
+        if ends:
+            self.high_watermark = ends[-1] if is_all else self.chance.choice(ends)
+        self._release()
+
+    def _release(self) -> None:
+        while self._parked and (self._parked[0][0] <= self.high_watermark or not self.waits_for_commits):
+            _, reply = self._parked.pop(0)
+            reply.token(_of_one(reply))  # type: ignore[operator]
+
+    def prune(self) -> None:
+        redundant = self.shard.redundant_below(self.high_watermark)
+        if redundant is not None and redundant > self.log_start:
+            assert redundant <= self.high_watermark
+            self.log_start = redundant
+            self.cuts += 1
+
+    # Who leads next.
+
+    def crash(self, now: int) -> None:
+        self.crashes += 1
+        self._undecided = []
+        while self.end > self.high_watermark and self.chance.random() < 0.6:
+            self._batches.pop()
+        lost, self._parked = self._parked, []
+        self.shard = self._serving(now)
+        self.check_cut(now)
+        for _, reply in lost:
+            reply.token(None)  # type: ignore[operator]
+
+    def _serving(self, now: int) -> PersisterShard:
+        shard = self._loaded(self.log_start, now)
+        shard.handle(TopicsChanged(self.image), now)
+        return shard
+
+    def _loaded(self, start: int, now: int) -> PersisterShard:
+        """From the batch on that has `start` in it, as logs are read."""
+        loader = PersisterLoader(self.config, "__share_group_state-0")
+        base = 0
+        for batch in self._batches:
+            if base + len(batch) > start:
+                loader.feed(encode_batch([Record(base + i, now, *record) for i, record in enumerate(batch)]))
+            base += len(batch)
+        assert loader.record_count >= base - start
+        while loader.replay_some(self.chance.randint(1, 20)):
+            pass
+        return loader.loaded(base, now)
+
+    # What must hold.
+
+    def check_cut(self, now: int) -> None:
+        """Nothing of what the whole log says is missing in what is left of it."""
+        whole, cut = self._loaded(0, now).state.partitions, self.shard.state.partitions
+        assert whole.keys() == cut.keys(), f"cut below {self.log_start}, the log has other share partitions"
+        for key in whole:
+            assert _plain(whole, key) == _plain(cut, key), (
+                f"cut below {self.log_start}, the log says otherwise of {key}"
+            )
+
+
+def _plain(states: dict[ShareKey, ShareState], key: ShareKey) -> ShareState:
+    """Without what follows from how long the log is: when the next snapshot comes, and leaders before an initialization."""
+    return replace(states[key], update_count=0, fencing_leader_epoch=0)
+
+
+def _of_one(reply: Reply) -> Any:
+    """What a response says of the one share partition that it is about."""
+    response: Any = reply.response
+    return response.results[0].partitions[0]

@@ -1,0 +1,232 @@
+"""The persister of share groups under seeded chance: leaders that change and come late, groups that begin anew, a log that
+is cut, and coordinators that crash anywhere, of which the next loads what is left.
+
+After everything each share partition is kept as its ledger has it. What was answered is there after a crash, leaders and
+state epochs of before are fenced, a start offset never goes back, and a log that was cut says what it said before.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from odradek.coordinator.share.persister.checks import NO_EPOCH
+from odradek.coordinator.share.persister.combining import StateBatch
+from odradek.coordinator.share.persister.refusals import FORMS
+from odradek.coordinator.share.persister.state import PersisterConfig, ShareKey
+from odradek.protocol.messages import delete_share_group_state as delete
+from odradek.protocol.messages import initialize_share_group_state as initialize
+from odradek.protocol.messages import read_share_group_state as read
+from odradek.protocol.messages import write_share_group_state as write
+from odradek.protocol.schema import Message
+
+from tests.coordinator.share_simulation import TOPIC_ID, image_of
+from tests.coordinator.share_state_ledger import Kept, StateLedger, ranks_of
+from tests.coordinator.share_state_log import ShareStateLog
+
+KEYS = tuple(ShareKey(group_id, TOPIC_ID, index) for group_id in ("g", "h") for index in (0, 1))
+COLD_MS = 1_000
+
+
+@dataclass
+class Leader:
+    """Whoever led a share partition, and may still believe that it does."""
+
+    leader_epoch: int
+    state_epoch: int
+    start_offset: int
+
+
+@dataclass
+class Question:
+    key: ShareKey
+    leader_epoch: int
+    #: How often its share partition had been initialized or deleted.
+    beginning: int
+    #: Where the log ends with what was decided.
+    end: int = 0
+    #: The leader that asked is written down.
+    is_recorded: bool = False
+
+
+class ShareStateSimulation:
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.now = 1_000_000
+        config = PersisterConfig(self.chance.choice((0, 3, 20)), COLD_MS)
+        self.log = ShareStateLog(self.chance, config, image_of(2), self.now)
+        self.ledger = StateLedger()
+        self.leaders: dict[ShareKey, list[Leader]] = {key: [] for key in KEYS}
+        self.state_epochs = dict.fromkeys(KEYS, 0)
+        self.leader_epochs = dict.fromkeys(KEYS, 0)
+        #: (share partition, its state epoch) -> the start that some leader was told last.
+        self.starts_told: dict[tuple[ShareKey, int], int] = {}
+        #: Not looked at yet.
+        self.answers: list[tuple[Question, Any]] = []
+        self.told = 0
+        for key in KEYS:
+            self._initialize(key)
+            self._lead(key)
+
+    # What happens.
+
+    def run(self, steps: int) -> None:
+        moves = {
+            self._initialize: 2, self._initialize_late: 1, self._lead: 6, self._lead_late: 3, self._write: 60,
+            self._delete: 1, self._turn: 30, self._commit: 20, self._prune: 6, self._wait: 3, self._crash: 4,
+        }  # fmt: skip
+        for move in self.chance.choices(list(moves), list(moves.values()), k=steps):
+            move(self.chance.choice(KEYS))
+        self._rest()
+        self._crash()
+
+    def _rest(self) -> None:
+        """What rests gets a snapshot further on, so in the end the log can be cut."""
+        self.now += 2 * COLD_MS
+        self.log.expire(self.now)
+        self.log.turn()
+        self.log.commit(is_all=True)
+        self.log.prune()
+        self._hear()
+        assert self.log.cuts or not self.log.shard.state.partitions, "nothing was ever cut"
+
+    def _initialize(self, key: ShareKey) -> None:
+        """As the group's coordinator does for a new group, and when an administrator moves its offsets."""
+        self.state_epochs[key] += 1
+        self._begin(key, self.state_epochs[key])
+
+    def _initialize_late(self, key: ShareKey) -> None:
+        if self.state_epochs[key] > 1:
+            self._begin(key, self.state_epochs[key] - 1)
+
+    def _begin(self, key: ShareKey, state_epoch: int) -> None:
+        start = self.chance.choice((-1, 0, self.chance.randrange(60)))
+        one = initialize.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=start)
+        kept = Kept(state_epoch, 0, start, -1 if start == -1 else 0, {})
+        if not self._ask(initialize.InitializeShareGroupStateRequest, key, one, kept):
+            self.ledger.began(key)
+
+    def _delete(self, key: ShareKey) -> None:
+        if not self._ask(delete.DeleteShareGroupStateRequest, key, delete.PartitionData(partition=key.partition), None):
+            self.ledger.began(key)
+
+    def _lead(self, key: ShareKey) -> None:
+        self.leader_epochs[key] += 1
+        self._read(key, self.leader_epochs[key])
+
+    def _lead_late(self, key: ShareKey) -> None:
+        """One that led before, or the same one, which does not know what became of its last question."""
+        self._read(key, max(1, self.leader_epochs[key] - self.chance.randrange(3)))
+
+    def _read(self, key: ShareKey, leader_epoch: int) -> None:
+        kept = self.ledger.kept(key)
+        after = kept._replace(leader_epoch=leader_epoch) if kept is not None else None
+        one = read.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
+        self._ask(read.ReadShareGroupStateRequest, key, one, after)
+        self.ledger.highest_leaders[key] = max(self.ledger.highest_leaders.get(key, 0), leader_epoch)
+
+    def _leads(self, question: Question, found: read.PartitionResult) -> None:
+        key, leader_epoch = question.key, question.leader_epoch
+        epoch = (key, found.state_epoch)
+        assert found.start_offset >= self.starts_told.get(epoch, -1), f"the start of {key} went back"
+        self.starts_told[epoch] = found.start_offset
+        if question.is_recorded:
+            self.ledger.fenced(key, leader_epoch, question.beginning)
+        self.leaders[key].append(Leader(leader_epoch, found.state_epoch, found.start_offset))
+        del self.leaders[key][:-4]
+
+    def _write(self, key: ShareKey) -> None:
+        """What a leader tells may come late, after a later one's, and its start may be one of before."""
+        if not self.leaders[key]:
+            return
+        leader = self.leaders[key][-1] if self.chance.random() < 0.8 else self.chance.choice(self.leaders[key])
+        if self.chance.random() < 0.3:
+            leader.start_offset += self.chance.randrange(6)
+        start = leader.start_offset - (self.chance.randrange(4) if self.chance.random() < 0.2 else 0)
+        batches = [self._batch(max(0, leader.start_offset)) for _ in range(self.chance.randrange(4))]
+        count = self.chance.randrange(5)
+        one = write.PartitionData(
+            partition=key.partition,
+            state_epoch=leader.state_epoch,
+            leader_epoch=leader.leader_epoch,
+            start_offset=max(-1, start),
+            delivery_complete_count=count,
+            state_batches=[write.StateBatch(*batch) for batch in batches],
+        )
+        kept = self.ledger.kept(key)
+        after = kept.written(max(-1, start), count, batches) if kept is not None else None
+        self._ask(write.WriteShareGroupStateRequest, key, one, after)
+
+    def _batch(self, start: int) -> StateBatch:
+        first = start + self.chance.randrange(20)
+        return StateBatch(
+            first, first + self.chance.randrange(6), self.chance.choice((0, 2, 3, 4)), self.chance.randint(1, 5)
+        )
+
+    # The coordinator.
+
+    def _ask(self, request: Any, key: ShareKey, one: Any, after: Kept | None) -> int:
+        """`after`: what is kept if it is believed and written. Returns the error that will be answered."""
+        question = Question(key, getattr(one, "leader_epoch", NO_EPOCH), self.ledger.beginnings.get(key, 0))
+        end = self.log.shard.state.next_offset
+        topic = FORMS[request].topic(topic_id=key.topic_id, partitions=[one])
+        message: Message = request(group_id=key.group_id, topics=[topic])
+        found = self.log.ask(message, partial(self._told, question), self.now)
+        self.ledger.check_fenced(key, question.leader_epoch, getattr(one, "state_epoch", NO_EPOCH), found.error_code)
+        question.end = self.log.shard.state.next_offset
+        if question.end > end:
+            self.ledger.decided(key, after, question.end)
+        kept = self.ledger.kept(key)
+        if isinstance(found, read.PartitionResult) and not found.error_code:
+            assert kept is not None
+            told = (found.state_epoch, found.start_offset, ranks_of(batches_of(found)))
+            assert told == (kept.state_epoch, kept.start_offset, kept.ranks), f"{key} is told as {told}, and is {kept}"
+            question.is_recorded = kept.leader_epoch == question.leader_epoch
+        self.ledger.check(key, self.log.shard.state.partitions.get(key))
+        self._hear()
+        error: int = found.error_code
+        return error
+
+    def _told(self, question: Question, answer: Any) -> None:
+        self.answers.append((question, answer))
+
+    def _hear(self) -> None:
+        answers, self.answers = self.answers, []
+        for question, answer in answers:
+            if answer is not None:
+                self.told += 1
+                self.ledger.answered(question.end)
+                if isinstance(answer, read.PartitionResult) and not answer.error_code:
+                    self._leads(question, answer)
+
+    def _turn(self, key: ShareKey) -> None:
+        self.log.turn()
+
+    def _commit(self, key: ShareKey) -> None:
+        self.log.commit()
+        self._hear()
+
+    def _prune(self, key: ShareKey) -> None:
+        self.log.prune()
+
+    def _wait(self, key: ShareKey) -> None:
+        """Share partitions that rest get a snapshot further on."""
+        self.now += self.chance.randrange(COLD_MS)
+        self.log.expire(self.now)
+        self._check_all()
+
+    def _crash(self, key: ShareKey | None = None) -> None:
+        self.log.crash(self.now)
+        self._hear()
+        self.ledger.lost(self.log.end)
+        self._check_all()
+
+    def _check_all(self) -> None:
+        for key in KEYS:
+            self.ledger.check(key, self.log.shard.state.partitions.get(key))
+
+
+def batches_of(found: read.PartitionResult) -> list[StateBatch]:
+    return [StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in found.state_batches]

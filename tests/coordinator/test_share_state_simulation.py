@@ -1,0 +1,165 @@
+"""The persister of share groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from odradek.coordinator.result import Record
+from odradek.coordinator.share.persister import checks, operations
+from odradek.coordinator.share.persister.combining import combine
+from odradek.coordinator.share.persister.loading import PersisterLoader
+from odradek.coordinator.share.persister.shard import PersisterShard
+from odradek.coordinator.share.persister.state import PersisterState, ShareKey, ShareState
+from odradek.protocol.internal.share_group_state import ShareSnapshotValue
+from odradek.protocol.varint import Buffer
+
+from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.share_state_log import ShareStateLog
+from tests.coordinator.share_state_simulation import ShareStateSimulation
+
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "20"))
+STEPS = 300
+
+
+def _run(seed: int) -> ShareStateSimulation:
+    simulation = ShareStateSimulation(seed)
+    simulation.run(STEPS)
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_the_persister_answered_is_there_after_a_crash_and_a_cut(seed: int) -> None:
+    assert _run(seed).told, "nobody was ever answered"
+
+
+def _answers_do_not_wait_for_the_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShareStateLog, "waits_for_commits", False)
+
+
+def _snapshots_leave_out_batches(patch: pytest.MonkeyPatch) -> None:
+    """What is in memory is right: it shows when another loads the log."""
+
+    def write(state: PersisterState, record: Record) -> None:
+        value = record.value
+        state.replay(record)
+        if isinstance(value, ShareSnapshotValue):
+            record = record._replace(value=replace(value, state_batches=value.state_batches[1:]))
+        state.records.append(record)
+
+    patch.setattr(PersisterState, "_write", write)
+
+
+def _updates_before_the_snapshot_are_replayed(patch: pytest.MonkeyPatch) -> None:
+    replays = PersisterState._replay_snapshot
+
+    def replay(state: PersisterState, key: ShareKey, value: ShareSnapshotValue) -> None:
+        before = state.partitions.get(key)
+        replays(state, key, value)
+        if before is not None:
+            after = state.partitions[key]
+            batches = combine((*before.batches, *after.batches), after.start_offset)
+            state.partitions[key] = replace(after, batches=batches)
+
+    patch.setattr(PersisterState, "_replay_snapshot", replay)
+
+
+def _of_each_key_the_last_record_is_loaded(patch: pytest.MonkeyPatch) -> None:
+    """As of the logs of groups; but updates build on one another."""
+    feeds = PersisterLoader.feed
+
+    def feed(loader: PersisterLoader, batches: Buffer) -> None:
+        feeds(loader, batches)
+        last = {key: (offset, key, value) for offset, key, value in loader._fed}
+        loader._fed.clear()
+        loader._fed.extend(sorted(last.values()))
+
+    patch.setattr(PersisterLoader, "feed", feed)
+
+
+def _deleted_states_come_back(patch: pytest.MonkeyPatch) -> None:
+    replays = PersisterShard.replay
+    patch.setattr(
+        PersisterShard, "replay", lambda shard, record: replays(shard, record) if record.value is not None else None
+    )
+
+
+def _the_log_is_cut_up_to_the_newest_snapshot(patch: pytest.MonkeyPatch) -> None:
+    def redundant_below(shard: PersisterShard, high_watermark: int) -> int | None:
+        return max((o for o in shard.state.snapshot_offsets.values() if o < high_watermark), default=None)
+
+    patch.setattr(PersisterShard, "redundant_below", redundant_below)
+
+
+def _the_log_is_cut_below_snapshots_that_may_be_lost(patch: pytest.MonkeyPatch) -> None:
+    def redundant_below(shard: PersisterShard, high_watermark: int) -> int | None:
+        redundant = min(shard.state.snapshot_offsets.values(), default=None)
+        return redundant if redundant is not None and redundant <= high_watermark else None
+
+    patch.setattr(PersisterShard, "redundant_below", redundant_below)
+
+
+def _leader_epochs_of_writes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, "WRITE", checks.leader_epoch_is_current)
+
+
+def _leader_epochs_of_reads_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, "READ", checks.leader_epoch_is_current)
+
+
+def _state_epochs_of_writes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, "WRITE", checks.state_epoch_is_current)
+
+
+def _state_epochs_of_initializations_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    _without(patch, "INITIALIZE", checks.state_epoch_is_current)
+
+
+def _without(patch: pytest.MonkeyPatch, name: str, check: checks.Check) -> None:
+    patch.setattr(checks, name, tuple(one for one in getattr(checks, name) if one is not check))
+
+
+def _a_leader_that_reads_is_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    changes = operations._write_change
+
+    def change(
+        state: PersisterState, key: ShareKey, known: ShareState, now: int, leader_epoch: int, *rest: Any
+    ) -> None:
+        if leader_epoch == checks.NO_EPOCH:
+            changes(state, key, known, now, leader_epoch, *rest)
+        else:
+            state.partitions[key] = replace(known, leader_epoch=leader_epoch, fencing_leader_epoch=leader_epoch)
+
+    patch.setattr(operations, "_write_change", change)
+
+
+def _the_start_goes_back_to_where_some_leader_was(patch: pytest.MonkeyPatch) -> None:
+    changes = operations._write_change
+
+    def change(
+        state: PersisterState, key: ShareKey, known: ShareState, now: int, leader_epoch: int, start: int, *rest: Any
+    ) -> None:
+        changes(state, key, replace(known, start_offset=start), now, leader_epoch, start, *rest)
+
+    patch.setattr(operations, "_write_change", change)
+
+
+@each_of(
+    _answers_do_not_wait_for_the_commit,
+    _snapshots_leave_out_batches,
+    _updates_before_the_snapshot_are_replayed,
+    _of_each_key_the_last_record_is_loaded,
+    _deleted_states_come_back,
+    _the_log_is_cut_up_to_the_newest_snapshot,
+    _the_log_is_cut_below_snapshots_that_may_be_lost,
+    _leader_epochs_of_writes_are_not_looked_at,
+    _leader_epochs_of_reads_are_not_looked_at,
+    _state_epochs_of_writes_are_not_looked_at,
+    _state_epochs_of_initializations_are_not_looked_at,
+    _a_leader_that_reads_is_not_written_down,
+    _the_start_goes_back_to_where_some_leader_was,
+)
+def test_a_planted_bug_of_the_persister_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_caught(bug, monkeypatch, _run)
