@@ -2,19 +2,25 @@
 
 A client runs a task from when it is told until it has said that it gave it back, left, or was fenced. By the protocol's
 promise a client that is not heard of for its session, or does not give back in time, stops by itself. At no time may two
-run the same task as active, nor two of one process the same task in any role.
+run the same task as active, nor two of one process the same task in any role. Chance has some tasks warm up elsewhere
+before they move, which no assignor does yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+from unittest.mock import patch
 
 from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
+from odradek.coordinator.streams import targets, writing
 from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.coordinator.streams.assignor import Candidate, sticky
+from odradek.coordinator.streams.configured import ConfiguredSubtopology
 from odradek.coordinator.streams.description import AVAILABLE
 from odradek.coordinator.streams.group import GroupState
-from odradek.coordinator.streams.tasks import TaskId, by_subtopology, tasks_in
+from odradek.coordinator.streams.tasks import TaskId, Tasks, by_subtopology, tasks_in
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import (
@@ -89,9 +95,59 @@ class StreamsSimulation(GroupSimulation):
         super().__init__(seed, {"in": 4})
         self.clients = [Thread(i, f"i{i}" if i == 0 else None) for i in range(clients)]
         self.is_described = False
+        self.is_calm = False
+        #: Tasks that clients were told to warm up.
+        self.warmed_up = 0
+
+    def play(self, steps: int) -> Self:
+        with patch.object(targets, "sticky", self._assign):
+            return super().play(steps)
 
     def moves(self) -> dict[Callable[[Any], None], int]:
-        return {**super().moves(), self._delete_a_topic: 1, self._bring_again: 6}
+        return {**super().moves(), self._delete_a_topic: 1, self._bring_again: 6, self._assign_anew: 3}
+
+    def run_calm(self) -> None:
+        self.is_calm = True
+        self._assign_anew()
+        super().run_calm()
+
+    def _assign_anew(self, client: Thread | None = None) -> None:
+        """As when a copy has come as far as it must: the next heartbeat assigns for another epoch."""
+        group = self.group
+        if group is not None and group.members:
+            state, metadata = self.shard.state, group.metadata
+            writing.write_group_metadata(state, group.group_id, replace(metadata, epoch=metadata.epoch + 1))
+            self.take()
+
+    def _assign(
+        self, members: Mapping[str, Candidate], subtopologies: Mapping[str, ConfiguredSubtopology], replicas: int
+    ) -> dict[str, Tasks]:
+        """The broker's assignor gives out no warm-up tasks, so chance makes some of others: of standby tasks, and of active
+        ones, which then stay where they are while they warm up elsewhere. Left in peace it is the broker's assignor."""
+        made = sticky(members, subtopologies, replicas)
+        if not self.is_calm:
+            for member_id in sorted(made):
+                made[member_id] = self._standbys_that_warm_up(made[member_id])
+                for task in sorted(made[member_id].active):
+                    self._warm_up(members, made, member_id, task)
+        return made
+
+    def _standbys_that_warm_up(self, tasks: Tasks) -> Tasks:
+        warm = frozenset(task for task in sorted(tasks.standby) if self.chance.random() < 0.3)
+        return replace(tasks, standby=tasks.standby - warm, warmup=warm)
+
+    def _warm_up(self, members: Mapping[str, Candidate], made: dict[str, Tasks], member_id: str, task: TaskId) -> None:
+        """`member_id` is to run the task. If it is of another process than who runs it now, it warms up first."""
+        now_with = next((one for one in sorted(members) if task in members[one].has.active), None)
+        if now_with is None or self.chance.random() < 0.3:
+            return
+        process_id = members[now_with].process_id
+        others = [one for one in members if members[one].process_id == process_id]
+        has_copy = any(task in made[one].standby | made[one].warmup for one in others)
+        if process_id != members[member_id].process_id and not has_copy:
+            after, before = made[member_id], made[now_with]
+            made[member_id] = replace(after, active=after.active - {task}, warmup=after.warmup | {task})
+            made[now_with] = replace(before, active=before.active | {task})
 
     def _delete_a_topic(self, client: Thread) -> None:
         self.change_topics({name: count for name, count in self.counts.items() if name != "counts"})
@@ -169,6 +225,7 @@ class StreamsSimulation(GroupSimulation):
             changed = {task for _, task in client.wanted}
             client.runs = {(role, task) for role, task in client.runs if task not in changed} | client.wanted
             self.handed_out += len(client.wanted)
+            self.warmed_up += sum(role == WARMUP for role, _ in client.wanted)
 
     def _describe(self, client: Thread) -> None:
         """Hands in what the topology is, as it was asked for; which may be lost on its way."""

@@ -21,6 +21,7 @@ from odradek.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 
+from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.group_simulation import image_of
 
 TOPICS = {"in": 2, "shuffled": 2, "counts": 2}
@@ -44,6 +45,7 @@ class Stand:
         at_once = {"initial_rebalance_delay_ms": 0, "assignment_interval_ms": 0}
         self.shard = GroupShard(GroupsConfig(streams=StreamsGroupsConfig(**(at_once | config))))
         self.now = 1_000
+        self.log: list[LogRecord] = []
         self.topics(TOPICS)
 
     @property
@@ -60,7 +62,8 @@ class Stand:
         self.shard.handle(GroupRequest(1, request, version, "c", "/h"), self.now)
         output = self.shard.take()
         for record in output.records:
-            assert decode_record(*encode_record(record)).value == record.value
+            self.log.append(encode_record(record))
+            assert decode_record(*self.log[-1]).value == record.value
         ((_, response),) = output.replies
         names = [type(r.key).__name__.removeprefix("StreamsGroup").removesuffix("Key") for r in output.records]
         return response, ["-" * (r.value is None) + name for name, r in zip(names, output.records, strict=True)]

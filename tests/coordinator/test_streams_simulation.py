@@ -28,7 +28,9 @@ def _run(seed: int) -> StreamsSimulation:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_two_members_run_a_task_and_groups_come_to_rest(seed: int) -> None:
-    assert _run(seed).handed_out, "nobody was ever given anything"
+    simulation = _run(seed)
+    assert simulation.handed_out, "nobody was ever given anything"
+    assert simulation.warmed_up, "nothing ever warmed up"
 
 
 def _active_tasks_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) -> None:
@@ -40,6 +42,30 @@ def _active_tasks_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch
 
 def _copies_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reconciliation, "_is_here", lambda member, holders: False)
+
+
+def _warm_up_tasks_of_the_same_process_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    def nobody(holders: TaskHolders, task: TaskId) -> Mapping[str, str]:
+        return {}
+
+    patch.setattr(TaskHolders, "of_warmup", nobody)
+
+
+def _warm_up_tasks_do_not_wait_for_whoever_has_the_task(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reconciliation, "_waiting_warmup", lambda member, wanted, holders: set())
+
+
+def _warm_up_tasks_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
+    """The member has them, and whoever coordinates next does not know."""
+    writes = writing.write_current
+
+    def write(state: ShardState, group_id: str, member: Member) -> None:
+        writes(state, group_id, replace(member, assigned=replace(member.assigned, warmup=frozenset())))
+        group = state.find(StreamsGroup, group_id)
+        assert group is not None
+        group._put(group.members[member.member_id], member)
+
+    patch.setattr(writing, "write_current", write)
 
 
 def _members_advance_before_they_gave_back(patch: pytest.MonkeyPatch) -> None:
@@ -87,6 +113,9 @@ def _descriptions_are_asked_for_for_ever(patch: pytest.MonkeyPatch) -> None:
     _descriptions_are_asked_for_for_ever,
     _active_tasks_are_given_out_while_others_hold_them,
     _copies_of_the_same_process_are_not_looked_at,
+    _warm_up_tasks_of_the_same_process_are_not_looked_at,
+    _warm_up_tasks_do_not_wait_for_whoever_has_the_task,
+    _warm_up_tasks_are_not_written_down,
     _members_advance_before_they_gave_back,
     _what_is_to_be_given_back_is_not_recorded,
     _fenced_members_keep_what_they_held,

@@ -1,0 +1,183 @@
+"""Members of streams groups beside Kafka's own classes: targets with active, standby and warm-up tasks that change at
+random, members of one process, some that give back late or go. Each step writes what Kafka's writes. The targets are as
+chance has them: Kafka 4.4 makes no warm-up tasks, and leaves a target as its assignor made it.
+
+`ODRADEK_GROUPS=10000` for a longer look.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.coordinator import kinds
+from odradek.coordinator.records import encode_record
+from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.streams import writing
+from odradek.coordinator.streams.group import StreamsGroup
+from odradek.coordinator.streams.member import Member, MemberState, member_from_record
+from odradek.coordinator.streams.reconciliation import Target, reconcile
+from odradek.coordinator.streams.tasks import TaskId, Tasks
+from odradek.protocol.codec import decode
+from odradek.protocol.internal.streams_group_records import (
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue,
+)
+
+from compat_tests.java.fetch import SPECIFICATION, classpath, java
+from compat_tests.java.tool import JVM_FLAGS
+
+pytestmark = pytest.mark.usefixtures("java_tools")
+
+GROUPS = int(os.environ.get("ODRADEK_GROUPS", "120"))
+STEPS = 60
+PROCESSES = {"m0": "p0", "m1": "p0", "m2": "p1", "m3": "p2", "m4": "p1"}
+TASKS = [TaskId(subtopology_id, index) for subtopology_id in ("0", "1") for index in range(3)]
+
+
+class Group:
+    """One of ours, and what is asked of it, for Kafka to be asked the same."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        kinds.load_later()
+        self.state = GroupShard(GroupsConfig()).state
+        self.group = StreamsGroup("g")
+        self.state.put(self.group)
+        self.history: list[dict[str, Any]] = []
+        self.members: list[Member] = []
+
+    def play(self) -> None:
+        self.plan()
+        for _ in range(STEPS):
+            what = self.chance.random()
+            if what < 0.1:
+                self.plan()
+            elif what < 0.13 and self.group.members:
+                self.go(self.chance.choice(sorted(self.group.members)))
+            else:
+                self.beat(self.chance.choice(sorted(PROCESSES)))
+
+    def plan(self) -> None:
+        """Each task is active with one member, and of the other processes some have a copy. Most stays as it was."""
+        targets: dict[str, list[set[TaskId]]] = {member_id: [set(), set(), set()] for member_id in PROCESSES}
+        for task in TASKS:
+            places = self.chance.sample(sorted(PROCESSES), len(PROCESSES))
+            used: set[str] = set()
+            for member_id in places[: self.chance.randint(1, len(places))]:
+                process_id = PROCESSES[member_id]
+                if process_id not in used:
+                    targets[member_id][0 if not used else self.chance.choice((1, 2))].add(task)
+                    used.add(process_id)
+        epoch = self.group.target_epoch + 1
+        for member_id, roles in targets.items():
+            if self.chance.random() < 0.8 or epoch == 2:
+                tasks = Tasks(*map(frozenset, roles))
+                self.history.append({"what": "target", "member": member_id, "epoch": epoch, "tasks": self.told(tasks)})
+                writing.write_target(self.state, "g", member_id, tasks)
+        writing.write_target_epoch(self.state, "g", epoch, 1)
+
+    def told(self, tasks: Tasks) -> str:
+        """The value of a target's record."""
+        self.state.records.clear()
+        writing.write_target(self.state, "nobody", "m", tasks)
+        (record,) = self.state.records
+        self.state.records.clear()
+        value = encode_record(record)[1]
+        assert value is not None
+        return base64.b64encode(value).decode()
+
+    def go(self, member_id: str) -> None:
+        self.history.append({"what": "gone", "member": member_id})
+        writing.remove_member(self.state, "g", member_id)
+
+    def beat(self, member_id: str) -> None:
+        if member_id not in self.group.members:
+            metadata = StreamsGroupMemberMetadataValue(
+                instance_id=None,
+                rack_id=None,
+                rebalance_timeout_ms=1,
+                topology_epoch=0,
+                process_id=PROCESSES[member_id],
+            )
+            writing.write_member(self.state, "g", member_id, metadata)
+        member = self.group.members[member_id]
+        owned = self.owned(member)
+        self.history.append(
+            {
+                "what": "heartbeat",
+                "member": member_id,
+                "process": PROCESSES[member_id],
+                "owned": None if owned is None else self.told(owned),
+            }
+        )
+        target = Target(self.group.target_epoch, self.group.target_of(member_id))
+        after = reconcile(member, target, self.group.holders, owned)
+        if after != member:
+            writing.write_current(self.state, "g", after)
+        assert self.group.members[member_id] == after, "it is replayed as something else"
+        self.members.append(after)
+
+    def owned(self, member: Member) -> Tasks | None:
+        """It does not say, or has given back all that it must, or some of it."""
+        if self.chance.random() < 0.3:
+            return None
+        keeps = self.chance.choice((0.0, 0.0, 0.5, 1.0))
+        roles = []
+        for role in ("active", "standby", "warmup"):
+            late = [task for task in getattr(member.revoking, role) if self.chance.random() < keeps]
+            roles.append(frozenset((*getattr(member.assigned, role), *late)))
+        return Tasks(*roles)
+
+
+class Kafkas:
+    """StreamsMembers.java: Kafka's members, asked history by history."""
+
+    def __init__(self) -> None:
+        source = Path(__file__).resolve().parent / "java" / "StreamsMembers.java"
+        command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(source)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def play(self, history: list[dict[str, Any]]) -> list[str]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(history) + "\n")
+        written: list[str] = json.loads(self._process.stdout.readline())
+        return written
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def kafkas(java_tools: None) -> Iterator[Kafkas]:
+    made = Kafkas()
+    yield made
+    made.close()
+
+
+def test_members_with_warm_up_tasks_get_to_their_targets_as_kafkas_do(kafkas: Kafkas) -> None:
+    seen: set[tuple[MemberState, bool, bool]] = set()
+    for seed in range(GROUPS):
+        group = Group(seed)
+        group.play()
+        *theirs, targets = kafkas.play(group.history)
+        assert targets == "as it is", "Kafka makes warm-up tasks of targets now, and so should we"
+        assert len(theirs) == len(group.members)
+        for number, (ours, value) in enumerate(zip(group.members, theirs, strict=True)):
+            told, _ = decode(StreamsGroupCurrentMemberAssignmentValue, 0, base64.b64decode(value), 0)
+            kafka = member_from_record(ours.member_id, ours.metadata, told)
+            assert ours == kafka, f"seed {seed}, heartbeat {number}"
+            seen.add((ours.state, bool(ours.assigned.warmup), bool(ours.revoking.warmup)))
+    assert {
+        (state, True) for state in (MemberState.STABLE, MemberState.UNREVOKED_TASKS, MemberState.UNRELEASED_TASKS)
+    } <= {(state, has) for state, has, _ in seen}
+    assert (MemberState.UNREVOKED_TASKS, True, True) in seen

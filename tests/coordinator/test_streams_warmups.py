@@ -1,0 +1,192 @@
+"""Warm-up tasks of streams groups (KIP-1071). No assignor of Kafka 4.4 or ours gives out any, but a log may hold targets
+with them, and members that have them: they are told, written down, handed over and given back like standby tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from odradek.coordinator.records import encode_record
+from odradek.coordinator.streams import writing
+from odradek.coordinator.streams.member import MemberState
+from odradek.coordinator.streams.tasks import TaskId, Tasks
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import TaskIdsRequest
+
+from tests.coordinator.group_logs import load
+from tests.coordinator.streams_stand import CURRENT, Stand
+from tests.coordinator.test_streams_groups import tasks
+
+COUNTS = [TaskId("1", 0), TaskId("1", 1)]
+READS = frozenset({TaskId("0", 0), TaskId("0", 1)})
+
+
+class WarmStand(Stand):
+    """Whose log holds targets that its assignor would not make."""
+
+    def __init__(self, **processes: str) -> None:
+        """Members and their processes; the first one has all tasks."""
+        super().__init__()
+        for member, process in processes.items():
+            self.beat(member, 0, process_id=process)
+        first, *others = processes
+        self.plan(**{first: Tasks(READS | frozenset(COUNTS))}, **dict.fromkeys(others, Tasks()))
+        for member in (*others, first):
+            self.settle(member)
+
+    def plan(self, **targets: Tasks) -> None:
+        """A target for the next epoch comes out of the log."""
+        state, group = self.shard.state, self.group
+        writing.write_group_metadata(state, "g", replace(group.metadata, epoch=group.epoch + 1))
+        writing.write_targets(state, group, targets, group.epoch, self.now)
+        self.log += [encode_record(record) for record in self.shard.take().records]
+
+    def settle(self, member: str) -> None:
+        """It says all that it has, gives back what it must, and says so."""
+        while not self.group.members[member].is_reconciled_to(self.group.target_epoch):
+            self.say(member)
+
+    def say(self, member: str, **others: Any) -> Any:
+        """A heartbeat with what the member has by the log, and `others` besides, by role."""
+        has = self.group.members[member]
+        said = {}
+        for role in ("active", "standby", "warmup"):
+            held = [*getattr(has.assigned, role), *others.get(role, ())]
+            said[f"{role}_tasks"] = [TaskIdsRequest(name, [index]) for name, index in held]
+        return self.beat(member, has.epoch, **said)
+
+    def held(self, member: str) -> tuple[set[TaskId], set[TaskId], set[TaskId]]:
+        has = self.group.members[member].assigned
+        return set(has.active), set(has.standby), set(has.warmup)
+
+
+def warm(*indexes: int) -> Tasks:
+    return Tasks(warmup=frozenset(COUNTS[index] for index in indexes))
+
+
+@pytest.fixture
+def stand() -> WarmStand:
+    """`a` has all tasks; `b` and `c`, of another process, have none."""
+    return WarmStand(a="p", b="q", c="q")
+
+
+def test_a_warm_up_task_is_told_and_described_and_is_there_after_a_failover(stand: WarmStand) -> None:
+    stand.plan(b=warm(0))
+    response, records = stand.say("b")
+    assert (tasks(response.active_tasks), tasks(response.standby_tasks)) == ({}, {})
+    assert (tasks(response.warmup_tasks), records) == ({"1": [0]}, [CURRENT])
+    (group,) = stand.ask(StreamsGroupDescribeRequest(group_ids=["g"]))[0].groups
+    (b,) = (member for member in group.members if member.member_id == "b")
+    assert tasks(b.assignment.warmup_tasks) == tasks(b.target_assignment.warmup_tasks) == {"1": [0]}
+
+    before = stand.group
+    after: Any = load(stand.shard.state.config, stand.log, stand.now).state.groups["g"]
+    assert (after.members, after.targets, vars(after.holders)) == (before.members, before.targets, vars(before.holders))
+    assert after.members["b"].assigned.warmup == after.target_of("b").warmup == {COUNTS[0]}
+
+
+def test_a_warm_up_task_becomes_active_when_whoever_ran_it_gave_it_back(stand: WarmStand) -> None:
+    stand.plan(b=warm(0))
+    stand.settle("b")
+    stand.plan(a=Tasks(READS | {COUNTS[1]}), b=Tasks(frozenset({COUNTS[0]})))
+    response, _ = stand.say("b")
+    assert (response.member_epoch, tasks(response.warmup_tasks)) == (stand.group.epoch, None), "it warms up still"
+    assert stand.held("b") == (set(), set(), {COUNTS[0]})
+    response, _ = stand.say("a")
+    assert tasks(response.active_tasks) == {"0": [0, 1], "1": [1]}
+    stand.say("b")
+    assert stand.held("b") == (set(), set(), {COUNTS[0]}), "it is not given back yet"
+    stand.say("a")
+    response, _ = stand.say("b")
+    assert (tasks(response.active_tasks), tasks(response.warmup_tasks)) == ({"1": [0]}, {})
+    assert stand.group.members["b"].state is MemberState.STABLE
+
+
+def test_an_active_task_may_warm_up_again_only_where_nobody_of_the_process_runs_it(stand: WarmStand) -> None:
+    stand.plan(a=Tasks(READS | {COUNTS[1]}, warmup=frozenset({COUNTS[0]})), c=Tasks(frozenset({COUNTS[0]})))
+    stand.say("a")
+    assert stand.group.members["a"].state is MemberState.UNREVOKED_TASKS
+    assert stand.held("a")[2] == set(), "it runs it still"
+    stand.say("a")
+    assert stand.held("a") == ({*READS, COUNTS[1]}, set(), set())
+    stand.say("c")
+    stand.say("a")
+    assert stand.held("a") == ({*READS, COUNTS[1]}, set(), {COUNTS[0]})
+    assert stand.held("c") == ({COUNTS[0]}, set(), set())
+
+
+@pytest.mark.parametrize(("before", "after"), [("warmup", "standby"), ("standby", "warmup")])
+def test_a_copy_changes_its_role_at_once(stand: WarmStand, before: str, after: str) -> None:
+    one = frozenset({COUNTS[0]})
+    stand.plan(b=Tasks(**{before: one}))
+    stand.settle("b")
+    stand.plan(b=Tasks(**{after: one}))
+    response, records = stand.say("b")
+    assert (response.member_epoch, records) == (stand.group.epoch, [CURRENT])
+    assert tasks(getattr(response, f"{before}_tasks")) == {}
+    assert tasks(getattr(response, f"{after}_tasks")) == {"1": [0]}
+    assert stand.group.members["b"].state is MemberState.STABLE
+
+
+def test_a_warm_up_task_that_is_taken_away_must_be_given_back_first(stand: WarmStand) -> None:
+    stand.plan(b=warm(0, 1))
+    stand.settle("b")
+    epoch = stand.group.epoch
+    stand.plan(b=warm(1))
+    response, _ = stand.say("b")
+    assert (response.member_epoch, tasks(response.warmup_tasks)) == (epoch, {"1": [1]})
+    member = stand.group.members["b"]
+    assert (member.state, member.revoking.warmup) == (MemberState.UNREVOKED_TASKS, {COUNTS[0]})
+    assert stand.say("b", warmup=[COUNTS[0]])[1] == [], "it has it still"
+    response, _ = stand.say("b")
+    assert (response.member_epoch, response.warmup_tasks) == (stand.group.epoch, None)
+    assert stand.group.members["b"].state is MemberState.STABLE
+
+
+def test_of_two_members_of_a_process_one_waits_for_the_copy_that_the_other_has(stand: WarmStand) -> None:
+    stand.plan(b=warm(0))
+    stand.settle("b")
+    stand.plan(b=Tasks(), c=warm(0))
+    stand.say("c")
+    assert (stand.group.members["c"].state, stand.held("c")[2]) == (MemberState.UNRELEASED_TASKS, set())
+    stand.say("b")
+    stand.say("c")
+    assert stand.held("c")[2] == set(), "b was told to give it back, and has not"
+    stand.say("b")
+    stand.say("c")
+    assert (stand.held("b"), stand.held("c")) == ((set(), set(), set()), (set(), set(), {COUNTS[0]}))
+
+
+def test_whoever_does_not_give_a_warm_up_task_back_in_time_is_dropped(stand: WarmStand) -> None:
+    stand.plan(b=warm(0))
+    stand.settle("b")
+    stand.plan(b=Tasks(), c=warm(0))
+    stand.say("b")
+    stand.now += 30_000
+    stand.shard.expire(stand.now)
+    assert "b" not in stand.group.members
+    assert not stand.group.holders.of_warmup(COUNTS[0])
+
+
+def test_the_next_assignment_has_no_warm_up_tasks(stand: WarmStand) -> None:
+    """As Kafka's, whose assignors can give out active and standby tasks only."""
+    stand.plan(b=warm(0))
+    stand.settle("b")
+    stand.beat("d", 0, process_id="r")
+    assert all(not stand.group.target_of(member_id).warmup for member_id in stand.group.members)
+    response, _ = stand.say("b")
+    assert (tasks(response.warmup_tasks), stand.group.members["b"].revoking.warmup) == ({}, {COUNTS[0]})
+
+
+def test_a_member_of_the_epoch_before_may_not_claim_warm_up_tasks(stand: WarmStand) -> None:
+    epoch = stand.group.members["b"].epoch
+    stand.plan(b=warm(0))
+    stand.settle("b")
+    said = {"standby_tasks": [], "active_tasks": []}
+    answers = [
+        stand.beat("b", epoch, **said, warmup_tasks=[TaskIdsRequest("1", [index])])[0].error_code for index in (0, 1)
+    ]
+    assert answers == [ErrorCode.NONE, ErrorCode.FENCED_MEMBER_EPOCH]
