@@ -17,9 +17,10 @@ _FETCH_VERSION, _METADATA_VERSION = 12, 9
 _MOST_BYTES = 16 << 20
 
 
-def read_batches(bootstrap: str, topic: str, partition: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """All that are committed now, read_uncommitted, markers too."""
-    offset = 0
+def read_batches(
+    bootstrap: str, topic: str, partition: int, offset: int = 0
+) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """All from `offset` on that are committed now, read_uncommitted, markers too."""
     with WireClient(leader_of(bootstrap, topic, partition)) as client:
         while data := _fetched(client, topic, partition, offset):
             for position, header in iter_headers(data):

@@ -10,48 +10,60 @@ from typing import Any
 
 from odradek.coordinator.records import decode_record
 from odradek.protocol.internal.classic_group_records import OffsetCommitKey
-from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.schema import Message
 
-from ..batches import partition_count, read_batches
-from ..wire import WireClient
 from .ground import PROBE
 from .internal_records import History
+from .topic_log import TopicLog
+from .topic_names import TopicNames
 
-_METADATA_VERSION = 12
+TOPIC = "__consumer_offsets"
 #: The members that the scenarios name themselves have shorter ids.
 DRAWN_CHARACTERS = 22
-_TIMES = ("assignment_timestamp", "commit_timestamp", "timestamp", "current_state_timestamp", "version")
-#: Of topics with their ids; only whether there is one can be compared (the unit tests know Kafka's own for given ids).
-_HASHES = ("metadata_hash",)
+_TIMES = (
+    "assignment_timestamp",
+    "commit_timestamp",
+    "expire_timestamp",
+    "timestamp",
+    "current_state_timestamp",
+    "version",
+)
 
 
-class GroupRecords:
-    """`mark` is in the names of all groups that are looked at."""
+class GroupLog:
+    """The records of one broker's groups, as they come."""
 
-    def __init__(self, bootstrap: str, mark: str) -> None:
+    def __init__(self, bootstrap: str) -> None:
+        self._log = TopicLog(bootstrap, TOPIC)
+
+    def since_then(self, mark: str) -> History:
+        """What groups with `mark` in their names wrote since this was asked last.
+
+        Whoever asks after each scenario does not come to hear of members that are silent until their sessions end, which
+        is sooner for one broker than for the other.
+        """
+        history = _History(mark, TopicNames(self._log.bootstrap))
+        for _, record in self._log.further():
+            assert record.key is not None
+            history.take(*decode_record(record.key, record.value)[:3])
+        return history.records
+
+
+class _History:
+    def __init__(self, mark: str, topics: TopicNames) -> None:
+        self.records: History = defaultdict(list)
         self._mark = mark
-        self._names: dict[Any, str] = {}
-        with WireClient(bootstrap) as client:
-            for topic in client.call(MetadataRequest(None, False), _METADATA_VERSION).topics:
-                self._names[topic.topic_id] = topic.name
+        self._topics = topics
+        #: Group and drawn id -> the member's name.
+        self._members: dict[tuple[str, str], str] = {}
 
-    def read(self, bootstrap: str) -> History:
-        history: History = defaultdict(list)
-        for index in range(partition_count(bootstrap, "__consumer_offsets")):
-            for header, records in read_batches(bootstrap, "__consumer_offsets", index):
-                for record in records if not header.is_control else ():
-                    assert record.key is not None
-                    self._take(history, *decode_record(record.key, record.value)[:3])
-        return history
-
-    def _take(self, history: History, key: Any, value: Message | None, version: int) -> None:
+    def take(self, key: Any, value: Message | None, version: int) -> None:
         group_id = key.group if hasattr(key, "group") else key.group_id
         if self._mark not in group_id or group_id.endswith(PROBE.strip("$")):
             return
         words = {name: self._word(group_id, name, getattr(key, name)) for name in _names(key)}
         label = f"{type(key).__name__} {words}"
-        history[label].append(None if value is None else (version, self._words(group_id, value)))
+        self.records[label].append(None if value is None else (version, self._words(group_id, value)))
 
     def _words(self, group_id: str, message: Message) -> Any:
         words = {name: self._word(group_id, name, getattr(message, name)) for name in _names(message)}
@@ -64,14 +76,14 @@ class GroupRecords:
 
     def _word(self, group_id: str, name: str, value: Any) -> Any:
         if name == "topic_id":
-            return self._names.get(value, "no topic" if not any(value) else "a topic that is gone")
+            return self._topics.of_id(value)
         if name in ("member_id", "leader") and isinstance(value, str) and len(value) >= DRAWN_CHARACTERS:
-            count = sum(1 for known in self._names if isinstance(known, tuple) and known[0] == group_id)
-            return self._names.setdefault((group_id, value), f"<member {count}>")
+            count = sum(1 for group, _ in self._members if group == group_id)
+            return self._members.setdefault((group_id, value), f"<member {count}>")
         if name in _TIMES:
             return "a time" if value > 0 else value
-        if name in _HASHES:
-            return "a hash" if value else value
+        if name == "metadata_hash":
+            return self._topics.of_hash(value, group_id)
         if isinstance(value, list):
             return sorted((self._words(group_id, one) if isinstance(one, Message) else one for one in value), key=str)
         return self._words(group_id, value) if isinstance(value, Message) else value

@@ -1,6 +1,6 @@
 """What transactions left in `__transaction_state`, `__consumer_offsets` and the topics written to, put into words.
 
-Two brokers that were asked the same must have the same there, field by field, but for producer ids, topic ids and times.
+Two brokers that were asked the same must have the same there, field by field, but for ids that they drew and times.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Message
 
 from ..batches import partition_count, read_batches, topic_names
+from .topic_names import TopicNames
 
 _IDS = ("producer_id", "previous_producer_id", "next_producer_id")
-#: 4.3.1 leaves it out of a transaction's offsets; 4.4.0 and Odradek have it there.
-_SINCE_4_4 = ("topic_id",)
 _TIMES = ("transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "commit_timestamp")
 
 #: Transactional id, producer or partition -> what was written for it, in order.
@@ -40,6 +39,9 @@ class Internals:
     topics: History = field(default_factory=lambda: defaultdict(list))
     #: Producer id -> its name: the transactional id, and which of its producer ids it is.
     _producers: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = TopicNames(self.bootstrap)
 
     def read(self) -> Internals:
         for header, record in self._records("__transaction_state"):
@@ -96,10 +98,12 @@ class Internals:
         """Every field of it."""
         if message is None:
             return None
-        return {one.name: self._word(message, one.name) for one in message.SCHEMA.fields if one.name not in _SINCE_4_4}
+        return {one.name: self._word(message, one.name) for one in message.SCHEMA.fields}
 
     def _word(self, message: Message, name: str) -> Any:
         value = getattr(message, name)
+        if name == "topic_id":
+            return self._names.of_id(value)
         if name in _IDS:
             return self._producers.get(value, value) if value >= 0 else value
         if name in _TIMES:

@@ -34,8 +34,8 @@ def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
     """The target for the group's epoch; with a later heartbeat, when one was made less than the interval ago."""
     if group.epoch <= group.target_epoch:
         return
-    due = group.target_timestamp_ms + settings.assignment_interval_ms(state, group.group_id)
-    if now < due:
+    interval_ms = settings.assignment_interval_ms(state, group.group_id)
+    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
         return
     topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
     members = {
@@ -59,6 +59,9 @@ def remove_member(state: ShardState, group: ShareGroup, member_id: str) -> None:
     writing.remove_member(state, group.group_id, member_id)
     digest = metadata_hash(state.image, group.subscribed_topics())
     writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+    if not group.members:
+        # Who comes next need not wait for the assignment interval.
+        writing.write_target_epoch(state, group.group_id, group.epoch, 0)
 
 
 def expired(state: ShardState, event: Event, now: int) -> None:

@@ -67,7 +67,11 @@ def write_targets(
             topics = [TopicPartition(topic_id=t, partitions=sorted(partitions[t])) for t in sorted(partitions)]
             key = ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
             _write(state, key, ShareGroupTargetAssignmentMemberValue(topic_partitions=topics))
-    value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now)
+    write_target_epoch(state, group_id, epoch, now)
+
+
+def write_target_epoch(state: ShardState, group_id: str, epoch: int, timestamp_ms: int) -> None:
+    value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
     _write(state, ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ground import NO_SUCH_ID, topic
+from ..ground import NO_SUCH_ID, topic_of_groups
 from ..scenario import Step, ask, prepare, scenario
 
 TOPIC = "__share_group_state"
@@ -34,9 +34,9 @@ def begun(state_epoch: int = 1, start_offset: int = 0, **more: Any) -> Step:
 
 
 def ground(*, partitions: int = 1) -> list[Step]:
-    """A topic, and the persister's own."""
+    """A topic that coordinators know, and the persister's own."""
     wanted = prepare("Metadata", version=12, topics=[{"name": TOPIC}], allow_auto_topic_creation=True, until=is_there)
-    return [*topic(partitions=partitions), wanted]
+    return [*topic_of_groups(partitions=partitions), wanted]
 
 
 def initialize(state_epoch: int = 1, start_offset: int = 0, **more: Any) -> Step:

@@ -12,7 +12,7 @@ COMMIT, ABORT = True, False
 EXPLICIT = 11
 
 
-def init(name: Any = "$x", *, timeout: int = 60_000, **more: Any) -> dict[str, Any]:
+def init(name: Any = "$x", *, timeout: int = 600_000, **more: Any) -> dict[str, Any]:
     return {"transactional_id": name, "transaction_timeout_ms": timeout, **more}
 
 

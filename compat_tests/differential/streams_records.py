@@ -1,0 +1,60 @@
+"""What streams groups left in `__consumer_offsets`, put into words: for each group its records of all kinds, in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby
+from typing import Any
+
+from odradek.coordinator.records import decode_record
+from odradek.coordinator.streams.record_types import RECORD_TYPES
+from odradek.protocol.schema import Message
+
+from .ground import PROBE
+from .internal_records import History
+from .topic_log import TopicLog
+from .topic_names import TopicNames
+
+TOPIC = "__consumer_offsets"
+_KEYS = tuple(key for key, _ in RECORD_TYPES.values())
+
+
+class StreamsLog:
+    """The records of one broker's streams groups, as they come."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._log = TopicLog(bootstrap, TOPIC)
+
+    def since_then(self, mark: str) -> History:
+        """What groups with `mark` in their names wrote since this was asked last.
+
+        Of targets that are written together, which Kafka orders by chance, in the order of the members.
+        """
+        topics = TopicNames(self._log.bootstrap)
+        found: dict[str, list[Any]] = defaultdict(list)
+        for _, record in self._log.further():
+            assert record.key is not None
+            key, value, version, *_ = decode_record(record.key, record.value)
+            group_id = getattr(key, "group_id", "")
+            if isinstance(key, _KEYS) and mark in group_id and not group_id.endswith(PROBE.strip("$")):
+                member = getattr(key, "member_id", "")
+                found[group_id].append((type(key).__name__, member, version, _words(value, group_id, topics)))
+        return {group: _in_order(records) for group, records in found.items()}
+
+
+def _in_order(records: list[Any]) -> list[Any]:
+    return [one for _, some in groupby(records, key=lambda one: one[0]) for one in sorted(some, key=lambda one: one[1])]
+
+
+def _words(value: Any, group_id: str, topics: TopicNames) -> Any:
+    """Every field of it."""
+    if isinstance(value, list):
+        return [_words(one, group_id, topics) for one in value]
+    if not isinstance(value, Message):
+        return value
+    told = {one.name: _words(getattr(value, one.name), group_id, topics) for one in value.SCHEMA.fields}
+    if "metadata_hash" in told:
+        told["metadata_hash"] = topics.of_hash(told["metadata_hash"], group_id)
+    if told.get("assignment_timestamp"):
+        told["assignment_timestamp"] = "a time"
+    return told

@@ -1,0 +1,60 @@
+"""The topics of one broker by their ids, and by the hashes that groups keep of them (KIP-1101).
+
+A broker draws a topic's id itself, and a hash is made of ids: what two brokers wrote compares equal where each id and each
+hash is called by the topics that it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from typing import Any
+
+from immutables import Map
+from odradek.coordinator.consumer.topics import metadata_hash
+from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from odradek.protocol.messages.metadata import MetadataRequest
+
+from ..wire import WireClient
+
+_METADATA_VERSION = 12
+#: The scenarios have fewer; all combinations of them are tried.
+MOST_TOPICS = 6
+_NOWHERE = PartitionImage((), (), -1, 0, 0, ())
+
+
+class TopicNames:
+    """As they are called when it is made."""
+
+    def __init__(self, bootstrap: str) -> None:
+        with WireClient(bootstrap) as client:
+            topics = client.call(MetadataRequest(None, False), _METADATA_VERSION).topics
+        self._topics = {one.name: (one.topic_id, len(one.partitions)) for one in topics}
+        self._by_id = {topic_id: name for name, (topic_id, _) in self._topics.items()}
+
+    def of_id(self, topic_id: bytes) -> str:
+        return self._by_id.get(topic_id, "a topic that is gone") if any(topic_id) else "no topic"
+
+    def of_hash(self, value: int, group_id: str) -> Any:
+        """`group_id`: of a scenario, whose topics are called by the same run."""
+        if value == 0:
+            return 0
+        run = group_id.rpartition("-")[0]
+        mine = sorted(name for name in self._topics if name.startswith(run))
+        assert len(mine) <= MOST_TOPICS, mine
+        found = (chosen for chosen in self._choices(mine) if self._hash(chosen) == value)
+        return next(found, "a hash of topics that are gone")
+
+    def _choices(self, names: list[str]) -> Iterator[dict[str, int]]:
+        """Some of these topics, each with as many partitions as it has, or had before it got more."""
+        for count in range(1, len(names) + 1):
+            for chosen in combinations(names, count):
+                sizes = [range(self._topics[name][1], 0, -1) for name in chosen]
+                yield from (dict(zip(chosen, some, strict=True)) for some in product(*sizes))
+
+    def _hash(self, partitions: dict[str, int]) -> int:
+        topics = {
+            name: TopicImage(name, self._topics[name][0], Map(dict.fromkeys(range(count), _NOWHERE)))
+            for name, count in partitions.items()
+        }
+        return metadata_hash(MetadataImage(topics=TopicsImage(by_name=Map(topics))), topics)

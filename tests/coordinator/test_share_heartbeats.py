@@ -1,0 +1,30 @@
+"""Share groups request by request: what is written in Kafka's order."""
+
+from __future__ import annotations
+
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.shard import GroupShard
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+from tests.coordinator.group_simulation import image_of
+
+CONFIG = GroupsConfig(share_assignment_interval_ms=60_000)
+
+
+def said(shard: GroupShard, member: str, epoch: int) -> list[str]:
+    """The records that a heartbeat makes, as the names of their keys, with a minus for a tombstone."""
+    request = ShareGroupHeartbeatRequest("g", member, epoch, subscribed_topic_names=["t"] if epoch == 0 else None)
+    shard.handle(GroupRequest(1, request, 1, "c", "/h", "0" * 32), 1_000_000)
+    names = [(type(one.key).__name__, one.value is None) for one in shard.take().records]
+    return ["-" * is_gone + name.removeprefix("ShareGroup").removesuffix("Key") for name, is_gone in names]
+
+
+def test_who_comes_when_all_have_left_need_not_wait_for_the_assignment_interval() -> None:
+    shard = GroupShard(CONFIG)
+    shard.handle(MetadataChanged(image_of({"t": 4})), 0)
+    assert "TargetAssignmentMetadata" in said(shard, "a", 0)
+    gone = ["-CurrentMemberAssignment", "-TargetAssignmentMember", "-MemberMetadata", "Metadata"]
+    assert "TargetAssignmentMetadata" not in said(shard, "b", 0)
+    assert said(shard, "a", -1) == gone
+    assert said(shard, "b", -1) == [*gone, "TargetAssignmentMetadata"]
+    assert "TargetAssignmentMetadata" in said(shard, "c", 0)
