@@ -61,7 +61,7 @@ class ShareStateSimulation:
         self.leaders: dict[ShareKey, list[Leader]] = {key: [] for key in KEYS}
         self.state_epochs = dict.fromkeys(KEYS, 0)
         self.leader_epochs = dict.fromkeys(KEYS, 0)
-        #: (share partition, its state epoch) -> the start that some leader was told last.
+        #: (share partition, how often it had begun) -> the start that some leader was told last.
         self.starts_told: dict[tuple[ShareKey, int], int] = {}
         #: Not looked at yet.
         self.answers: list[tuple[Question, Any]] = []
@@ -129,9 +129,9 @@ class ShareStateSimulation:
 
     def _leads(self, question: Question, found: read.PartitionResult) -> None:
         key, leader_epoch = question.key, question.leader_epoch
-        epoch = (key, found.state_epoch)
-        assert found.start_offset >= self.starts_told.get(epoch, -1), f"the start of {key} went back"
-        self.starts_told[epoch] = found.start_offset
+        since = (key, question.beginning)
+        assert found.start_offset >= self.starts_told.get(since, -1), f"the start of {key} went back"
+        self.starts_told[since] = found.start_offset
         if question.is_recorded:
             self.ledger.fenced(key, leader_epoch, question.beginning)
         self.leaders[key].append(Leader(leader_epoch, found.state_epoch, found.start_offset))
