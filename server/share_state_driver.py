@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..coordinator.result import GroupRequest, Record
 from ..coordinator.share.persister.loading import PersisterLoader
 from ..coordinator.share.persister.records import encode_record
 from ..coordinator.share.persister.refusals import refused
-from ..coordinator.share.persister.shard import TopicsChanged
+from ..coordinator.share.persister.shard import PersisterShard, TopicsChanged
 from ..coordinator.share.persister.state import PersisterConfig, ShareKey
 from ..metadata.image import MetadataImage
 from ..protocol.errors import ErrorCode
@@ -141,10 +142,14 @@ class PersisterShardDriver(ShardDriver):
 
     def prune(self) -> None:
         shard, partition = self._shard, self.partition
-        if shard is not None:
-            redundant = shard.redundant_below(partition.high_watermark)
-            if redundant is not None and redundant > partition.log_start_offset:
-                partition.advance_log_start_offset(redundant)
+        redundant = None if shard is None else shard.redundant()
+        if redundant is not None and redundant.below > partition.log_start_offset:
+            partition.when_committed(redundant.committed, partial(self._cut, shard, redundant.below))
+
+    def _cut(self, shard: PersisterShard, below: int, error: int) -> None:
+        """Unless the shard was dropped meanwhile: other records may have come to where it had its snapshots."""
+        if not error and self._shard is shard:
+            self.partition.advance_log_start_offset(below)
 
     def _new_loader(self) -> PersisterLoader:
         return PersisterLoader(self._config, self.partition.name)

@@ -17,7 +17,7 @@ from typing import Any
 from odradek.coordinator.result import GroupRequest, Reply
 from odradek.coordinator.share.persister.loading import PersisterLoader
 from odradek.coordinator.share.persister.records import encode_record
-from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
+from odradek.coordinator.share.persister.shard import PersisterShard, Redundant, TopicsChanged
 from odradek.coordinator.share.persister.state import PersisterConfig, ShareKey, ShareState
 from odradek.metadata.image import MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
@@ -41,6 +41,8 @@ class ShareStateLog:
         #: Decided in this turn and not appended yet.
         self._undecided: list[LogRecord] = []
         self._parked: list[tuple[int, Reply]] = []
+        #: Waiting for their snapshots to be committed.
+        self._cuts: list[Redundant] = []
         self.shard = self._serving(now)
 
     @property
@@ -78,6 +80,7 @@ class ShareStateLog:
         ends = [end for end in itertools.accumulate(map(len, self._batches)) if end > self.high_watermark]
         if ends:
             self.high_watermark = ends[-1] if is_all else self.chance.choice(ends)
+        self._cut()
         self._release()
 
     def _release(self) -> None:
@@ -86,17 +89,24 @@ class ShareStateLog:
             reply.token(_of_one(reply))  # type: ignore[operator]
 
     def prune(self) -> None:
-        redundant = self.shard.redundant_below(self.high_watermark)
-        if redundant is not None and redundant > self.log_start:
-            assert redundant <= self.high_watermark
-            self.log_start = redundant
+        redundant = self.shard.redundant()
+        if redundant is not None and redundant.below > self.log_start:
+            self._cuts.append(redundant)
+            self._cut()
+
+    def _cut(self) -> None:
+        due = [cut.below for cut in self._cuts if cut.committed <= self.high_watermark]
+        self._cuts = [cut for cut in self._cuts if cut.committed > self.high_watermark]
+        if due and max(due) > self.log_start:
+            assert max(due) <= self.high_watermark, "what is not committed is cut off"
+            self.log_start = max(due)
             self.cuts += 1
 
     # Who leads next.
 
     def crash(self, now: int) -> None:
         self.crashes += 1
-        self._undecided = []
+        self._undecided, self._cuts = [], []
         while self.end > self.high_watermark and self.chance.random() < 0.6:
             self._batches.pop()
         lost, self._parked = self._parked, []

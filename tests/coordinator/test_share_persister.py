@@ -95,7 +95,7 @@ def test_a_snapshot_comes_after_so_many_updates_and_the_log_below_it_is_of_no_us
     kinds = [type(record.value) for record in stand.records()]
     update, snapshot = ShareUpdateValue, ShareSnapshotValue
     assert kinds == [snapshot, update, update, update, snapshot, update, update, update, snapshot]
-    assert stand.shard.redundant_below(9) == 8
+    assert stand.shard.redundant() == (8, 9)
     again = stand.loaded_again(stand.records())
     assert again.state.partitions == stand.shard.state.partitions
     (state,) = stand.loaded_again(stand.records()[8:]).state.partitions.values()
@@ -107,13 +107,14 @@ def test_the_log_is_not_cut_while_a_failover_could_lose_a_snapshot_or_a_tombston
     stand = Stand(updates_per_snapshot=3)
     for offset in range(5):
         stand.write(StateBatch(offset, offset, 2, 1))
-    assert [stand.shard.redundant_below(high_watermark) for high_watermark in (3, 4, 5)] == [None, None, 4]
-    key = ShareKey("g", TOPIC_ID, 0)
-    again = stand.loaded_again(stand.records())
-    again.state.write_tombstone(key)
-    assert again.redundant_below(6) is None, "the tombstone at 6 may be lost, and the snapshot at 4 be needed"
-    again.state.write_snapshot(key, stand.shard.state.partitions[key])
-    assert [again.redundant_below(high_watermark) for high_watermark in (7, 8)] == [None, 7]
+    assert stand.shard.redundant() == (4, 5)
+    other = ShareKey("g", TOPIC_ID, 1)
+    (known,) = stand.shard.state.partitions.values()
+    stand.shard.state.write_snapshot(other, known)
+    assert stand.shard.redundant() == (4, 7), "the snapshot at 6 may be lost"
+    stand.shard.state.write_tombstone(other)
+    assert stand.shard.redundant() == (4, 8), "the tombstone at 7 may be lost"
+    assert stand.loaded_again(stand.records()).redundant() == (4, 5)
 
 
 def test_states_that_rest_are_told_again_so_that_the_log_can_be_cut() -> None:

@@ -11,7 +11,7 @@ from odradek.coordinator.result import Record
 from odradek.coordinator.share.persister import checks, operations
 from odradek.coordinator.share.persister.combining import combine
 from odradek.coordinator.share.persister.loading import PersisterLoader
-from odradek.coordinator.share.persister.shard import PersisterShard
+from odradek.coordinator.share.persister.shard import PersisterShard, Redundant
 from odradek.coordinator.share.persister.state import PersisterState, ShareKey, ShareState
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue
 from odradek.protocol.varint import Buffer
@@ -87,18 +87,22 @@ def _deleted_states_come_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_log_is_cut_up_to_the_newest_snapshot(patch: pytest.MonkeyPatch) -> None:
-    def redundant_below(shard: PersisterShard, high_watermark: int) -> int | None:
-        return max((o for o in shard.state.snapshot_offsets.values() if o < high_watermark), default=None)
+    def redundant(shard: PersisterShard) -> Redundant:
+        newest = shard.state.newest_snapshot_offset
+        return Redundant(newest, newest + 1)
 
-    patch.setattr(PersisterShard, "redundant_below", redundant_below)
+    patch.setattr(PersisterShard, "redundant", redundant)
 
 
 def _the_log_is_cut_below_snapshots_that_may_be_lost(patch: pytest.MonkeyPatch) -> None:
-    def redundant_below(shard: PersisterShard, high_watermark: int) -> int | None:
-        redundant = min(shard.state.snapshot_offsets.values(), default=None)
-        return redundant if redundant is not None and redundant <= high_watermark else None
+    """It is only seen to that the oldest of them is not above the high watermark."""
+    redundant = PersisterShard.redundant
 
-    patch.setattr(PersisterShard, "redundant_below", redundant_below)
+    def redundant_early(shard: PersisterShard) -> Redundant | None:
+        found = redundant(shard)
+        return None if found is None else Redundant(found.below, found.below)
+
+    patch.setattr(PersisterShard, "redundant", redundant_early)
 
 
 def _leader_epochs_of_writes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:

@@ -86,12 +86,27 @@ async def test_the_log_is_cut_below_snapshots_that_no_failover_can_lose(tmp_path
     stand.driver.prune()
     assert stand.partition.log_start_offset == 0, "without the snapshot at 9, the one at 1 is needed"
     stand.follower_has(10)
-    stand.driver.prune()
     assert stand.partition.log_start_offset == 5
 
     await stand.reopened()
     states = stand.driver.shard.state.partitions
     assert {key: states[key].batches for key in states} == dict.fromkeys(KEYS, (StateBatch(0, 3, 2, 1),))
+
+
+async def test_a_cut_that_waits_goes_with_its_shard(tmp_path: Path) -> None:
+    stand = StateStand(tmp_path / "__share_group_state-0")
+    stand.follower_has(0)
+    await stand.written(initialized(0))
+    await stand.written(initialized(0))
+    assert stand.driver.shard.redundant() == (1, 2)
+    stand.driver.prune()
+    stand.driver.resign()
+    stand.driver.load()
+    stand.follower_has(2)
+    assert stand.partition.log_start_offset == 0
+    await eventually(lambda: stand.driver.shard is not None)
+    stand.driver.prune()
+    assert stand.partition.log_start_offset == 1
 
 
 async def test_states_of_topics_that_were_deleted_while_the_log_was_loaded_go(tmp_path: Path) -> None:

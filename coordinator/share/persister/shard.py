@@ -13,6 +13,7 @@ As for groups: a shard whose records cannot be appended, or whose leadership end
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ....metadata.image import MetadataImage
 from ...result import GroupRequest, Output, Record
@@ -27,6 +28,14 @@ class TopicsChanged:
 
     image: MetadataImage
     deleted: frozenset[bytes] = frozenset()
+
+
+class Redundant(NamedTuple):
+    """The log below `below`, once the high watermark has reached `committed`: until then a failover could lose a snapshot
+    or a tombstone, and what it is to replace would be needed. It is for nobody to use after this shard is dropped."""
+
+    below: int
+    committed: int
 
 
 class PersisterShard:
@@ -62,14 +71,10 @@ class PersisterShard:
     def loaded(self, now: int) -> None:
         self._plan(now)
 
-    def redundant_below(self, high_watermark: int) -> int | None:
-        """The log below this offset is of no use any more: later snapshots tell it all. None where there is none.
-
-        Nor while a failover could lose one of those snapshots, or a tombstone: what they are to replace must stay.
-        """
-        if self.state.newest_snapshot_offset >= high_watermark:
-            return None
-        return min(self.state.snapshot_offsets.values(), default=None)
+    def redundant(self) -> Redundant | None:
+        """What of the log is of no use any more, since later snapshots tell it all; None where there are no snapshots."""
+        below = min(self.state.snapshot_offsets.values(), default=None)
+        return None if below is None else Redundant(below, self.state.newest_snapshot_offset + 1)
 
     def _topics_changed(self, message: TopicsChanged) -> None:
         self.state.image = message.image
