@@ -1,0 +1,348 @@
+"""The same log, cleaned by Apache Kafka's cleaner and by ours, again and again: the same batches stay, and tell the same.
+
+Apache Kafka writes; its directory is copied, and Odradek goes on with the copy. From then on both are told the same, and
+compact at the same times. `ODRADEK_COMPACTION_SEED` plays another history.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.records.batch import CONTROL_FLAG, DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG, iter_headers
+from odradek.protocol.records.compression import Compression
+from odradek.protocol.records.record import decode_batch
+from odradek.storage.aborted import read_aborted
+from odradek.storage.checkpoints import CLEANER_OFFSETS, read_offsets
+from odradek.storage.files import Place
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE, ApacheKafka
+from compat_tests.recipes import eventually, make_topic
+from compat_tests.wire import WireClient
+from tests.storage.compacted_history import SEGMENT_MS, CompactedHistory
+
+pytestmark = pytest.mark.oracle
+
+SEED = int(os.environ.get("ODRADEK_COMPACTION_SEED", "1"))
+DEADLINE_S = 60
+PROPERTIES = {
+    **SINGLE_NODE,
+    "node.id": "1",
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.io.max.bytes.per.second": "1e12",
+    # Index files have this size while they are written to, and are copied.
+    "log.index.size.max.bytes": "65536",
+    # Transactions are known to the partitions only.
+    "transaction.partition.verification.enable": "false",
+}
+WHAT = ("batches", "aborted", "producers", "read_committed", "read_uncommitted")
+NEVER, AT_ONCE = "1.0", "0.0"
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": NEVER,
+    "segment.ms": str(SEGMENT_MS),
+    "segment.bytes": str(1 << 20),
+    "message.timestamp.after.max.ms": str((1 << 63) - 1),
+}
+#: Tombstones and markers go with the next cleaning, or stay.
+SOON, LATE = {"delete.retention.ms": "1"}, {"delete.retention.ms": str(86_400_000)}
+TOPICS = {
+    "soon": COMPACTED | SOON,
+    "late": COMPACTED | LATE,
+    "large": COMPACTED | SOON,
+    "open": COMPACTED | LATE,
+    "appended": COMPACTED | SOON,
+}
+
+
+class Cleaned:
+    """A broker, and what its cleaner has made of the logs."""
+
+    def __init__(self, broker, histories):
+        self.broker = broker
+        self.histories = histories
+        self.admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        #: Before and after each cleaning, in milliseconds.
+        self.times = []
+
+    def segments(self, topic):
+        """The first offset of each; the last one is active."""
+        return sorted(int(path.stem) for path in (self.broker.data_dir / f"{topic}-0").glob("*.log"))
+
+    def clean(self):
+        """Once, all that may be cleaned."""
+        ends = {(one.topic, 0): self._end_of_range(one) for one in self.histories}
+        began = time.time() * 1000
+        self.configure("min.cleanable.dirty.ratio", AT_ONCE)
+        eventually(lambda: self._cleaned_to().items() >= ends.items(), what=f"all is clean up to {ends}", deadline_s=60)
+        self.configure("min.cleanable.dirty.ratio", NEVER)
+        self.times.append((began, time.time() * 1000))
+
+    def _end_of_range(self, history):
+        """The first segment that is active, or has what may not be stable."""
+        bases = self.segments(history.topic)
+        return max(base for base in bases if base <= max(history.last_stable_offset, bases[0]))
+
+    def _cleaned_to(self):
+        return read_offsets(str(self.broker.data_dir), CLEANER_OFFSETS)
+
+    def configure(self, key, value, topics=None):
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resources = [
+            ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])
+            for name in topics or [one.topic for one in self.histories]
+        ]
+        for future in self.admin.incremental_alter_configs(resources).values():
+            future.result(DEADLINE_S)
+
+    def aborted(self, topic):
+        place = Place(str(self.broker.data_dir / f"{topic}-0"))
+        return {base: found for base in self.segments(topic) if (found := read_aborted(place, base))}
+
+    def batches(self, topic, copied_at):
+        """What stands in the log, in words, but for what a broker itself gave to what was written since the copy."""
+        found = []
+        for base in self.segments(topic):
+            data = (self.broker.data_dir / f"{topic}-0" / f"{base:020}.log").read_bytes()
+            for position, header in iter_headers(data):
+                found.append(self._words(topic, base, data, position, header, copied_at))
+        return found
+
+    def _words(self, topic, segment, data, position, header, copied_at):
+        is_later = header.base_offset >= copied_at
+        is_own_time = is_later and header.is_control
+        records = [
+            (one.offset, None if is_own_time else one.timestamp, one.key, one.value, one.headers)
+            for one in decode_batch(data, position, header)
+        ]
+        base_timestamp = None if is_own_time else header.base_timestamp
+        if header.has_delete_horizon:
+            self._check_horizon(topic, header)
+            base_timestamp = "a horizon"
+        return {
+            "segment": segment,
+            "offsets": (header.base_offset, header.last_offset),
+            "attributes": header.attributes,
+            "leader epoch": None if is_later else header.leader_epoch,
+            "producer": (header.producer_id, header.producer_epoch, header.base_sequence),
+            "base timestamp": base_timestamp,
+            "max timestamp": None if is_own_time else header.max_timestamp,
+            "records": records,
+            # Codecs are not the same to the byte.
+            "size": header.size if header.compression is Compression.NONE else None,
+        }
+
+    def _check_horizon(self, topic, header):
+        retention_ms = int(TOPICS[topic]["delete.retention.ms"])
+        assert any(
+            began + retention_ms - 1 <= header.base_timestamp <= ended + retention_ms for began, ended in self.times
+        )
+
+    def producers(self, topic):
+        with WireClient(self.broker.bootstrap) as client:
+            told = client.call(DescribeProducersRequest([TopicRequest(topic, [0])]), 0).topics[0].partitions[0]
+        assert told.error_code == 0, told
+        return sorted(
+            (
+                one.producer_id,
+                one.producer_epoch,
+                one.last_sequence,
+                one.coordinator_epoch,
+                one.current_txn_start_offset,
+            )
+            for one in told.active_producers
+        )
+
+    def is_led(self, topic):
+        ask = ListOffsetsTopic(topic, [ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        with WireClient(self.broker.bootstrap) as client:
+            told = client.call(ListOffsetsRequest(replica_id=-1, topics=[ask]), 7)
+        return told.topics[0].partitions[0].error_code == 0
+
+    def read(self, isolation):
+        """All that a consumer of the topics sees: topic -> (offset, key, value, headers)."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "group.id": "reader",
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        consumer.assign([TopicPartition(one.topic, 0, 0) for one in self.histories])
+        seen, ended = {one.topic: [] for one in self.histories}, set()
+        while len(ended) < len(self.histories):
+            message = consumer.poll(DEADLINE_S)
+            assert message is not None, f"{isolation}: {ended} of the topics were read to their ends"
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                ended.add(message.topic())
+            else:
+                seen[message.topic()].append((message.offset(), message.key(), message.value(), message.headers()))
+        consumer.close()
+        return seen
+
+    def start_without_snapshots(self, copied_at):
+        """What it has then."""
+        for snapshot in self.broker.data_dir.glob("*-0/*.snapshot"):
+            snapshot.unlink()
+        self.broker.start()
+        eventually(lambda: all(map(self.is_led, TOPICS)), what="the topics are led")
+        return self.state(copied_at)
+
+    def state(self, copied_at):
+        topics = [one.topic for one in self.histories]
+        return {
+            "batches": {name: self.batches(name, copied_at[name]) for name in topics},
+            "aborted": {name: self.aborted(name) for name in topics},
+            "producers": {name: self.producers(name) for name in topics},
+            "read_committed": self.read("read_committed"),
+            "read_uncommitted": self.read("read_uncommitted"),
+        }
+
+
+@pytest.fixture(scope="module")
+def played(java_tools, tmp_path_factory):
+    """What both have after each of three cleanings."""
+    place = tmp_path_factory.mktemp("compaction")
+    histories = [CompactedHistory(name, SEED, 120_000 if name == "large" else 60) for name in TOPICS]
+    with ExitStack() as stack:
+        kafka = stack.enter_context(ApacheKafka(place / "kafka", PROPERTIES))
+        theirs = Cleaned(kafka, histories)
+        client = stack.enter_context(WireClient(kafka.bootstrap))
+        for name, configs in TOPICS.items():
+            make_topic(kafka.bootstrap, name, configs=configs)
+        begin(theirs, client)
+        odradek = OdradekProcess(place / "odradek", PROPERTIES)
+        copy_while_it_rests(kafka, odradek)
+        copied_at = {one.topic: one.end_offset for one in histories}
+        stack.enter_context(odradek)
+        ours = Cleaned(odradek, histories)
+        clients = [client, stack.enter_context(WireClient(odradek.bootstrap))]
+        rounds = []
+        for number in range(3):
+            if number:
+                go_on(histories, clients)
+            for one in (theirs, ours):
+                one.clean()
+            rounds.append((theirs.state(copied_at), ours.state(copied_at)))
+        yield rounds, theirs, ours, copied_at
+
+
+def begin(theirs, client):
+    """What only Kafka is told."""
+    for one in theirs.histories:
+        one.write([client], 2, 16)
+        if one.topic == "open":
+            one.end_all([client])
+            one.begin_slowly([client])
+        if one.topic == "appended":
+            theirs.configure("message.timestamp.type", "LogAppendTime", [one.topic])
+            one.write([client], 1, 16)
+            theirs.configure("message.timestamp.type", "CreateTime", [one.topic])
+            one.write([client], 1, 3)
+        else:
+            one.write([client], 2, 12)
+        if one.topic != "open":
+            one.end_all([client])
+
+
+def go_on(histories, clients):
+    for one in histories:
+        one.write(clients, 1, 6)
+        one.end_all(clients)
+        one.write(clients, 1, 2)
+
+
+def copy_while_it_rests(kafka, odradek):
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        shutil.copytree(kafka.data_dir, odradek.data_dir)
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
+
+
+@pytest.fixture(scope="module")
+def started_again(played):
+    """What Kafka finds in the directory that we cleaned, and we: both after a kill, without snapshots of producers."""
+    _, theirs, ours, copied_at = played
+    for one in (theirs, ours):
+        one.broker.kill()
+    shutil.rmtree(theirs.broker.data_dir)
+    shutil.copytree(ours.broker.data_dir, theirs.broker.data_dir)
+    theirs.times = ours.times
+    return [one.start_without_snapshots(copied_at) for one in (theirs, ours)]
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("what", WHAT)
+def test_both_cleaners_leave_the_same(played, what, topic, number):
+    theirs, ours = (one[what][topic] for one in played[0][number])
+    assert ours == theirs
+
+
+class Decided:
+    """What of a topic is there after each cleaning by ours, which is what is there after Kafka's."""
+
+    def __init__(self, played, topic):
+        self.states = [{what: of_all[topic] for what, of_all in ours.items()} for _, ours in played[0]]
+
+    def batches(self, number):
+        return self.states[number]["batches"]
+
+    def markers(self, number):
+        return {one["offsets"] for one in self.batches(number) if one["attributes"] & CONTROL_FLAG}
+
+    def _tombstones(self, number):
+        return {record[0]: record[2] for one in self.batches(number) for record in one["records"] if record[3] is None}
+
+    def expired_tombstones(self, number):
+        """Offsets of those that are gone with the cleaning after, though no newer record of their key was compacted."""
+        after = self.batches(number + 1)
+        active = after[-1]["segment"]
+        keys = {record[2] for one in after if one["segment"] < active for record in one["records"]}
+        gone = self._tombstones(number).keys() - self._tombstones(number + 1).keys()
+        return {offset for offset in gone if self._tombstones(number)[offset] not in keys}
+
+    def aborted(self, number):
+        return sum(map(len, self.states[number]["aborted"].values()))
+
+
+def test_the_cleaners_had_to_decide_all_that_there_is_to_decide(played):
+    soon, late, large, opened, appended = (Decided(played, topic) for topic in TOPICS)
+    assert any(one["producer"][0] >= 0 and not one["records"] for one in soon.batches(2)), "the last of a producer"
+    assert soon.markers(0) - soon.markers(2)
+    assert late.markers(0) <= late.markers(1) <= late.markers(2)
+    assert soon.expired_tombstones(0) | soon.expired_tombstones(1)
+    assert not late.expired_tombstones(0) | late.expired_tombstones(1)
+    assert any(one["attributes"] & DELETE_HORIZON_FLAG for one in late.batches(0))
+    assert soon.aborted(0) > soon.aborted(2)
+    assert appended.aborted(2)
+    assert len({one["segment"] for one in large.batches(0)}) > 3, "groups of segments are limited by their size"
+    assert any(one["attributes"] & LOG_APPEND_TIME_FLAG and one["records"] for one in appended.batches(0))
+    seen = [len(opened.states[0][isolation]) for isolation in ("read_committed", "read_uncommitted")]
+    assert seen[0] + 10 < seen[1], "a transaction was open"
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_what_was_cleaned_says_as_much_when_it_is_all_that_is_left(played, started_again, topic):
+    before = played[0][-1][1]
+    theirs, ours = started_again
+    for what in WHAT:
+        assert ours[what][topic] == theirs[what][topic]
+    for what in ("batches", "read_committed", "read_uncommitted"):
+        assert ours[what][topic] == before[what][topic]
+    with_data = [[one[:3] for one in state["producers"][topic] if one[2] >= 0] for state in (before, ours)]
+    assert with_data[0] == with_data[1]
