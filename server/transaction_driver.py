@@ -12,11 +12,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..coordinator.result import Record, Reply
+from ..coordinator.result import Record
 from ..coordinator.transactions.loading import TransactionLoader
 from ..coordinator.transactions.records import encode_record
 from ..coordinator.transactions.refusals import refused
-from ..coordinator.transactions.result import MarkersWritten, SendMarkers, TransactionRequest, TransactionsConfig
+from ..coordinator.transactions.result import (
+    Effect,
+    MarkersWritten,
+    NeedProducerId,
+    ProducerIdTaken,
+    SendMarkers,
+    TransactionRequest,
+    TransactionsConfig,
+)
 from ..coordinator.transactions.transaction import NO_PRODUCER_ID, Place
 from ..metadata.features import TRANSACTION_VERSION
 from ..protocol.errors import ErrorCode
@@ -140,20 +148,26 @@ class TransactionShardDriver(ShardDriver):
 
     # Markers.
 
-    def _answer(self, replies: Sequence[Reply | SendMarkers]) -> None:
+    def _answer(self, replies: Sequence[Effect]) -> None:
         for reply in replies:
             if type(reply) is SendMarkers:
                 self._send(reply)
+            elif type(reply) is NeedProducerId:
+                self._broker.producer_ids.take(partial(self._id_taken, reply.transactional_id))
             else:
-                self._open.answer(reply[0], reply[1])  # type: ignore[arg-type]
+                self._open.answer(reply[0], reply[1])  # type: ignore[arg-type, misc]
 
-    def _refuse(self, replies: Sequence[Reply | SendMarkers], error: ErrorCode) -> None:
+    def _refuse(self, replies: Sequence[Effect], error: ErrorCode) -> None:
         """What was decided stands: its markers go out once the replicas have come after."""
         for reply in replies:
             if type(reply) is SendMarkers:
                 self.partition.when_committed(self.partition.log_end_offset, partial(self._send_late, reply))
-            else:
+            elif type(reply) is not NeedProducerId:  # which the shard will say again
                 super()._refuse([reply], error)  # type: ignore[list-item]
+
+    def _id_taken(self, transactional_id: str, error: int, producer_id: int) -> None:
+        if not error and self._shard is not None:
+            self.tell(ProducerIdTaken(transactional_id, producer_id))
 
     def _send_late(self, markers: SendMarkers, error: int) -> None:
         if not error:

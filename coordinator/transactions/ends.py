@@ -1,17 +1,21 @@
 """How a transaction ends: EndTxn 0-5, the abort of one that is fenced or out of time, and what its markers lead to.
 
 ```
-asked to         Ongoing          PrepareCommit   PrepareAbort   CompleteCommit      CompleteAbort     Empty
-commit           PrepareCommit    concurrent      invalid        done (a retry)      invalid           invalid
-abort            PrepareAbort     invalid         concurrent     invalid             done (a retry)    invalid
-commit, TV2      PrepareCommit    concurrent      invalid        done if a retry,    invalid           invalid
-                                                                 else invalid
-abort, TV2       PrepareAbort     invalid         concurrent     invalid if a retry, done if a retry,  PrepareAbort
-                                                                 else PrepareAbort   else PrepareAbort
+asked to         Ongoing          Prepare*        CompleteCommit      CompleteAbort     Empty
+commit           PrepareCommit    concurrent      done (a retry)      invalid           invalid
+abort            PrepareAbort     concurrent      invalid             done (a retry)    invalid
+commit, TV2      PrepareCommit    concurrent      done if a retry,    invalid           invalid
+                                                  else invalid
+abort, TV2       PrepareAbort     concurrent      invalid if a retry, done if a retry,  PrepareAbort
+                                                  else PrepareAbort   else PrepareAbort
 ```
 
 With version 2 an end has the next epoch, so its repetition is known by its epoch: one below, or the last one of the
-producer id before this. And a producer may end a transaction of which nothing has arrived.
+producer id before this. And a producer may end a transaction of which nothing has arrived. What is Prepare* is concurrent
+for every id and epoch: whoever was given the next producer id has it before the transaction does.
+
+The last epoch is for fencing only, and nobody is given it: an end that would come to it gives the next producer id, whoever
+decides it.
 """
 
 from __future__ import annotations
@@ -90,6 +94,8 @@ def _judge(transaction: Transaction, request: EndTxnRequest) -> ErrorCode | None
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != request.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
+    if transaction.state in PREPARED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if transaction.state is State.ONGOING:
         return None
     return _BY_STATE.get((transaction.state, request.committed), ErrorCode.INVALID_TXN_STATE)
@@ -98,21 +104,19 @@ def _judge(transaction: Transaction, request: EndTxnRequest) -> ErrorCode | None
 _BY_STATE = {
     (State.COMPLETE_COMMIT, True): ErrorCode.NONE,
     (State.COMPLETE_ABORT, False): ErrorCode.NONE,
-    (State.PREPARE_COMMIT, True): ErrorCode.CONCURRENT_TRANSACTIONS,
-    (State.PREPARE_ABORT, False): ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 
 
 def _judge_with_epoch_bump(transaction: Transaction, request: EndTxnRequest) -> ErrorCode | None:
     asked, epoch, state = request.producer_epoch, transaction.producer_epoch, transaction.state
+    if state in PREPARED:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     ran_out = transaction.durable.previous_producer_id == request.producer_id != transaction.producer_id
     repeats_last = ran_out and asked == MAX_EPOCH - 1 and epoch == 0
     repeats = epoch == asked + 1
     if transaction.producer_id != request.producer_id and not repeats_last:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if state in PREPARED:
-        is_valid = repeats
-    elif state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+    if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
         is_valid = repeats or repeats_last or asked == epoch
     else:
         is_valid = asked == epoch
@@ -120,7 +124,7 @@ def _judge_with_epoch_bump(transaction: Transaction, request: EndTxnRequest) -> 
         return ErrorCode.PRODUCER_FENCED
     if state is State.ONGOING:
         return None
-    if not (repeats or repeats_last) and state not in PREPARED:
+    if not (repeats or repeats_last):
         # Nothing of this transaction has arrived here: there is nothing to commit.
         return ErrorCode.INVALID_TXN_STATE if request.committed else None
     return _BY_STATE.get((state, request.committed), ErrorCode.INVALID_TXN_STATE)
@@ -147,6 +151,18 @@ def end(
     value.next_producer_id = next_producer_id
     value.client_transaction_version = EPOCH_BUMP_VERSION if bumps else 0
     state.write(transaction.transactional_id, value)
+
+
+def rotates_when_fenced(state: TransactionsState, transaction: Transaction) -> bool:
+    """Whether it takes a producer id that nobody has had to fence its producer: there is no epoch left to give."""
+    return transaction.is_epoch_exhausted and state.config.transaction_version >= EPOCH_BUMP_VERSION
+
+
+def fence(state: TransactionsState, transaction: Transaction, now: int, new_producer_id: int) -> None:
+    """Aborts what is going on, which its producer did not ask for. `new_producer_id`: if it takes one."""
+    next_id = new_producer_id if rotates_when_fenced(state, transaction) else NO_PRODUCER_ID
+    end(state, transaction, False, now, is_fencing=True, next_producer_id=next_id)
+    send_markers(state, transaction)
 
 
 def send_markers(state: TransactionsState, transaction: Transaction) -> None:

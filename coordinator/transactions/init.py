@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.transaction_state import TransactionLogValue
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from .ends import end, send_markers
+from .ends import fence, rotates_when_fenced
 from .refusals import refused
 from .result import TransactionRequest
 from .state import TransactionsState
@@ -30,6 +30,8 @@ def needs_producer_id(state: TransactionsState, request: InitProducerIdRequest) 
     transaction = state.transactions.get(request.transactional_id or "")
     if transaction is None:
         return True
+    if transaction.state is State.ONGOING:
+        return rotates_when_fenced(state, transaction)
     return transaction.state in RESTING and _rotates(transaction, request)
 
 
@@ -45,14 +47,14 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
     if transaction is None:
         _begin(state, message, transactional_id, now)
         return
-    if request.producer_id != NO_PRODUCER_ID and not _may_go_on(transaction, request):
-        error = ErrorCode.PRODUCER_FENCED
-    elif transaction.state in PREPARED:
+    if transaction.state in PREPARED:
+        # Looked at first, for whoever was given the next producer id has it before the transaction does.
         error = ErrorCode.CONCURRENT_TRANSACTIONS
+    elif request.producer_id != NO_PRODUCER_ID and not _may_go_on(transaction, request):
+        error = ErrorCode.PRODUCER_FENCED
     elif transaction.state is State.ONGOING:
         # Its end is not waited for: the client comes again, and by then finds the id free.
-        end(state, transaction, False, now, is_fencing=True)
-        send_markers(state, transaction)
+        fence(state, transaction, now, message.new_producer_id)
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     else:
         error = _next_epoch(state, message, transaction, now)

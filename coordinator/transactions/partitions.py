@@ -82,6 +82,10 @@ def _refuse(state: TransactionsState, asked: AddPartitionsToTxnTransaction) -> t
 
 
 def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now: int) -> ErrorCode:
+    known = state.transactions.get(asked.transactional_id)
+    if known is not None and known.state in PREPARED:
+        # Looked at first, for whoever was given the next producer id has it before the transaction does.
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     error, transaction = _refuse(state, asked)
     if error or transaction is None:
         return error

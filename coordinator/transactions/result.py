@@ -48,9 +48,24 @@ class SendMarkers(NamedTuple):
     places: tuple[Place, ...]
 
 
+class NeedProducerId(NamedTuple):
+    """One that nobody has had, for a transaction that is out of time at its last epoch; to come as `ProducerIdTaken`."""
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdTaken:
+    transactional_id: str
+    producer_id: int
+
+
+Effect = Reply | SendMarkers | NeedProducerId
+
+
 class Output(NamedTuple):
     records: list[Record]
-    replies: list[Reply | SendMarkers]
+    replies: list[Effect]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
     shard = TransactionShard(config)
     shard.replay(record) ...          the log, from its start
     shard.loaded(now)                 and from then on: ends that were decided go on to have their markers written
-    shard.handle(message, now)        a TransactionRequest, or MarkersWritten
-    shard.take()                      -> Output: records to append, then replies and markers, when those are committed
+    shard.handle(message, now)        a TransactionRequest, MarkersWritten or ProducerIdTaken
+    shard.take()                      -> Output: records to append, then replies, markers and what else it needs, when
+                                      those are committed
     shard.deadline(), expire(now)     when to wake it up, and its waking
 
 As for groups: a shard whose records cannot be appended, or whose leadership ends, is dropped whole and loaded again.
@@ -22,10 +23,10 @@ from ...protocol.messages.list_transactions import ListTransactionsRequest
 from ...protocol.schema import Message
 from ..result import Record
 from . import admin, ends, init, partitions
-from .result import MarkersWritten, Output, SendMarkers, TransactionRequest, TransactionsConfig
+from .result import MarkersWritten, Output, ProducerIdTaken, SendMarkers, TransactionRequest, TransactionsConfig
 from .state import TransactionsState
 from .transaction import PREPARED, Place
-from .upkeep import Upkeep
+from .upkeep import Upkeep, abort_with_id
 
 Operation = Callable[[TransactionsState, TransactionRequest, int], None]
 
@@ -50,9 +51,11 @@ class TransactionShard:
             return init.needs_producer_id(self.state, request)
         return type(request) is EndTxnRequest and ends.needs_producer_id(self.state, request, version)
 
-    def handle(self, message: TransactionRequest | MarkersWritten, now: int) -> None:
+    def handle(self, message: TransactionRequest | MarkersWritten | ProducerIdTaken, now: int) -> None:
         if type(message) is TransactionRequest:
             OPERATIONS[type(message.request)](self.state, message, now)
+        elif type(message) is ProducerIdTaken:
+            abort_with_id(self.state, message, now)
         else:
             assert isinstance(message, MarkersWritten)
             ends.markers_written(self.state, message, now)

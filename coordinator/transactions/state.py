@@ -7,7 +7,7 @@ from ...protocol.schema import Message
 from ..result import Record, Reply
 from ..timers import Timers
 from .records import transaction_record
-from .result import SendMarkers, TransactionRequest, TransactionsConfig
+from .result import Effect, TransactionRequest, TransactionsConfig
 from .transaction import NO_PRODUCER_ID, REACHED_FROM, State, Transaction
 
 
@@ -17,7 +17,7 @@ class TransactionsState:
         self.transactions: dict[str, Transaction] = {}
         self.timers = Timers()
         self.records: list[Record] = []
-        self.replies: list[Reply | SendMarkers] = []
+        self.replies: list[Effect] = []
         #: The offset that the next record will have in the log; this shard is its partition's only writer.
         self.next_offset = 0
 

@@ -1,42 +1,225 @@
-"""Transactions end as a whole, and as their producers were told, whatever crashes or is lost between any two steps."""
+"""Transactions end as a whole, and as their producers were told, whatever crashes or is lost between any two steps.
+
+`ODRADEK_SEEDS=1000` for a longer look. A producer id has six epochs here instead of 32,767, so that they run out.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from odradek.coordinator.offset_store import NO_PRODUCER_ID, OffsetStore
+from odradek.coordinator.transactions import ends, init, partitions, transaction, upkeep
+from odradek.coordinator.transactions.result import SendMarkers, TransactionRequest
 from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.coordinator.transactions.state import TransactionsState
+from odradek.coordinator.transactions.transaction import RESTING, Place, State, Transaction
+from odradek.protocol.errors import ErrorCode
+from odradek.storage import transaction_checks
 
+from tests.coordinator import transaction_leaders
+from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.transaction_leaders import Leader
 from tests.coordinator.transaction_simulation import Simulation
 
-SEEDS = int(os.environ.get("ODRADEK_SEEDS", "20"))
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
 STEPS = 3_000
-#: A planted bug must show in one of so many.
-SEEDS_FOR_BUGS = 5
+MAX_EPOCH = 6
+
+
+@pytest.fixture(autouse=True)
+def short_epochs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(transaction, "MAX_EPOCH", MAX_EPOCH)
+    monkeypatch.setattr(ends, "MAX_EPOCH", MAX_EPOCH)
+    monkeypatch.setattr(transaction_checks, "MAX_PRODUCER_EPOCH", MAX_EPOCH)
+    yield
+
+
+def _run(seed: int) -> Simulation:
+    simulation = Simulation(seed)
+    simulation.run(STEPS)
+    return simulation
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_transaction_ends_whole_and_as_it_was_told(seed: int) -> None:
-    simulation = Simulation(seed)
-    simulation.run(STEPS)
-    assert simulation.crashes > 5
-    assert len(simulation.told) > 1, "there was something to hold"
+    simulation = _run(seed)
+    assert simulation.crashes > 1
+    assert simulation.told, "there was something to hold"
 
 
-def failures(**bug: bool) -> int:
-    count = 0
-    for seed in range(SEEDS_FOR_BUGS):
-        try:
-            Simulation(seed, **bug).run(STEPS)
-        except AssertionError:
-            count += 1
-    return count
+def test_some_seeds_come_by_all_that_may_happen_to_a_producer() -> None:
+    seen = [_run(seed) for seed in range(10)]
+    promises = [simulation.promises for simulation in seen]
+    assert sum(one.rotations for one in promises), "no producer was given another id"
+    assert sum(one.repetitions for one in promises), "no end was asked for once more"
+    assert sum(one.recoveries for one in promises), "nobody went on by the epoch that he had"
+    assert sum(one.timeouts for one in promises), "no transaction was out of time"
+    assert sum(one.expiries for one in promises), "no id was forgotten"
+    assert any(simulation.offsets.visible for simulation in seen), "no transaction committed offsets"
 
 
-def test_markers_before_the_decision_is_committed_are_caught() -> None:
-    assert failures(early_markers=True)
+def _markers_go_out_before_the_decision_is_committed(patch: pytest.MonkeyPatch) -> None:
+    takes = Simulation.take
+
+    def take(simulation: Simulation) -> None:
+        takes(simulation)
+        for parked in [one for one in simulation.parked if isinstance(one[2], SendMarkers)]:
+            simulation.parked.remove(parked)
+            simulation.release(parked[2])
+
+    patch.setattr(Simulation, "take", take)
 
 
-def test_a_coordinator_that_forgets_what_was_decided_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TransactionShard, "loaded", lambda shard, now: shard._upkeep.plan(now))
-    assert failures()
+def _what_was_decided_is_not_taken_up_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionShard, "loaded", lambda shard, now: shard._upkeep.plan(now))
+
+
+def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
+    refuse = partitions._refuse
+
+    def of_any_epoch(state: TransactionsState, asked: Any) -> Any:
+        error, found = refuse(state, asked)
+        known = state.transactions.get(asked.transactional_id)
+        return (ErrorCode.NONE, known) if error is ErrorCode.PRODUCER_FENCED else (error, found)
+
+    patch.setattr(partitions, "_refuse", of_any_epoch)
+
+
+def _a_new_producer_gets_the_epoch_of_the_last_one(patch: pytest.MonkeyPatch) -> None:
+    answers = init._answer
+
+    def answer(state: TransactionsState, message: TransactionRequest, found: Transaction) -> None:
+        if message.request.producer_epoch < 0 < found.producer_epoch:  # type: ignore[attr-defined]
+            state.records[-1].value.producer_epoch -= 1  # type: ignore[union-attr]
+        answers(state, message, found)
+
+    patch.setattr(init, "_answer", answer)
+
+
+def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.MonkeyPatch) -> None:
+    answers = ends._answer
+
+    def answer(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
+        request: Any = message.request
+        if state.transactions[request.transactional_id].state in RESTING:
+            producer_id, epoch = request.producer_id, request.producer_epoch
+        answers(state, message, producer_id, epoch)
+
+    patch.setattr(ends, "_answer", answer)
+
+
+def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:
+    def fence(state: TransactionsState, found: Transaction, now: int, new_producer_id: int) -> None:
+        ends.end(state, found, False, now)
+        ends.send_markers(state, found)
+
+    patch.setattr(upkeep, "fence", fence)
+
+
+def _a_rotation_forgets_the_previous_id(patch: pytest.MonkeyPatch) -> None:
+    changes = Transaction.changed
+
+    def changed(found: Transaction, state: State, now: int, places: set[Place] | None = None) -> Any:
+        value = changes(found, state, now, places)
+        value.previous_producer_id = transaction.NO_PRODUCER_ID
+        return value
+
+    patch.setattr(Transaction, "changed", changed)
+
+
+def _the_last_epoch_is_given_to_producers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transaction, "is_exhausted", lambda epoch: epoch >= MAX_EPOCH)
+
+
+def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPatch) -> None:
+    """As it was here, and in Kafka before 4.0."""
+    adds = partitions._add
+
+    def add(state: TransactionsState, asked: Any, version: int, now: int) -> ErrorCode:
+        found = state.transactions.get(asked.transactional_id)
+        if found is not None and found.producer_id != asked.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return adds(state, asked, version, now)
+
+    patch.setattr(partitions, "_add", add)
+
+
+def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
+    """KIP-360: an answer that was lost is given once more."""
+    goes_on = init._next_epoch
+
+    def next_epoch(state: TransactionsState, message: TransactionRequest, found: Transaction, now: int) -> ErrorCode:
+        request: Any = message.request
+        if request.producer_epoch == found.last_producer_epoch and not found.is_epoch_exhausted:
+            message = replace(message, request=replace(request, producer_epoch=found.producer_epoch))
+        return goes_on(state, message, found, now)
+
+    patch.setattr(init, "_next_epoch", next_epoch)
+
+
+def _markers_of_an_old_coordinator_are_taken(patch: pytest.MonkeyPatch) -> None:
+    check = transaction_checks.check_marker
+
+    def check_marker(producers: Any, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
+        return check(producers, producer_id, epoch, 1 << 30, version)
+
+    patch.setattr(transaction_leaders, "check_marker", check_marker)
+
+
+def _markers_of_an_old_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transaction_leaders, "check_marker", lambda *asked: ErrorCode.NONE)
+
+
+def _an_id_with_an_open_transaction_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(upkeep, "RESTING", RESTING | {State.ONGOING})
+    patch.setitem(transaction.REACHED_FROM, State.DEAD, RESTING | {State.ONGOING})
+
+
+def _offsets_are_seen_before_their_marker(patch: pytest.MonkeyPatch) -> None:
+    replays = OffsetStore.replay
+    patch.setattr(
+        OffsetStore, "replay", lambda store, key, value, at, producer_id: replays(store, key, value, at, NO_PRODUCER_ID)
+    )
+
+
+def _offsets_of_an_aborted_transaction_are_seen(patch: pytest.MonkeyPatch) -> None:
+    ended = OffsetStore.replay_end_of_transaction
+    patch.setattr(
+        OffsetStore, "replay_end_of_transaction", lambda store, producer_id, committed: ended(store, producer_id, True)
+    )
+
+
+def _offsets_that_are_pending_are_called_stable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetStore, "is_pending", lambda store, group_id, topic, partition: False)
+
+
+def _what_was_allowed_for_a_transaction_is_written_after_its_end(patch: pytest.MonkeyPatch) -> None:
+    """KIP-890: it would be of none, and hang."""
+    patch.setattr(Leader, "still_stands", lambda leader, question: True)
+
+
+@each_of(
+    _markers_go_out_before_the_decision_is_committed,
+    _what_was_decided_is_not_taken_up_again,
+    _old_epochs_add_partitions,
+    _a_new_producer_gets_the_epoch_of_the_last_one,
+    _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for,
+    _who_is_out_of_time_keeps_his_epoch,
+    _a_rotation_forgets_the_previous_id,
+    _the_last_epoch_is_given_to_producers,
+    _the_next_id_is_unknown_until_the_markers_are_written,
+    _going_on_takes_another_epoch_each_time,
+    _markers_of_an_old_coordinator_are_taken,
+    _markers_of_an_old_epoch_are_taken,
+    _an_id_with_an_open_transaction_is_forgotten,
+    _offsets_are_seen_before_their_marker,
+    _offsets_of_an_aborted_transaction_are_seen,
+    _offsets_that_are_pending_are_called_stable,
+    _what_was_allowed_for_a_transaction_is_written_after_its_end,
+)
+def test_a_planted_bug_of_transactions_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_caught(bug, monkeypatch, _run)

@@ -1,331 +1,408 @@
-"""Transactions under seeded chance: producers that are replaced, answers that are lost, a coordinator that crashes anywhere.
+"""Transactions under seeded chance: producers that are replaced, sleep and come back, requests and answers that are lost or
+late, coordinators and leaders that crash anywhere, time that leaps.
 
-The world has one shard with its log, of which a crash may lose what was not committed, and some partitions, whose leaders
-are the real `Producers` and the real checks of markers. In each step chance takes one of all that could happen next. At the
-end it is calm, everything comes to rest, and of every transaction all records must have come to the same end, the one that
-its producer was told of.
+The world has one shard of transactions with its log, of which a crash may lose what was not committed, and the leaders of
+some partitions (transaction_leaders.py), one of them the coordinator of groups whose offsets are part of transactions. In
+each step chance takes one of all that could happen next, and then everything is checked that must hold. At the end it is
+calm, everything comes to rest, and of every transaction all records must have come to the same end, the one that its
+producer was told of.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
+from odradek.coordinator.result import Reply
 from odradek.coordinator.transactions.records import decode_record, encode_record
 from odradek.coordinator.transactions.result import (
     MarkersWritten,
+    NeedProducerId,
+    ProducerIdTaken,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
 )
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import RESTING, Place, State
+from odradek.coordinator.transactions.transaction import PREPARED, RESTING, Place, State
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from odradek.protocol.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader
-from odradek.storage.producers import Producers
-from odradek.storage.transaction_checks import check_marker
 
-CONFIG = TransactionsConfig(abort_interval_ms=100)
-TIMEOUT_MS = 400
-PLACES: list[Place] = [("t", 0), ("t", 1), ("u", 0)]
+from tests.coordinator.group_logs import LogRecord
+from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question, Tag, Write, error_of
+from tests.coordinator.transaction_leaders import Leader, OffsetsLeader
+from tests.coordinator.transaction_logs import compacted, load_transactions
+from tests.coordinator.transaction_producers import GROUPS, PLACES, TIMEOUT_MS, Client
+from tests.coordinator.transaction_promises import Promises
 
-#: A transaction, as its producer counts them.
-Tag = tuple[str, int]
-#: A request and its version go out; the response comes back, or None when it was lost.
-Life = Generator[tuple[Any, int, "Write | None"], Any, None]
-
-
-@dataclass(frozen=True)
-class Write:
-    """What a leader appends once the coordinator has said that the partition is in the transaction."""
-
-    place: Place
-    tag: Tag
-    producer_id: int
-    epoch: int
-
-
-class Leader:
-    def __init__(self) -> None:
-        self.producers = Producers()
-        self.open: dict[int, list[Tag]] = {}
-        self.ended: dict[Tag, set[bool]] = {}
-
-    def _header(self, producer_id: int, epoch: int, flags: int) -> BatchHeader:
-        offset = self.producers.end_offset
-        return BatchHeader(offset, 60, 0, 2, 0, TRANSACTIONAL_FLAG | flags, 0, 0, 0, producer_id, epoch, 0, 1)
-
-    def write(self, write: Write) -> bool:
-        known = self.producers.by_id.get(write.producer_id)
-        if known is not None and write.epoch < known.epoch:
-            return False
-        tags = self.open.setdefault(write.producer_id, [])
-        if write.tag not in tags:
-            self.producers.update(self._header(write.producer_id, write.epoch, 0))
-            tags.append(write.tag)
-        return True
-
-    def end(self, markers: SendMarkers, coordinator_epoch: int) -> None:
-        producer_id, epoch = markers.producer_id, markers.producer_epoch
-        error = check_marker(self.producers, producer_id, epoch, coordinator_epoch, markers.transaction_version)
-        assert error is ErrorCode.NONE, (error, markers)
-        header = self._header(producer_id, epoch, CONTROL_FLAG)
-        self.producers.end_transaction(header, 0, coordinator_epoch, aborted=not markers.committed)
-        for tag in self.open.pop(producer_id, []):
-            self.ended.setdefault(tag, set()).add(markers.committed)
-
-
-@dataclass(eq=False)
-class Client:
-    """One producer; another with the same `transactional_id` may take its place while it still lives."""
-
-    name: str
-    transactional_id: str
-    bumps: bool
-    life: Life = field(init=False)
-    asked: tuple[Any, int, Write | None] | None = None
-    attempt: int = 0
-    is_done: bool = False
+EXPIRATION_MS = 1_500
+IDS = 4
+#: Shards are loaded anew and compared once in so many events.
+RELOAD_EVERY = 200
+VERIFYING_VERSION = 5
 
 
 class Simulation:
-    def __init__(self, seed: int, early_markers: bool = False) -> None:
+    def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        #: A planted bug: markers that go out before the decision is committed.
-        self.early_markers = early_markers
+        version = 1 if seed % 5 == 4 else 2
+        self.config = TransactionsConfig(
+            expiration_ms=EXPIRATION_MS,
+            abort_interval_ms=100,
+            remove_expired_interval_ms=300,
+            transaction_version=version,
+        )
         self.now = 1_000
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[LogRecord] = []
         self.high_watermark = 0
         self.coordinator_epoch = 0
         self.next_producer_id = 0
-        self.leaders = {place: Leader() for place in PLACES}
-        #: What producers were told of the end of their transactions.
-        self.told: dict[Tag, bool] = {}
+        self.offsets = OffsetsLeader()
+        self.leaders: dict[Place, Leader] = {place: Leader(place) for place in PLACES if place != OFFSETS}
+        self.leaders[OFFSETS] = self.offsets
+        self.promises = Promises()
         self.clients: list[Client] = []
-        self.requests: list[tuple[Client, int]] = []
-        self.replies: list[tuple[Client, int, Any]] = []
-        self.parked: list[tuple[int, Any]] = []
+        #: On their way: requests, questions of leaders, their answers, markers, what became of these.
+        self.calls: list[Call] = []
+        self.questions: list[Question] = []
+        self.verdicts: list[tuple[Question, int]] = []
+        self.replies: list[tuple[Call, int, Any]] = []
         self.markers: list[tuple[SendMarkers, Place]] = []
+        self.travelling: list[Marker] = []
+        #: Markers that take long, and may come when their transaction is no more.
+        self.late: list[Marker] = []
         self.written: list[MarkersWritten] = []
+        self.taken: list[ProducerIdTaken] = []
+        #: Until the log is committed up to there; and when it was decided.
+        self.parked: list[tuple[int, int, Any]] = []
         self.crashes = 0
-        self.shard = self.loaded()
-        for number in range(3):
-            self.begin(f"id{number}", bumps=number != 2)
+        self.is_calm = False
+        self.shard = self.loaded(self.log)
+        for number in range(IDS):
+            self.begin(number)
 
-    # Producers.
+    def begin(self, number: int) -> None:
+        """A producer for the id, whoever else has it. Those of every other id are of the older flow."""
+        bumps = self.config.transaction_version >= 2 and number % 2 == 0
+        name = f"id{number}"
+        self.clients.append(Client(f"{name}/{len(self.clients)}", name, bumps, self.chance))
 
-    def begin(self, transactional_id: str, bumps: bool) -> None:
-        client = Client(f"{transactional_id}/{len(self.clients)}", transactional_id, bumps)
-        self.clients.append(client)
-        client.life = self.life(client)
-        client.asked = next(client.life)
-
-    def life(self, client: Client) -> Life:
-        """Transactions until it is fenced. A lost answer and a retriable error are asked again."""
-        request = InitProducerIdRequest(client.transactional_id, TIMEOUT_MS)
-        known = yield from self._asked(request, 5)
-        if known.error_code:
-            return
-        producer_id, epoch = known.producer_id, known.producer_epoch
-        for number in range(1_000):
-            tag = (client.name, number)
-            for place in self.chance.sample(PLACES, self.chance.randrange(1, 4)):
-                write = Write(place, tag, producer_id, epoch)
-                added = yield from self._asked(*self._add(client, write), write)
-                if error_of(added):
-                    return
-            committed = self.chance.random() < 0.6
-            end = EndTxnRequest(client.transactional_id, producer_id, epoch, committed)
-            answer = yield from self._asked(end, 5 if client.bumps else 4)
-            if answer.error_code:
-                return
-            self.told[tag] = committed
-            if client.bumps:
-                producer_id, epoch = answer.producer_id, answer.producer_epoch
-
-    def _asked(self, request: Any, version: int, write: Write | None = None) -> Generator[Any, Any, Any]:
-        while True:
-            response = yield (request, version, write)
-            if response is not None and error_of(response) != ErrorCode.CONCURRENT_TRANSACTIONS:
-                return response
-
-    def _add(self, client: Client, write: Write) -> tuple[Any, int]:
-        topics = [AddPartitionsToTxnTopic(write.place[0], [write.place[1]])]
-        if client.bumps:
-            one = AddPartitionsToTxnTransaction(client.transactional_id, write.producer_id, write.epoch, False, topics)
-            return AddPartitionsToTxnRequest(transactions=[one]), 5
-        return AddPartitionsToTxnRequest([], client.transactional_id, write.producer_id, write.epoch, topics), 3
-
-    def answer(self, client: Client, response: Any) -> None:
-        assert client.asked is not None
-        write = client.asked[2]
-        may_write = response is not None and write is not None and not error_of(response)
-        # The leader writes as soon as it hears that it may; the epoch may have gone on since.
-        if may_write and write is not None and not self.leaders[write.place].write(write):
-            client.is_done, client.asked = True, None
-            return
-        try:
-            client.asked = client.life.send(response)
-        except StopIteration:
-            client.is_done, client.asked = True, None
-        client.attempt += 1
+    @property
+    def told(self) -> dict[Tag, bool]:
+        """What producers were told of the end of their transactions."""
+        return {tag: committed for client in self.clients for tag, committed in client.told.items()}
 
     # The coordinator.
 
-    def loaded(self) -> TransactionShard:
-        shard = TransactionShard(CONFIG)
-        for key, value in self.log:
-            shard.replay(decode_record(key, value))
-        shard.loaded(self.now)
-        return shard
+    def loaded(self, log: list[LogRecord]) -> TransactionShard:
+        return load_transactions(self.config, log, self.now)
+
+    def new_producer_id(self) -> int:
+        self.next_producer_id += 1
+        return self.next_producer_id
 
     def take(self) -> None:
         output = self.shard.take()
         self.log += [encode_record(record) for record in output.records]
         for reply in output.replies:
-            if self.early_markers and isinstance(reply, SendMarkers):
-                self.release(reply)
-            else:
-                self.parked.append((len(self.log), reply))
+            if isinstance(reply, Reply):
+                self.promises.has_decided(reply.token.request, reply.response)  # type: ignore[attr-defined]
+            self.parked.append((len(self.log), self.promises.event, reply))
 
-    def release(self, reply: Any) -> None:
-        if not isinstance(reply, SendMarkers):
-            self.replies.append((*reply.token, reply.response))
-        elif reply.places:
+    def release(self, reply: Any, decided: int = 0) -> None:
+        if isinstance(reply, SendMarkers):
             self.markers += [(reply, place) for place in reply.places]
+            if not reply.places:
+                self.written.append(_written(reply, frozenset()))
+        elif isinstance(reply, NeedProducerId):
+            self.taken.append(ProducerIdTaken(reply.transactional_id, self.new_producer_id()))
+        elif isinstance(reply.token, Question):
+            self.verdicts.append((reply.token, error_of(reply.response)))
         else:
-            self.written.append(
-                MarkersWritten(reply.transactional_id, reply.producer_id, reply.producer_epoch, frozenset())
-            )
+            self.promises.tells(reply.token, reply.response, decided)
+            self.replies.append((reply.token, decided, reply.response))
 
     def crash(self) -> None:
+        """Another loads the log. Markers of the one before may still be on their way."""
         self.crashes += 1
         del self.log[self.chance.randrange(self.high_watermark, len(self.log) + 1) :]
         self.high_watermark = len(self.log)
         self.coordinator_epoch += 1
-        for lost in (self.requests, self.parked, self.markers, self.written):
+        for lost in (self.calls, self.questions, self.parked, self.markers, self.written, self.taken):
             lost.clear()
-        self.shard = self.loaded()
+        self.late += self.travelling
+        self.travelling.clear()
+        self.shard = self.loaded(self.log)
         self.take()
-        # Some producers go down with it, and are replaced at once.
+        self.promises.crashed()
+        # Some producers go down with it, and are replaced at once; others ask again.
         for client in [client for client in self.clients if not client.is_done]:
-            if self.chance.random() < 0.3:
+            client.has_asked = False
+            if self.chance.random() < 0.2:
                 client.is_done = True
-                self.begin(client.transactional_id, client.bumps)
+                self.begin(int(client.transactional_id[2:]))
 
     # Steps.
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            if self.chance.random() < 0.01:
-                self.crash()
-            elif self.chance.random() < 0.01:
-                self.begin(f"id{(number := self.chance.randrange(3))}", bumps=number != 2)
-            else:
-                self.step()
+            self.happen()
+            self.check()
+        self.is_calm = True
         for client in self.clients:
             client.is_done = True
-        for _ in range(20):
-            self.now += TIMEOUT_MS
-            self._tick()
+        for _ in range(12):
+            self._pass(TIMEOUT_MS)
             while actions := [action for action in self._possible() if action != self._tick]:
                 self.chance.choice(actions)()
-        self.check()
+                self.check()
+        self.check_end()
 
-    def step(self) -> None:
-        self.chance.choice(self._possible())()
+    def happen(self) -> None:
+        kind = self.chance.random()
+        # Most often where it may do most harm.
+        if self.chance.random() < (0.01 if self.travelling else 0.002):
+            self.crash()
+        elif kind < 0.003:
+            lost = self.offsets.crash(self.chance, self.now)
+            self.markers += [(marker.markers, marker.place) for marker in lost if self._is_mine(marker)]
+        elif kind < 0.006:
+            self.begin(self.chance.randrange(IDS))
+        elif kind < 0.009:
+            self._pass(self.chance.randrange(2_000))
+        else:
+            self.chance.choice(self._possible())()
 
     def _possible(self) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = [self._tick]
-        if any(not client.is_done for client in self.clients):
-            actions += [self._send] * 3
-        if self.requests:
-            actions += [self._arrive] * 3
+        if not self.is_calm:
+            actions += [self._read, self._repeat]
+            actions += [self._send] * 3 if self._wishful() else []
         if self.high_watermark < len(self.log) or self.parked:
             actions += [self._commit] * 2
-        return (
-            actions
-            + [
-                act
-                for queue, act in (
-                    (self.replies, self._deliver),
-                    (self.markers, self._mark),
-                    (self.written, self._tell),
-                )
-                if queue
-            ]
-            * 3
-        )
+        if self.offsets.high_watermark < len(self.offsets.log):
+            actions += [self._commit_offsets] * 2
+        queues: list[tuple[list[Any], Callable[[], None]]] = [
+            (self.calls, self._arrive),
+            (self.questions, self._ask),
+            (self.verdicts, self._go_on),
+            (self.replies, self._deliver),
+            (self.markers, self._mark),
+            (self.travelling, self._write_marker),
+            (self.written, self._tell),
+            (self.taken, self._use_id),
+        ]
+        return actions + [act for queue, act in queues if queue] * 3 + [self._write_late_marker] * bool(self.late)
 
     def _tick(self) -> None:
-        self.now += self.chance.randrange(20)
+        self._pass(self.chance.randrange(20))
+
+    def _pass(self, ms: int) -> None:
+        self.now += ms
         self.shard.expire(self.now)
+        self._time_has_decided()
+
+    def _time_has_decided(self) -> None:
+        decided = self.shard.state.records
+        for record in decided:
+            if record.value is None:
+                self.check_expired(record.key.transactional_id)  # type: ignore[attr-defined]
+        self.promises.time_passed(decided, self.now, TIMEOUT_MS)
         self.take()
 
+    def _wishful(self) -> list[Client]:
+        """Who has something to ask for that he did not ask for yet."""
+        return [c for c in self.clients if not c.is_done and not c.has_asked and c.sleeps_until <= self.now]
+
     def _send(self) -> None:
-        """A request goes out, or the same once more: its client has waited for too long."""
-        client = self.chance.choice([client for client in self.clients if not client.is_done])
-        self.requests.append((client, client.attempt))
+        client = self.chance.choice(self._wishful())
+        client.has_asked = True
+        assert client.asked is not None
+        self.calls.append(Call(client, client.attempt, *client.asked))
+
+    def _repeat(self) -> None:
+        """The same once more: its client has waited for too long."""
+        asking = [client for client in self.clients if not client.is_done and client.has_asked]
+        if asking:
+            client = self.chance.choice(asking)
+            assert client.asked is not None
+            self.calls.append(Call(client, client.attempt, *client.asked))
 
     def _arrive(self) -> None:
-        client, attempt = self._any(self.requests)
-        if client.asked is None or attempt != client.attempt:
+        call = self._any(self.calls)
+        # Of the older flow, what comes late may do harm (KIP-890 says which); so here it does not come.
+        if call.attempt != call.client.attempt and not call.client.bumps:
             return
-        request, version, _ = client.asked
-        message = TransactionRequest((client, attempt), request, version)
+        if not isinstance(call.request, Write):
+            self._handle(call)
+            return
+        question = self.leaders[call.request.place].question(call, self.now)
+        if question is None:
+            self._write(call)
+        else:
+            self.questions.append(question)
+
+    def _handle(self, asked: Call | Question) -> None:
+        request, version = asked.request, VERIFYING_VERSION if isinstance(asked, Question) else asked.version
+        message = TransactionRequest(asked, request, version)
         if self.shard.needs_producer_id(request, version):
-            message.new_producer_id = self.next_producer_id
-            self.next_producer_id += 1
+            message.new_producer_id = self.new_producer_id()
         self.shard.handle(message, self.now)
+        if isinstance(request, InitProducerIdRequest) and self.shard.state.records:
+            self.promises.has_reason(request.transactional_id or "")
         self.take()
 
     def _commit(self) -> None:
         self.high_watermark = self.chance.randrange(self.high_watermark, len(self.log) + 1)
         while self.parked and self.parked[0][0] <= self.high_watermark:
-            self.release(self.parked.pop(0)[1])
+            _, decided, reply = self.parked.pop(0)
+            self.release(reply, decided)
+
+    def _ask(self) -> None:
+        self._handle(self._any(self.questions))
+
+    def _go_on(self) -> None:
+        """A leader hears whether it may write. What the question was about may be over by then."""
+        question, error = self._any(self.verdicts)
+        if not error and not self.leaders[question.call.request.place].still_stands(question):
+            error = ErrorCode.INVALID_TXN_STATE
+        if error:
+            self.replies.append((question.call, 0, error))
+        else:
+            self._write(question.call)
+
+    def _write(self, call: Call) -> None:
+        leader = self.leaders[call.request.place]
+        before = leader.appended
+        error = leader.write(call, self.now)
+        if leader.appended != before:
+            self.promises.may_write(call.request.transactional_id, call.request.producer)
+        if error is not None:
+            self.replies.append((call, 0, error))
+
+    def _commit_offsets(self) -> None:
+        for done in self.offsets.commit(self.chance):
+            if isinstance(done, Call):
+                self.replies.append((done, 0, 0))
+            else:
+                self._is_written(done)
 
     def _deliver(self) -> None:
-        client, attempt, response = self._any(self.replies)
-        if not client.is_done and attempt == client.attempt and self.chance.random() < 0.9:
-            self.answer(client, response)
+        call, decided, response = self._any(self.replies)
+        client = call.client
+        if client.is_done or call.attempt != client.attempt:
+            return
+        if self.chance.random() < 0.1:
+            client.has_asked = False
+            return
+        self.promises.hears(client, response, decided)
+        client.answer(response)
+        if self.chance.random() < 0.02:
+            client.sleeps_until = self.now + self.chance.randrange(2 * EXPIRATION_MS)
 
     def _mark(self) -> None:
         markers, place = self._any(self.markers)
         if self.shard.awaits(markers, place):
             self.check_decided(markers)
-            self.leaders[place].end(markers, self.coordinator_epoch)
-            self.written.append(
-                MarkersWritten(
-                    markers.transactional_id, markers.producer_id, markers.producer_epoch, frozenset({place})
-                )
-            )
+            self.travelling.append(Marker(markers, place, self.coordinator_epoch))
+            if markers.transaction_version >= 2 and self.chance.random() < 0.2:
+                # And once more, for there was no answer. Without epochs of their own it would have to be the last.
+                self.late.append(self.travelling.pop())
+                self.markers.append((markers, place))
+
+    def _write_marker(self) -> None:
+        self._take_marker(self._any(self.travelling))
+
+    def _write_late_marker(self) -> None:
+        """Most often where it would do harm: while its producer has something open there."""
+        marker = self._any(self.late)
+        is_open = bool(self.leaders[marker.place].open.get(marker.markers.producer_id))
+        is_old = not self.shard.awaits(marker.markers, marker.place)
+        if self.is_calm or self.chance.random() < (0.5 if is_open and is_old else 0.02):
+            self._take_marker(marker)
+        else:
+            self.late.append(marker)
+
+    def _take_marker(self, marker: Marker) -> None:
+        leader = self.leaders[marker.place]
+        is_open = bool(leader.open.get(marker.markers.producer_id))
+        is_awaited = self.shard.awaits(marker.markers, marker.place)
+        error = leader.end(marker)
+        if error is not ErrorCode.NONE:
+            assert not (self._is_mine(marker) and is_awaited), f"{marker} is refused: {error.name}"
+            return
+        assert is_awaited or not is_open, f"{marker} ends a transaction that goes on"
+        if marker.place != OFFSETS:
+            self._is_written(marker)
+
+    def _is_written(self, marker: Marker) -> None:
+        """The coordinator hears of it, or asks once more."""
+        if not self._is_mine(marker):
+            return
+        if self.chance.random() < 0.1:
+            self.markers.append((marker.markers, marker.place))
+        else:
+            self.written.append(_written(marker.markers, frozenset({marker.place})))
+
+    def _is_mine(self, marker: Marker) -> bool:
+        return marker.coordinator_epoch == self.coordinator_epoch
 
     def _tell(self) -> None:
         self.shard.handle(self._any(self.written), self.now)
         self.take()
+
+    def _use_id(self) -> None:
+        self.shard.handle(self._any(self.taken), self.now)
+        self._time_has_decided()
+
+    def _read(self) -> None:
+        self.offsets.read(self.chance.choice(GROUPS), self.chance.random() < 0.7, self.now)
 
     def _any(self, queue: list[Any]) -> Any:
         return queue.pop(self.chance.randrange(len(queue)))
 
     # What must hold.
 
+    def check(self) -> None:
+        self.promises.event += 1
+        self.promises.check(self.shard)
+        self.offsets.check()
+        if self.promises.event % RELOAD_EVERY == 0:
+            self.check_reload()
+            self.offsets.check_reload(self.now)
+
+    def check_reload(self) -> None:
+        for log in (self.log, compacted(self.log)):
+            again = self.loaded(log)
+            ours, theirs = self.shard.state.transactions, again.state.transactions
+            assert ours.keys() == theirs.keys()
+            for name, transaction in ours.items():
+                assert theirs[name].durable == transaction.durable, f"{name} is not what its log says"
+            planned = {reply.transactional_id for reply in again.take().replies if isinstance(reply, SendMarkers)}
+            assert planned == {name for name, one in ours.items() if one.state in PREPARED}
+
     def check_decided(self, markers: SendMarkers) -> None:
         """A marker is in a partition only if no crash can take back the decision for it."""
-        committed = [decode_record(*record) for record in self.log[: self.high_watermark]]
-        values = [record.value for record in committed if record.key.transactional_id == markers.transactional_id]
+        value = self.last_value(markers.transactional_id, self.high_watermark)
         wanted = State.PREPARE_COMMIT if markers.committed else State.PREPARE_ABORT
-        assert values and values[-1].transaction_status == wanted, f"{markers} was not decided"
+        assert value is not None and value.transaction_status == wanted, f"{markers} was not decided"
 
-    def check(self) -> None:
+    def check_expired(self, transactional_id: str) -> None:
+        value = self.last_value(transactional_id, len(self.log))
+        assert value is not None and value.transaction_status in RESTING, f"{transactional_id} is in a transaction"
+        assert value.transaction_last_update_timestamp_ms <= self.now - EXPIRATION_MS
+
+    def last_value(self, transactional_id: str, end: int) -> TransactionLogValue | None:
+        for key, value in reversed(self.log[:end]):
+            record = decode_record(key, value)
+            if record.key.transactional_id == transactional_id:  # type: ignore[attr-defined]
+                assert record.value is None or isinstance(record.value, TransactionLogValue)
+                return record.value
+        return None
+
+    def check_end(self) -> None:
         for transaction in self.shard.state.transactions.values():
             assert transaction.state in RESTING, f"{transaction.transactional_id} is {transaction.state.shown}"
         ends: dict[Tag, set[bool]] = {}
@@ -333,17 +410,14 @@ class Simulation:
             assert not any(leader.open.values()), f"{place} has a transaction that hangs: {leader.open}"
             for tag, found in leader.ended.items():
                 ends.setdefault(tag, set()).update(found)
+        told = self.told
         for tag, found in ends.items():
             assert len(found) == 1, f"{tag} is committed in one place and aborted in another"
-            assert self.told.get(tag, *found) in found, f"{tag} was told {self.told[tag]} and is {found}"
-        again = self.loaded()
-        for name, transaction in self.shard.state.transactions.items():
-            assert again.state.transactions[name].durable == transaction.durable
+            assert told.get(tag, *found) in found, f"{tag} was told {told[tag]} and is {found}"
+        for group in GROUPS:
+            assert not self.offsets.shard.state.offsets.has_pending(group), f"{group} has offsets that hang"
+        self.check_reload()
 
 
-def error_of(response: Any) -> int:
-    for one in getattr(response, "results_by_transaction", ()):
-        return int(one.topic_results[0].results_by_partition[0].partition_error_code)
-    for topic in getattr(response, "results_by_topic_v3_and_below", ()):
-        return int(topic.results_by_partition[0].partition_error_code)
-    return int(response.error_code)
+def _written(markers: SendMarkers, places: frozenset[Place]) -> MarkersWritten:
+    return MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, places)

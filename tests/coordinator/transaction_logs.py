@@ -1,0 +1,52 @@
+"""Logs of simulated coordinators of transactions and of groups' offsets, loaded in the way that a broker loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from odradek.coordinator.loading import ShardLoader
+from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.transactions.loading import TransactionLoader
+from odradek.coordinator.transactions.result import TransactionsConfig
+from odradek.coordinator.transactions.shard import TransactionShard
+from odradek.protocol.records.record import Record, encode_batch
+
+from tests.coordinator.group_logs import LogRecord
+
+GROUPS = GroupsConfig(offsets_retention_check_interval_ms=1_000_000_000)
+
+
+class Entry(NamedTuple):
+    """A batch in a partition of `__consumer_offsets`. `committed` is not None for a marker."""
+
+    batch: bytes
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool | None
+    #: Group and partition, and the offset that a transaction commits for them.
+    offsets: tuple[tuple[str, int, int], ...]
+
+
+def load_transactions(config: TransactionsConfig, log: Sequence[LogRecord], now: int) -> TransactionShard:
+    loader = TransactionLoader(config, "__transaction_state-0")
+    if log:
+        loader.feed(encode_batch([Record(offset, now, key, value) for offset, (key, value) in enumerate(log)]))
+    return loader.loaded(len(log), now)
+
+
+def load_offsets(log: Sequence[Entry], now: int) -> GroupShard:
+    loader = ShardLoader(GROUPS, "__consumer_offsets-0")
+    for entry in log:
+        loader.feed(entry.batch)
+    return loader.loaded(sum(max(1, len(entry.offsets)) for entry in log), now)
+
+
+def compacted(log: Sequence[LogRecord]) -> list[LogRecord]:
+    latest: dict[bytes, bytes | None] = {}
+    for key, value in log:
+        latest.pop(key, None)
+        latest[key] = value
+    return list(latest.items())
