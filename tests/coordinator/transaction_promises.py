@@ -89,6 +89,7 @@ class Promises:
             known, since = self.goes_on.setdefault(asked, (given, decided))
             is_forgotten = self.expired.get(name, -1) > since
             assert known == given or is_forgotten, f"{asked} goes on as {known} and as {given}"
+            assert given[1] == (asked[1] + 1 if given[0] == asked[0] else 0), f"{asked} goes on as {given}"
         self._gives(call.client, given)
         self.fences[name] = max(self.fences.get(name, NOBODY), given)
 

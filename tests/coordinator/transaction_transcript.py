@@ -1,7 +1,7 @@
 """Transcripts of a shard of transactions: what it is told, and the exact records, replies and markers that come of it.
 
 As `transcript.py`, whose way of showing messages is used. Markers that are to be sent are shown as `markers ...`; the
-command `written` says that they are.
+command `written` says that they are. `kept` puts into the log what another has left there; `taken` brings a producer id.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.transactions.records import decode_record, encode_record
+from odradek.coordinator.transactions.records import decode_record, encode_record, transaction_record
 from odradek.coordinator.transactions.result import (
     MarkersWritten,
+    NeedProducerId,
+    ProducerIdTaken,
     SendMarkers,
     TransactionRequest,
     TransactionsConfig,
 )
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import Place
+from odradek.coordinator.transactions.transaction import Place, State, by_topic
+from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -120,6 +123,10 @@ class TransactionTranscript(Script):
             self.shard = self._loaded()
         elif word == "pass":
             return self._pass(int(rest[0]))
+        elif word == "kept":
+            self._keep(options)
+        elif word == "taken":
+            self.shard.handle(ProducerIdTaken(options.get("id", "a"), self._new_producer_id()), self.now)
         elif word == "written":
             self._written(options)
         else:
@@ -132,9 +139,28 @@ class TransactionTranscript(Script):
         request = make(options)
         message = TransactionRequest(f"#{self.tokens}", request, int(options.get("v", version)))
         if self.shard.needs_producer_id(request, message.version):
-            message.new_producer_id = self.next_producer_id
-            self.next_producer_id += 1
+            message.new_producer_id = self._new_producer_id()
         self.shard.handle(message, self.now)
+
+    def _new_producer_id(self) -> int:
+        self.next_producer_id += 1
+        return self.next_producer_id - 1
+
+    def _keep(self, o: Options) -> None:
+        """A transaction that has just begun."""
+        value = TransactionLogValue(
+            producer_id=int(o.get("pid", 7)),
+            previous_producer_id=int(o.get("pid", 7)),
+            producer_epoch=int(o.get("epoch", 0)),
+            transaction_timeout_ms=int(o.get("timeout", 60_000)),
+            transaction_status=State.ONGOING,
+            transaction_partitions=by_topic(set(places(o.get("places", "t:0")))),
+            transaction_last_update_timestamp_ms=self.now,
+            transaction_start_timestamp_ms=self.now,
+            client_transaction_version=2,
+        )
+        self.log.append(encode_record(transaction_record(o.get("id", "a"), value, 2)))
+        self.shard = self._loaded()
 
     def _written(self, options: Options) -> None:
         """All of the markers that were sent last, or those for `places`."""
@@ -171,6 +197,8 @@ class TransactionTranscript(Script):
                 lines.append(
                     f"  markers {what} {reply.producer_id}@{reply.producer_epoch} TV{reply.transaction_version} [{where}]"
                 )
+            elif isinstance(reply, NeedProducerId):
+                lines.append(f"  needs a producer id for {reply.transactional_id}")
             else:
                 lines.append(f"  {reply.token}: {shown(reply.response)}")
         return lines
