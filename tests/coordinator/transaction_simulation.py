@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.coordinator.result import Reply
-from odradek.coordinator.transactions.records import decode_record, encode_record
+from odradek.coordinator.transactions.records import encode_record
 from odradek.coordinator.transactions.result import (
     MarkersWritten,
     NeedProducerId,
@@ -25,13 +25,13 @@ from odradek.coordinator.transactions.result import (
     TransactionsConfig,
 )
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import PREPARED, RESTING, Place, State
+from odradek.coordinator.transactions.transaction import Place
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
 from tests.coordinator.group_logs import LogRecord
 from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question, Tag, Write, error_of
+from tests.coordinator.transaction_invariants import check_decided, check_end, check_expired, check_same
 from tests.coordinator.transaction_leaders import Leader, OffsetsLeader
 from tests.coordinator.transaction_logs import compacted, load_transactions
 from tests.coordinator.transaction_producers import GROUPS, PLACES, TIMEOUT_MS, Client
@@ -158,7 +158,8 @@ class Simulation:
             while actions := [action for action in self._possible() if action != self._tick]:
                 self.chance.choice(actions)()
                 self.check()
-        self.check_end()
+        check_end(self.shard, self.leaders.values(), self.told)
+        self.check_reload()
 
     def happen(self) -> None:
         kind = self.chance.random()
@@ -208,7 +209,7 @@ class Simulation:
         decided = self.shard.state.records
         for record in decided:
             if record.value is None:
-                self.check_expired(record.key.transactional_id)  # type: ignore[attr-defined]
+                check_expired(record.key.transactional_id, self.log, self.now - EXPIRATION_MS)  # type: ignore[attr-defined]
         self.promises.time_passed(decided, self.now, TIMEOUT_MS)
         self.take()
 
@@ -305,7 +306,7 @@ class Simulation:
     def _mark(self) -> None:
         markers, place = self._any(self.markers)
         if self.shard.awaits(markers, place):
-            self.check_decided(markers)
+            check_decided(markers, self.log[: self.high_watermark])
             self.travelling.append(Marker(markers, place, self.coordinator_epoch))
             if markers.transaction_version >= 2 and self.chance.random() < 0.2:
                 # And once more, for there was no answer. Without epochs of their own it would have to be the last.
@@ -371,52 +372,11 @@ class Simulation:
         self.offsets.check()
         if self.promises.event % RELOAD_EVERY == 0:
             self.check_reload()
-            self.offsets.check_reload(self.now)
 
     def check_reload(self) -> None:
         for log in (self.log, compacted(self.log)):
-            again = self.loaded(log)
-            ours, theirs = self.shard.state.transactions, again.state.transactions
-            assert ours.keys() == theirs.keys()
-            for name, transaction in ours.items():
-                assert theirs[name].durable == transaction.durable, f"{name} is not what its log says"
-            planned = {reply.transactional_id for reply in again.take().replies if isinstance(reply, SendMarkers)}
-            assert planned == {name for name, one in ours.items() if one.state in PREPARED}
-
-    def check_decided(self, markers: SendMarkers) -> None:
-        """A marker is in a partition only if no crash can take back the decision for it."""
-        value = self.last_value(markers.transactional_id, self.high_watermark)
-        wanted = State.PREPARE_COMMIT if markers.committed else State.PREPARE_ABORT
-        assert value is not None and value.transaction_status == wanted, f"{markers} was not decided"
-
-    def check_expired(self, transactional_id: str) -> None:
-        value = self.last_value(transactional_id, len(self.log))
-        assert value is not None and value.transaction_status in RESTING, f"{transactional_id} is in a transaction"
-        assert value.transaction_last_update_timestamp_ms <= self.now - EXPIRATION_MS
-
-    def last_value(self, transactional_id: str, end: int) -> TransactionLogValue | None:
-        for key, value in reversed(self.log[:end]):
-            record = decode_record(key, value)
-            if record.key.transactional_id == transactional_id:  # type: ignore[attr-defined]
-                assert record.value is None or isinstance(record.value, TransactionLogValue)
-                return record.value
-        return None
-
-    def check_end(self) -> None:
-        for transaction in self.shard.state.transactions.values():
-            assert transaction.state in RESTING, f"{transaction.transactional_id} is {transaction.state.shown}"
-        ends: dict[Tag, set[bool]] = {}
-        for place, leader in self.leaders.items():
-            assert not any(leader.open.values()), f"{place} has a transaction that hangs: {leader.open}"
-            for tag, found in leader.ended.items():
-                ends.setdefault(tag, set()).update(found)
-        told = self.told
-        for tag, found in ends.items():
-            assert len(found) == 1, f"{tag} is committed in one place and aborted in another"
-            assert told.get(tag, *found) in found, f"{tag} was told {told[tag]} and is {found}"
-        for group in GROUPS:
-            assert not self.offsets.shard.state.offsets.has_pending(group), f"{group} has offsets that hang"
-        self.check_reload()
+            check_same(self.shard, self.loaded(log))
+        self.offsets.check_reload(self.now)
 
 
 def _written(markers: SendMarkers, places: frozenset[Place]) -> MarkersWritten:
