@@ -1,4 +1,4 @@
-"""What must hold in the simulation of transactions: of decisions, of what is forgotten, of what a log says, and at the end."""
+"""What must hold in the simulation of transactions: of decisions, of what is forgotten, of logs, and at the end."""
 
 from __future__ import annotations
 
