@@ -33,8 +33,12 @@ class Leader(NamedTuple):
 
 
 def current_leader(call: Call, topic: str, index: int) -> Leader:
-    image = call.broker.image
-    partition = image.partition(topic, index)
+    """A replica here knows it first: whoever waits for one is told before the image is published that says so."""
+    hosted = call.broker.partitions.get((topic, index))
+    if hosted is not None:
+        role = hosted.role
+        return Leader(role.leader, role.leader_epoch, _node(call, role.leader))
+    partition = call.broker.image.partition(topic, index)
     if partition is None:
         return Leader(NO_LEADER, -1, None)
     return Leader(partition.leader, partition.leader_epoch, _node(call, partition.leader))

@@ -32,6 +32,7 @@ from odradek.protocol.messages.alter_partition import (
     TopicDataResponse,
 )
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.forwarding import Forwarding
@@ -80,6 +81,16 @@ class Replicas:
 
     async def stop(self, number: int) -> None:
         await self._brokers.pop(number).stop()
+
+    async def stop_following(self, number: int) -> None:
+        """Returns when no fetch of it is under way any more."""
+        replication = self.server(number).replication
+        replication.close()
+        await eventually(lambda: not any(fetcher.is_waiting for fetcher in replication._fetchers.values()))
+
+    def follow_again(self, number: int) -> None:
+        del self.server(number).__dict__["replication"]
+        self.server(number).replication.follow(self.hosted(number))
 
     def server(self, number: int) -> BrokerServer:
         return self._brokers[number].server
@@ -171,6 +182,15 @@ class Replicas:
         )
         response: FetchResponse = await self.ask(number, request, version)
         return response.responses[0].partitions[0]
+
+    async def send(
+        self, number: int, version: int = 13, *, acks: int = 1, timeout_ms: int = DEADLINE_S * 1000
+    ) -> ProduceResponse:
+        """What a producer of one record is answered by a broker, which is asked over its socket."""
+        name = {"name": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
+        data = TopicProduceData(**name, partition_data=[PartitionProduceData(0, batch_of(b"v"))])
+        answer: ProduceResponse = await self.ask(number, ProduceRequest(None, acks, timeout_ms, [data]), version)
+        return answer
 
     async def ask(self, number: int, request: Message, version: int) -> Any:
         (endpoint,) = self.server(number).advertised_endpoints()

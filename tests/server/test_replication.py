@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
@@ -11,14 +14,20 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from odradek.protocol.messages.fetch import PartitionData
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.produce import ProduceResponse
 from odradek.server.followed_partition import FollowedPartition
 
-from tests.server.replicas_stand import TOPIC, Replicas, eventually
+from tests.server.replicas_stand import TOPIC, TOPIC_ID, Replicas, eventually
 
 QUICK = {"replica.fetch.wait.max.ms": "100"}
 #: A machine that is busy for so long has followers leave: for the tests that are about it.
 SHORT_OF_PATIENCE = {**QUICK, "replica.lag.time.max.ms": "1000"}
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+#: Not of the future, nor so old that somebody may delete it.
+TIME_MS = 1_700_000_000_000
 
 
 async def test_followers_have_the_same_bytes_and_know_what_is_committed(tmp_path: Path) -> None:
@@ -52,8 +61,7 @@ async def test_who_stands_still_leaves_the_isr_and_comes_back(tmp_path: Path) ->
         replicas.produce(1, b"b")
         await eventually(lambda: replicas.hosted(1).role.isr == (1,), "the follower is behind")
         assert replicas.hosted(1).high_watermark == 2
-        del replicas.server(2).__dict__["replication"]
-        replicas.server(2).replication.follow(replicas.hosted(2))
+        replicas.follow_again(2)
         await eventually(lambda: replicas.hosted(1).role.isr == (1, 2))
         await replicas.equal(1, 2)
         epochs = {number: replicas.broker_image(number).epoch for number in (1, 2)}
@@ -108,8 +116,7 @@ async def test_a_follower_that_was_away_too_long_starts_where_the_leader_does(tm
         leader = replicas.hosted(1)
         leader.advance_log_start_offset(2)
         await eventually(lambda: len(leader.log.segments) == 1)
-        del replicas.server(2).__dict__["replication"]
-        replicas.server(2).replication.follow(replicas.hosted(2))
+        replicas.follow_again(2)
         await replicas.equal(1, 2)
         assert replicas.hosted(2).log_start_offset == 2
 
@@ -162,15 +169,109 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp
         assert (await replicas.fetch(1)).preferred_read_replica == -1
 
 
-async def test_who_asks_the_wrong_broker_is_told_who_leads(tmp_path: Path) -> None:
-    async with Replicas(tmp_path, 3, **QUICK) as replicas:
+async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: int = -1) -> FetchResponse:
+    asked = FetchPartition(0, leader_epoch, partition_max_bytes=1 << 20)
+    name = {"topic": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(**name, partitions=[asked])])
+    answer: FetchResponse = await replicas.ask(number, request, version)
+    return answer
+
+
+def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, str, int, str | None]]]:
+    """Leader and epoch of the partition, and where that broker is: as answers tell it (KIP-951)."""
+    (endpoint,) = replicas.server(number).advertised_endpoints()
+    now = replicas.partition(number)
+    assert now.leader == number
+    return [(number, now.leader_epoch)], [(number, endpoint.host, endpoint.port, f"rack-{number}")]
+
+
+def told(answer: ProduceResponse | FetchResponse) -> tuple[int, tuple[Any, ...]]:
+    """The error of the one partition, and what is said of its leader."""
+    (topic,) = answer.responses
+    (one,) = topic.partition_responses if isinstance(answer, ProduceResponse) else topic.partitions
+    leader = one.current_leader
+    nodes = [(node.node_id, node.host, node.port, node.rack) for node in answer.node_endpoints]
+    return one.error_code, ([(leader.leader_id, leader.leader_epoch)], nodes)
+
+
+NOBODY = ([(-1, -1)], [])
+
+
+@pytest.fixture
+async def changed(tmp_path: Path) -> AsyncIterator[Replicas]:
+    """Brokers 1 and 2 have a replica, 3 has none; 1 led, and 2 leads now."""
+    racks = {number: {"broker.rack": f"rack-{number}"} for number in (1, 2, 3)}
+    async with Replicas(tmp_path, 3, each=racks, **QUICK) as replicas:
         replicas.create(1, 2)
-        for number in (2, 3):
-            told = await replicas.fetch(number, version=10)
-            assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        # From version 16 on the answer says who leads (KIP-951), whether the broker has a replica or not.
-        told = await replicas.fetch(3, version=17)
-        assert (told.error_code, told.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
+        replicas.change(leader=2)
+        yield replicas
+
+
+async def test_who_asks_the_wrong_broker_is_told_who_leads(changed: Replicas) -> None:
+    for number in (1, 3):  # whether it has a replica or not
+        assert told(await fetched(changed, number, 10)) == (NOT_LEADER, NOBODY)
+    assert told(await fetched(changed, 3, 15)) == (NOT_LEADER, NOBODY), "from version 16 on (KIP-951)"
+    for version in (16, 17):
+        assert told(await fetched(changed, 3, version)) == (NOT_LEADER, led(changed, 2))
+        assert told(await fetched(changed, 1, version)) == (0, NOBODY), "consumers read from followers"
+        fenced = await fetched(changed, 1, version, leader_epoch=0)
+        assert told(fenced) == (ErrorCode.FENCED_LEADER_EPOCH, led(changed, 2))
+
+
+async def test_who_produces_to_the_wrong_broker_is_told_who_leads(changed: Replicas) -> None:
+    for number in (1, 3):
+        assert told(await changed.send(number, 9)) == (NOT_LEADER, NOBODY), "from version 10 on (KIP-951)"
+        for version in (10, 12, 13):
+            assert told(await changed.send(number, version)) == (NOT_LEADER, led(changed, 2))
+    assert told(await changed.send(2, 13)) == (0, NOBODY), "who asks the right one is told nothing"
+
+
+async def test_a_producer_whose_leader_changes_while_he_waits_is_told_the_next_one(changed: Replicas) -> None:
+    changed.server(1).replication.close()
+    end = changed.hosted(2).log_end_offset
+    waiting = asyncio.create_task(changed.send(2, 13, acks=-1))
+    await eventually(lambda: changed.hosted(2).log_end_offset > end)
+    changed.change(leader=1)
+    assert told(await waiting) == (NOT_LEADER, led(changed, 1))
+
+
+async def test_where_nobody_leads_no_node_is_named(changed: Replicas) -> None:
+    changed.change(leader=-1)
+    now = changed.partition(1)
+    for answer in (await changed.send(1, 13), await fetched(changed, 3, 17)):
+        assert told(answer) == (NOT_LEADER, ([(-1, now.leader_epoch)], []))
+
+
+async def ends(replicas: Replicas, version: int, timestamp: int = -1) -> tuple[int, int, int]:
+    """What a consumer is answered to ListOffsets by broker 1: (error, offset, leader epoch)."""
+    asked = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, timestamp)])
+    answer = await replicas.ask(1, ListOffsetsRequest(replica_id=-1, topics=[asked]), version)
+    one = answer.topics[0].partitions[0]
+    return one.error_code, one.offset, one.leader_epoch
+
+
+async def test_a_new_leader_tells_no_end_before_it_knows_what_is_committed(tmp_path: Path) -> None:
+    """KIP-207: its high watermark may be below what consumers were told by the leader before."""
+    async with Replicas(tmp_path, 2, **QUICK) as replicas:
+        replicas.create(1, 2)
+        replicas.produce(1, b"a", timestamp=TIME_MS - 1)
+        await replicas.equal(1, 2)
+        replicas.server(2).replication.close()
+        replicas.produce(1, b"b", timestamp=TIME_MS)
+        assert await ends(replicas, 7) == (0, 1, 0), "an old leader knows"
+        replicas.change(leader=2)  # and at once, so that nothing is cut off
+        replicas.change(leader=1)
+        assert replicas.hosted(1).role.leader_epoch_start_offset == 2 > replicas.hosted(1).high_watermark
+        refused = (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)
+        for timestamp in (LATEST, TIME_MS, TIME_MS + 1):
+            assert await ends(replicas, 4, timestamp) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, -1)
+            assert await ends(replicas, 5, timestamp) == await ends(replicas, 7, timestamp) == refused
+        assert await ends(replicas, 7, MAX_TIMESTAMP) == refused
+        assert await ends(replicas, 4, EARLIEST) == await ends(replicas, 7, EARLIEST) == (0, 0, 0)
+        replicas.follow_again(2)
+        await eventually(lambda: replicas.hosted(1).high_watermark == 2)
+        assert await ends(replicas, 4) == await ends(replicas, 5) == await ends(replicas, 7) == (0, 2, 2)
+        assert await ends(replicas, 7, TIME_MS) == (0, 1, 0)
 
 
 async def test_who_deletes_records_hears_when_all_replicas_have(tmp_path: Path) -> None:
@@ -242,8 +343,7 @@ async def test_who_comes_up_is_throttled_until_it_is_in_sync_and_others_are_not(
         for _ in range(4):
             replicas.produce(1, b"x" * 1_000_000)
         await eventually(lambda: replicas.hosted(1).high_watermark == 4)
-        del replicas.server(3).__dict__["replication"]
-        replicas.server(3).replication.follow(replicas.hosted(3))
+        replicas.follow_again(3)
         await eventually(lambda: replicas.hosted(3).log_end_offset > 0, "some comes through")
         assert replicas.hosted(1).role.isr == (1, 2)
         assert replicas.hosted(3).log_end_offset < 4
