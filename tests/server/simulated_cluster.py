@@ -5,6 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from odradek.metadata.image import PartitionImage
+from odradek.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from odradek.server.config import BrokerConfig
 from odradek.server.formatting import format_directories
 from odradek.server.testing.simulation import Node, Simulation
@@ -12,6 +19,7 @@ from odradek.server.testing.simulation import Node, Simulation
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 NODES = (1, 2, 3)
 DEADLINE_S = 120
+TOPIC = "orders"
 
 
 def nodes(simulation: Simulation, **overrides: str) -> dict[int, Node]:
@@ -47,3 +55,39 @@ async def until(holds: Callable[[], object], what: str) -> None:
 def active(cluster: dict[int, Node]) -> Node | None:
     found = [node for node in cluster.values() if node.server.controller.is_active]
     return found[0] if len(found) == 1 else None
+
+
+async def controller_of(cluster: dict[int, Node]) -> int:
+    """All run, and this one is the active controller."""
+    await start(cluster)
+    await until(lambda: active(cluster), "one of them is active")
+    return next(node_id for node_id, node in cluster.items() if node is active(cluster))
+
+
+async def create_topic(cluster: dict[int, Node], replicas: list[int], **configs: str) -> None:
+    """`TOPIC` with one partition; returns when every node knows it and all are in sync."""
+    controller = active(cluster)
+    assert controller is not None
+    settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+    topic = CreatableTopic(TOPIC, -1, -1, [CreatableReplicaAssignment(0, replicas)], settings)
+    controller.server.controller.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
+    await until(
+        lambda: all(
+            (image := node.server.image).topic(TOPIC) and all(not one.fenced for one in image.cluster.brokers.values())
+            for node in cluster.values()
+        ),
+        "all know the topic",
+    )
+    await until(lambda: len(partition(controller).isr) == len(replicas), "all are in sync")
+
+
+async def led_by_others(cluster: dict[int, Node]) -> Node:
+    """The active controller, and a topic whose only partition the next node leads."""
+    controller = await controller_of(cluster)
+    await create_topic(cluster, [*(node_id for node_id in NODES if node_id != controller), controller])
+    return cluster[controller]
+
+
+def partition(node: Node) -> PartitionImage:
+    """What a node knows of it."""
+    return node.server.image.topic(TOPIC).partitions[0]

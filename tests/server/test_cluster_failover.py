@@ -15,13 +15,18 @@ from tests.server.cluster_process import BROKER, COMBINED, Cluster
 #: What is found out without waiting for the end of a session must be quicker, on a loaded machine too.
 SESSION_S = 30.0
 FENCED = "kafka_controller_kafkacontroller_fencedbrokercount"
+#: Who was fenced because his machine refused.
+GONE = "odradek_brokers_gone_total"
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     session_ms = str(int(SESSION_S * 1000))
     directory = tmp_path_factory.mktemp("three")
-    with Cluster(directory, [COMBINED] * 3, broker_session_timeout_ms=session_ms) as cluster:
+    cluster = Cluster(directory, [COMBINED] * 3, broker_session_timeout_ms=session_ms)
+    for node in cluster.nodes.values():
+        node.properties["odradek.metrics.port"] = str(free_port())
+    with cluster:
         cluster.create_topic("a", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
         yield cluster
 
@@ -74,28 +79,50 @@ def test_the_death_of_the_active_controller_moves_it_and_its_leaders(three: Clus
     assert set(three.partitions("made-by-the-next", three.nodes[controller])) == {0}, "who was killed knows it too"
 
 
+def led_by_another(cluster: Cluster, topic: str) -> tuple[int, int]:
+    """The active controller, and another node that leads the only partition of a new topic."""
+    whole(cluster)
+    controller = active(cluster)
+    other = next(node_id for node_id in cluster.nodes if node_id != controller)
+    cluster.create_topic(topic, [[other, *(node_id for node_id in cluster.nodes if node_id != other)]])
+    cluster.until(lambda: leader_of(cluster, topic, controller) == other, "it leads")
+    return controller, other
+
+
+def leader_of(cluster: Cluster, topic: str, seen_by: int) -> int:
+    found: int = cluster.partitions(topic, cluster.nodes[seen_by])[0].leader_id
+    return found
+
+
+def dead(cluster: Cluster, seen_by: int) -> dict[str, float]:
+    """Who is fenced, and who was ever taken for dead, as the active controller counts them."""
+    found = scraped(int(cluster.nodes[seen_by].properties["odradek.metrics.port"]))
+    return {name: found[name] for name in (FENCED, GONE)}
+
+
 def test_a_paused_broker_is_not_taken_for_a_dead_one(three: Cluster) -> None:
-    whole(three)
-    controller = active(three)
-    paused = next(node_id for node_id in three.nodes if node_id != controller)
-    was_led = paused in leaders(three, controller)
+    controller, paused = led_by_another(three, "led-by-the-paused")
+    before = dead(three, controller)
+    assert before[FENCED] == 0
     three.nodes[paused].pause()
     try:
-        looked_until = time.monotonic() + 2
-        while time.monotonic() < looked_until:
-            assert (paused in leaders(three, controller)) == was_led
+        looked_until, looks = time.monotonic() + 2, 0
+        while time.monotonic() < looked_until or not looks:
+            assert leader_of(three, "led-by-the-paused", controller) == paused
+            assert dead(three, controller) == before
+            looks += 1
     finally:
         three.nodes[paused].go_on()
 
 
 def test_a_node_that_stops_in_order_hands_over_what_it_leads(three: Cluster) -> None:
-    whole(three)
-    controller = active(three)
-    stopped = next(node_id for node_id in three.nodes if node_id != controller)
-    fenced_as_dead = three.nodes[controller].log_file.read_text().count("it is fenced")
+    controller, stopped = led_by_another(three, "led-by-the-stopped")
+    taken_for_dead = dead(three, controller)[GONE]
     assert three.nodes[stopped].stop() == 0
-    assert leaders(three, controller).isdisjoint({stopped, -1}), "by the time it has ended"
-    assert three.nodes[controller].log_file.read_text().count("it is fenced") == fenced_as_dead
+    assert leader_of(three, "led-by-the-stopped", controller) not in (stopped, -1), "by the time it has ended"
+    assert leaders(three, controller).isdisjoint({stopped, -1})
+    after = dead(three, controller)
+    assert (after[FENCED], after[GONE]) == (1, taken_for_dead), "it was fenced, and not as one that died"
 
 
 def test_a_broker_that_is_no_controller_joins_a_cluster(three: Cluster) -> None:
@@ -128,7 +155,7 @@ def test_who_is_silent_is_fenced_when_its_session_is_over_and_who_died_at_once(t
         cluster.until(lambda: scraped(port)[FENCED] == 1, "the dead one is fenced")
         found = scraped(port)
     timed_out = found["kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"]
-    assert timed_out >= 1 and timed_out + found["odradek_brokers_gone_total"] >= 2
+    assert timed_out >= 1 and timed_out + found[GONE] >= 2
     assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 1
     assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
     assert found["odradek_leader_elections_total"] > before["odradek_leader_elections_total"]

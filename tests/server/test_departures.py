@@ -5,41 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from odradek.metadata.image import PartitionImage
-from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.server.departures import HELD_MS, LISTED_MS
 from odradek.server.testing.simulation import Node, Simulation
 from odradek.server.testing.simulation.cluster.client import Client
 
-from tests.server.simulated_cluster import NODES, active, nodes, start, until
-
-TOPIC = "orders"
-
-
-async def led_by_others(cluster: dict[int, Node]) -> Node:
-    """The active controller, and a topic whose only partition the next node leads."""
-    await start(cluster)
-    await until(lambda: active(cluster), "one of them is active")
-    controller = active(cluster)
-    assert controller is not None
-    replicas = [node_id for node_id in NODES if cluster[node_id] is not controller]
-    replicas.append(next(node_id for node_id in NODES if cluster[node_id] is controller))
-    topic = CreatableTopic(TOPIC, -1, -1, assignments=[CreatableReplicaAssignment(0, replicas)])
-    controller.server.controller.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
-    await until(
-        lambda: all(
-            (image := node.server.image).topic(TOPIC) and all(not one.fenced for one in image.cluster.brokers.values())
-            for node in cluster.values()
-        ),
-        "all know the topic",
-    )
-    await until(lambda: len(partition(controller).isr) == 3, "all are in sync")
-    return controller
-
-
-def partition(node: Node) -> PartitionImage:
-    return node.server.image.topic(TOPIC).partitions[0]
+from tests.server.simulated_cluster import NODES, TOPIC, led_by_others, nodes, partition
 
 
 async def notices(node: Node) -> None:

@@ -1,0 +1,102 @@
+"""Who is dead, and who is only slow: three whole nodes in simulated time, so that what is asserted of time is exact."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+from odradek.server import liveness as liveness_module
+from odradek.server import probes
+from odradek.server.testing.simulation import Node, Simulation
+
+from tests.server.simulated_cluster import NODES, active, controller_of, create_topic, nodes, partition, until
+
+#: After a kill -9 of whoever leads; Apache Kafka's default is 9 s.
+MOVED_WITHIN_S = 0.5
+#: What the controller sends to a slow broker takes so long, and what it hears of it: a probe that is over before anybody
+#: answered, and one that is accepted late.
+SLOW_S = [((1.05, 1.3), (0.1, 0.2)), ((0.2, 0.6), (0.2, 0.6))]
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def others(node_id: int) -> list[int]:
+    return [other for other in NODES if other != node_id]
+
+
+async def moved(cluster: dict[int, Node], dead: int) -> float:
+    """Kills it, and returns how long it was until every other node names another leader."""
+    assert all(partition(node).leader == dead for node in cluster.values())
+    killed_at = now()
+    cluster[dead].crash()
+    left = [cluster[node_id] for node_id in others(dead)]
+    while any(partition(node).leader in (dead, -1) for node in left):
+        assert now() < killed_at + 60, "it does not move"
+        await asyncio.sleep(0.001)
+    return now() - killed_at
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_leaders_of_a_killed_broker_move_within_half_a_second(seed: int) -> None:
+    async def story() -> None:
+        cluster = nodes(simulation)
+        controller = await controller_of(cluster)
+        dead, *left = others(controller)
+        await create_topic(cluster, [dead, *left, controller])
+        assert await moved(cluster, dead) < MOVED_WITHIN_S
+        assert cluster[controller].server.liveness.refused_brokers == 1
+
+    with Simulation(seed) as simulation:
+        simulation.run(story())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_leaders_of_a_killed_controller_move_within_half_a_second(seed: int) -> None:
+    async def story() -> None:
+        cluster = nodes(simulation)
+        controller = await controller_of(cluster)
+        await create_topic(cluster, [controller, *others(controller)])
+        assert await moved(cluster, controller) < MOVED_WITHIN_S
+        left = {node_id: cluster[node_id] for node_id in others(controller)}
+        assert active(left) is not None
+
+    with Simulation(seed) as simulation:
+        simulation.run(story())
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("there_s", "back_s"), SLOW_S)
+def test_a_slow_broker_whose_connections_break_is_not_taken_for_a_dead_one(
+    there_s: tuple[float, float], back_s: tuple[float, float], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_gone: list[bool] = []
+
+    async def is_gone(addresses: Collection[tuple[str, int]]) -> bool:
+        found_gone.append(await probes.is_gone(addresses))
+        return found_gone[-1]
+
+    async def story() -> None:
+        cluster = nodes(simulation)
+        controller = await controller_of(cluster)
+        slow, *left = others(controller)
+        await create_topic(cluster, [slow, *left, controller])
+        epoch = partition(cluster[controller]).leader_epoch
+        network, liveness = simulation.network, cluster[controller].server.liveness
+        network.slow_down(f"node-{controller}", f"node-{slow}", there_s)
+        network.slow_down(f"node-{slow}", f"node-{controller}", back_s)
+        monkeypatch.setattr(liveness_module, "is_gone", is_gone)
+        for _ in range(8):
+            network.reset(f"node-{slow}", f"node-{controller}")
+            await asyncio.sleep(6)
+            assert active(cluster) is cluster[controller]
+            assert (partition(cluster[controller]).leader, partition(cluster[controller]).leader_epoch) == (slow, epoch)
+        assert len(found_gone) > 3 and not any(found_gone), "its listeners were asked"
+        assert (liveness.refused_brokers, liveness.expired_sessions) == (0, 0)
+        cluster[slow].crash()
+        await until(lambda: partition(cluster[controller]).leader not in (slow, -1), "now it is dead")
+
+    with Simulation(seed) as simulation:
+        simulation.run(story())
