@@ -6,7 +6,7 @@ any majority of the old set share a voter with any majority of the new. The new 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from .voters import Address, ReplicaKey, Voter, VoterSet
 #: A new voter must have been up to date within this time; Kafka's constant.
 CAUGHT_UP_WITHIN_MS = 3_600_000
 KRAFT_VERSION_FEATURE = "kraft.version"
-#: How long a removal or an update may wait to be committed; an AddRaftVoter says so itself.
+#: How long a removal or an update may take to be committed; an AddRaftVoter says so itself.
 CHANGE_TIMEOUT_MS = 30_000
 
 
@@ -139,17 +139,26 @@ class VoterChanges:
             return error
         if core.voters.kraft_version == 0:
             return self._describe(change, request)
+        feature = request.kraft_version_feature
+        low, high = feature.min_supported_version, feature.max_supported_version
+        addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
+        if not low <= core.voters.kraft_version <= high or not self._can_be_reached(addresses):
+            return ErrorCode.INVALID_REQUEST
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         found = core.voter_set.voters.get(key.id)
         if found is None or found.key != key:
             return ErrorCode.VOTER_NOT_FOUND
-        feature = request.kraft_version_feature
-        low, high = feature.min_supported_version, feature.max_supported_version
-        if not request.listeners or not low <= core.voters.kraft_version <= high:
-            return ErrorCode.INVALID_REQUEST
-        addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
+        # Without this voter there may be no majority, and it does not fetch before it is answered.
+        change.ack_when_committed = False
         self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now)
         return ErrorCode.NONE
+
+    def _can_be_reached(self, addresses: Sequence[Address]) -> bool:
+        """By the listener that this node's own address is of."""
+        core = self._core
+        voter = core.voter_set.voters.get(core.local.id)
+        own = core.config.addresses or (voter.addresses if voter is not None else ())
+        return bool(addresses) and (not own or own[0].name in [address.name for address in addresses])
 
     def _describe(self, change: _Change, request: updating.UpdateRaftVoterRequest) -> ErrorCode:
         role = self._core.role

@@ -3,7 +3,7 @@
 `> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` until nothing is under way;
 `> cut 1` and `> mend`; `> again 1` starts it anew on its log; `> append 1`; `> resign 1`; `> gone 1 2` tells 1 that the
 process of 2 has died, `> wait 20` lets ms pass. `> static 1 2 3` are voters of the configuration, `> upgrade 1` has 1 raise
-kraft.version, `> who` shows who votes.
+kraft.version, `> who` shows who votes. `> moved 1` starts it anew at another address, `> where` shows where voters are.
 `ODRADEK_REWRITE=1` writes what comes out.
 """
 
@@ -34,7 +34,7 @@ from odradek.replication.quorum.effects import (
     WriteState,
 )
 from odradek.replication.quorum.replica import QuorumReplica
-from odradek.replication.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
+from odradek.replication.quorum.voters import Address, ReplicaKey, Voter, VoterHistory, VoterSet
 from odradek.replication.quorum.wire import answer_of, partition_of
 
 from tests.replication.quorum.quorum_simulator import voter
@@ -90,11 +90,19 @@ class Transcript:
         self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, self.states[id], chance, 0)
         self.effects(id)
 
-    def again(self, id: int) -> None:
+    def again(self, id: int, *addresses: Address) -> None:
         key, history, chance = voter(id).key, self.replicas[id].voters, random.Random(id)
-        config, state = QuorumConfig("cluster"), self.states[id]
+        config, state = QuorumConfig("cluster", addresses=addresses), self.states[id]
         self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, state, chance, self.now)
         self.effects(id)
+
+    def moved(self, id: int) -> None:
+        self.again(id, Address("CONTROLLER", f"moved{id}", 9093))
+
+    def where(self) -> None:
+        for id, replica in self.replicas.items():
+            voters = [f"{v.key.id}@{v.addresses[0].host}" for v in replica.voter_set.voters.values()]
+            self.out.append(f"  {id} knows {' '.join(voters)}")
 
     def late(self, id: int) -> None:
         self.now += LATE_MS

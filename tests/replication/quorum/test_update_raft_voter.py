@@ -1,0 +1,91 @@
+"""UpdateRaftVoter to the leader of a quorum whose voters stand in the log: what it refuses, and how (KIP-853)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.update_raft_voter import (
+    CurrentLeader,
+    KRaftVersionFeature,
+    Listener,
+    UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
+)
+from odradek.replication.quorum.effects import PeerRequest
+
+from tests.replication.quorum.quorum_simulator import directory
+from tests.replication.quorum.test_quorum_transcripts import Transcript
+
+MOVED = [Listener("CONTROLLER", "elsewhere", 9093)]
+
+
+@pytest.fixture
+def quorum() -> Transcript:
+    """Node 1 leads 2 and 3 in epoch 1, and everything is committed."""
+    quorum = Transcript()
+    quorum.voters(1, 2, 3)
+    quorum.late(1)
+    quorum.deliver()
+    return quorum
+
+
+def update(**fields: Any) -> UpdateRaftVoterRequest:
+    plain = {
+        "cluster_id": "cluster",
+        "current_leader_epoch": 1,
+        "voter_id": 3,
+        "voter_directory_id": directory(3),
+        "listeners": MOVED,
+        "kraft_version_feature": KRaftVersionFeature(0, 1),
+    }
+    return UpdateRaftVoterRequest(**(plain | fields))
+
+
+def ask(quorum: Transcript, node_id: int, request: UpdateRaftVoterRequest) -> list[UpdateRaftVoterResponse]:
+    """The answers that are there at once."""
+    quorum.wire.clear()
+    quorum.handle(node_id, PeerRequest((3, node_id, 999), request))
+    answers = [message.response for _, _, message in quorum.wire if hasattr(message, "response")]
+    return [answer for answer in answers if isinstance(answer, UpdateRaftVoterResponse)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"current_leader_epoch": 2}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"voter_id": 4}, ErrorCode.VOTER_NOT_FOUND),
+        ({"voter_directory_id": directory(2)}, ErrorCode.VOTER_NOT_FOUND),
+        ({"listeners": []}, ErrorCode.INVALID_REQUEST),
+        ({"listeners": [Listener("ANOTHER", "elsewhere", 9093)]}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": KRaftVersionFeature(0, 0)}, ErrorCode.INVALID_REQUEST),
+        ({"kraft_version_feature": KRaftVersionFeature(2, 3), "voter_id": 4}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    quorum: Transcript, fields: dict[str, Any], error: ErrorCode
+) -> None:
+    before = quorum.replicas[1].voter_set
+    (answer,) = ask(quorum, 1, update(**fields))
+    assert (answer.error_code, answer.current_leader) == (error, CurrentLeader(leader_id=1, leader_epoch=1))
+    assert quorum.replicas[1].voter_set == before
+
+
+def test_who_does_not_lead_says_who_does(quorum: Transcript) -> None:
+    (answer,) = ask(quorum, 2, update())
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.current_leader == CurrentLeader(leader_id=1, leader_epoch=1)
+
+
+def test_a_voter_is_answered_at_once_and_the_next_change_waits_until_that_is_committed(quorum: Transcript) -> None:
+    (answer,) = ask(quorum, 1, update())
+    assert answer.error_code == ErrorCode.NONE
+    (moved,) = quorum.replicas[1].voter_set.voters[3].addresses
+    assert moved.host == "elsewhere", "it counts from when it is written"
+    assert quorum.replicas[1].high_watermark < quorum.logs[1].end_offset
+    (answer,) = ask(quorum, 1, update(voter_id=2, voter_directory_id=directory(2)))
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert quorum.replicas[1].voter_set.voters[2].addresses[0].host == "c2"
