@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...protocol.errors import ErrorCode
@@ -16,7 +16,7 @@ from . import wire
 from .core import Core
 from .log import ControlAt, SnapshotId
 from .roles import NEVER, Candidate, Leader, Progress, Resigned
-from .voters import BEFORE_THE_LOG, ReplicaKey
+from .voters import BEFORE_THE_LOG, ReplicaKey, VoterSet
 
 #: What a leader does not know yet is -1 on the wire.
 UNKNOWN_OFFSET = -1
@@ -65,12 +65,22 @@ class Leading:
             granting_voters=[_change_voter(keys[id]) for id in sorted(role.granting)],
         )
         records = [ControlRecord(ControlType.LEADER_CHANGE, change)]
-        if core.voters.kraft_version > 0 and core.voters.current_offset == BEFORE_THE_LOG:
-            # The directory was formatted with them: now they go where followers find them (KIP-853).
+        voters = self._with_own_addresses()
+        is_in_log = core.voters.current_offset != BEFORE_THE_LOG
+        if core.voters.kraft_version > 0 and not (is_in_log and voters == core.voter_set):
+            # The directory was formatted with them: now they go where followers find them. Or this node has moved, and
+            # has nobody else to tell (KIP-853).
             version = KRaftVersionRecord(version=0, kraft_version=core.voters.kraft_version)
             records.append(ControlRecord(ControlType.KRAFT_VERSION, version))
-            records.append(ControlRecord(ControlType.KRAFT_VOTERS, core.voter_set.to_record()))
+            records.append(ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record()))
         return records
+
+    def _with_own_addresses(self) -> VoterSet:
+        core = self._core
+        own, addresses = core.voter_set.voters.get(core.local.id), core.config.addresses
+        if own is None or own.key != core.local or addresses in ((), own.addresses):
+            return core.voter_set
+        return core.voter_set.with_voter(replace(own, addresses=addresses))
 
     def append(self, records: list[ControlRecord], now: int) -> None:
         core, offset = self._core, self._core.log.end_offset

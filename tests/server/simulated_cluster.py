@@ -13,7 +13,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from odradek.server.config import BrokerConfig
-from odradek.server.formatting import format_directories
+from odradek.server.formatting import InitialVoter, format_directories
 from odradek.server.testing.simulation import Node, Simulation
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -22,22 +22,34 @@ DEADLINE_S = 120
 TOPIC = "orders"
 
 
-def nodes(simulation: Simulation, **overrides: str) -> dict[int, Node]:
-    """Formatted, and not started."""
+def nodes(simulation: Simulation, *, voters_in_log: bool = False, **overrides: str) -> dict[int, Node]:
+    """Formatted, and not started. The voters are those of the configuration, or stand in the log (KIP-853)."""
+    places = {one: ("127.0.0.1", 20_000 + one) for one in NODES}
+    in_log = [InitialVoter(one, *place, bytes([one]) * 16) for one, place in places.items()] if voters_in_log else None
     made = {}
     for node_id in NODES:
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(node_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{10_000 + node_id},CONTROLLER://127.0.0.1:{20_000 + node_id}",
+            "listeners": listeners(node_id, places[node_id][1]),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{20_000 + one}" for one in NODES),
+            **_quorum(places, in_log=voters_in_log),
             **{key.replace("_", "."): value for key, value in overrides.items()},
         }
         node = made[node_id] = simulation.node(f"node-{node_id}", properties)
         config = BrokerConfig({**properties, "log.dirs": str(node.directory)})
-        format_directories(config, CLUSTER_ID, ignore_formatted=True)
+        format_directories(config, CLUSTER_ID, ignore_formatted=True, initial_voters=in_log)
     return made
+
+
+def listeners(node_id: int, controller_port: int) -> str:
+    return f"PLAINTEXT://127.0.0.1:{10_000 + node_id},CONTROLLER://127.0.0.1:{controller_port}"
+
+
+def _quorum(places: dict[int, tuple[str, int]], *, in_log: bool) -> dict[str, str]:
+    if in_log:
+        return {"controller.quorum.bootstrap.servers": ",".join(f"{host}:{port}" for host, port in places.values())}
+    return {"controller.quorum.voters": ",".join(f"{one}@{host}:{port}" for one, (host, port) in places.items())}
 
 
 async def start(cluster: dict[int, Node]) -> None:
@@ -64,12 +76,13 @@ async def controller_of(cluster: dict[int, Node]) -> int:
     return next(node_id for node_id, node in cluster.items() if node is active(cluster))
 
 
-async def create_topic(cluster: dict[int, Node], replicas: list[int], **configs: str) -> None:
-    """`TOPIC` with one partition; returns when every node knows it and all are in sync."""
+async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions: int = 1, **configs: str) -> None:
+    """`TOPIC`, all partitions alike; returns when every node knows it and all are in sync."""
     controller = active(cluster)
     assert controller is not None
     settings = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
-    topic = CreatableTopic(TOPIC, -1, -1, [CreatableReplicaAssignment(0, replicas)], settings)
+    assignments = [CreatableReplicaAssignment(index, replicas) for index in range(partitions)]
+    topic = CreatableTopic(TOPIC, -1, -1, assignments, settings)
     controller.server.controller.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
     await until(
         lambda: all(
