@@ -13,10 +13,12 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.replication.quorum.following import Following
+from odradek.server.config import BrokerConfig
+from odradek.server.formatting import format_directories
 from odradek.server.testing.simulation import Node, Simulation
 
 from tests.server.data_path_stand import batch_of
-from tests.server.simulated_cluster import NODES, TOPIC, active, controller_of, create_topic, nodes, until
+from tests.server.simulated_cluster import CLUSTER_ID, NODES, TOPIC, active, controller_of, create_topic, nodes, until
 
 #: controller.quorum.fetch.timeout.ms is 2 s, and an election comes behind it.
 HANDED_OVER_WITHIN_S = 0.5
@@ -97,7 +99,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         await until(lambda: all(one is not None and one.high_watermark == 1 for one in hosted.values()), "all have it")
         for follower in followers:
             fetchers = follower.server.replication._fetchers.items()
-            shares = {number: 0 for number in range(3)}
+            shares = dict.fromkeys(range(3), 0)
             for (_, number, _), fetcher in fetchers:
                 shares[number] += len(fetcher)
             assert sum(shares.values()) == PARTITIONS and min(shares.values()) > 0, shares
@@ -106,4 +108,40 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         return node.server.image.topic(TOPIC).partitions
 
     with Simulation(1) as simulation:
+        simulation.run(story())
+
+
+def test_brokers_tell_a_controller_elsewhere_in_which_directories_their_replicas_are() -> None:
+    async def story() -> None:
+        cluster = nodes(simulation)
+        for node in cluster.values():
+            node._properties["log.dirs"] = ",".join(str(node.directory / name) for name in ("first", "second"))
+            format_directories(BrokerConfig(node._properties), CLUSTER_ID)
+        controller = await controller_of(cluster)
+        await create_topic(cluster, list(NODES), partitions=PARTITIONS)
+        ids = {
+            node_id: {directory.path: directory.directory_id for directory in node.server.directories}
+            for node_id, node in cluster.items()
+        }
+        assert all(len(set(of_one.values())) == 2 for of_one in ids.values())
+
+        def told() -> dict[tuple[int, int], bytes]:
+            """By broker and partition, on the controller."""
+            found = cluster[controller].server.image.topic(TOPIC).partitions
+            return {
+                (broker, index): directory
+                for index, one in found.items()
+                for broker, directory in zip(one.replicas, one.directories, strict=True)
+            }
+
+        wanted = {
+            (node_id, hosted.index): ids[node_id][hosted.directory.path]
+            for node_id, node in cluster.items()
+            for hosted in node.server.partitions
+            if hosted.topic == TOPIC
+        }
+        assert len(wanted) == len(NODES) * PARTITIONS and len(set(wanted.values())) == 2 * len(NODES)
+        await until(lambda: told() == wanted, "the controller knows where all replicas are")
+
+    with Simulation(2) as simulation:
         simulation.run(story())

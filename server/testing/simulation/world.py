@@ -65,7 +65,7 @@ class Node:
     async def start(self) -> None:
         """Returns when it serves, on the port of its first start."""
         assert self._server is None, f"{self.name} runs already"
-        config = BrokerConfig({**self._properties, "log.dirs": str(self.directory)})
+        config = BrokerConfig({"log.dirs": str(self.directory), **self._properties})
         time_s = asyncio.get_running_loop().time
         server = BrokerServer(config, clock=lambda: time_s() + self.skew_s)
         self._life, self._server = Incarnation(self.name), server
