@@ -1,0 +1,101 @@
+"""`odradek format` says who votes first (KIP-853): real processes, formatted by the command and started from their files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from odradek.protocol.uuids import uuid_from_text
+
+from compat_tests.broker_process import free_port
+from tests.server.cluster_process import BROKER, CLUSTER_ID, COMBINED, CONTROLLER, Cluster, ClusterNode
+from tests.server.test_cluster_quorum import directory_of, has_caught_up, quorum
+
+DIRECTORIES = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "VzFzFxKvTpqqvSKvgvwwlA", 3: "oSgNcmLwRxuwpQ0vVtH7zw"}
+DEADLINE_S = 60
+
+
+def formatted(node: ClusterNode, *who_votes: str) -> subprocess.CompletedProcess[str]:
+    node.directory.mkdir(exist_ok=True)
+    node.file.write_text("".join(f"{key}={value}\n" for key, value in node.properties.items()))
+    command = [sys.executable, "-m", "odradek", "format", str(node.file), "-t", CLUSTER_ID, *who_votes]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
+
+
+class Unformatted(Cluster):
+    """Nodes of a quorum that stands in the log: their properties name whom to ask for it."""
+
+    def add(self, node_id: int, role: str = BROKER) -> ClusterNode:
+        self.controller_ports.setdefault(node_id, free_port())
+        node = super().add(node_id, role)
+        del node.properties["controller.quorum.voters"]
+        ask = ",".join(f"127.0.0.1:{port}" for port in self.controller_ports.values())
+        node.properties["controller.quorum.bootstrap.servers"] = ask
+        return node
+
+    def _format(self, node: ClusterNode) -> None:
+        pass
+
+    def voter(self, node_id: int) -> str:
+        return f"{node_id}@127.0.0.1:{self.controller_ports[node_id]}:{DIRECTORIES[node_id]}"
+
+
+def test_three_that_were_named_vote_and_one_that_was_not_joins_them(tmp_path: Path) -> None:
+    cluster = Unformatted(tmp_path, [COMBINED, COMBINED, COMBINED])
+    named = ",".join(cluster.voter(node_id) for node_id in DIRECTORIES)
+    for node in cluster.nodes.values():
+        done = formatted(node, "--initial-controllers", named)
+        assert done.returncode == 0, done.stderr
+        assert f"for cluster {CLUSTER_ID}" in done.stdout
+        assert directory_of(node) == uuid_from_text(DIRECTORIES[node.node_id])
+    late = cluster.add(4, CONTROLLER)
+    assert formatted(late, "--no-initial-controllers").returncode == 0
+    with cluster:
+        cluster.create_topic("before", replication_factor=3)
+        broker = cluster.nodes[1]
+        cluster.until(lambda: has_caught_up(quorum(broker), 4), "who was not named has everything")
+        assert {voter.replica_id for voter in quorum(broker).current_voters} == {1, 2, 3}
+        listener = Listener("CONTROLLER", "127.0.0.1", cluster.controller_ports[4])
+        add = AddRaftVoterRequest(CLUSTER_ID, 30_000, 4, directory_of(late), [listener])
+        assert broker.ask(add, 1).error_code == ErrorCode.NONE
+        leader = cluster.controller()
+        cluster.nodes[leader].kill()
+        cluster.until(lambda: cluster.controller() not in (-1, leader), "another of the four leads")
+        cluster.create_topic("after", replication_factor=2)
+        assert set(cluster.partitions("before")) == {0}
+
+
+def test_one_that_stands_alone_serves_and_others_join_it_later(tmp_path: Path) -> None:
+    cluster = Unformatted(tmp_path, [COMBINED])
+    assert formatted(cluster.nodes[1], "--standalone").returncode == 0
+    assert formatted(cluster.add(2, BROKER), "--no-initial-controllers").returncode == 0
+    with cluster:
+        cluster.create_topic("t", replication_factor=2)
+        assert [voter.replica_id for voter in quorum(cluster.nodes[2]).current_voters] == [1]
+
+
+@pytest.mark.parametrize(
+    ("role", "who_votes", "complaint"),
+    [
+        (CONTROLLER, ["-I", "2@127.0.0.1:1:VzFzFxKvTpqqvSKvgvwwlA"], "node.id 1 is not among"),
+        (CONTROLLER, ["-I", "1@127.0.0.1"], "is not id@host:port:directory"),
+        (BROKER, ["-s"], "this node is no controller"),
+        (CONTROLLER, ["-s", "-N"], "not allowed with argument"),
+    ],
+)
+def test_who_cannot_vote_is_told_why(tmp_path: Path, role: str, who_votes: list[str], complaint: str) -> None:
+    (node,) = Unformatted(tmp_path, [role]).nodes.values()
+    refused = formatted(node, *who_votes)
+    assert refused.returncode and complaint in refused.stderr
+    assert not node.data_dir.exists()
+
+
+def test_who_votes_is_said_once(tmp_path: Path) -> None:
+    (node,) = Unformatted(tmp_path, [CONTROLLER]).nodes.values()
+    node.properties["controller.quorum.voters"] = f"1@127.0.0.1:{free_port()}"
+    refused = formatted(node, "--standalone")
+    assert refused.returncode and "controller.quorum.voters says who votes already" in refused.stderr
