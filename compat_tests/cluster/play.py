@@ -9,6 +9,7 @@ from odradek.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 from tests.server.cluster_process import Cluster
 
@@ -18,6 +19,7 @@ from .spark_client import SparkQuery
 
 #: Of every client, between two acts.
 _MORE_ORDERS = 20
+_PREFERRED = 0
 #: Where a query of Spark reads along: its start, and a batch beside all the others.
 _SPARK_S = 180
 
@@ -92,6 +94,16 @@ class Play:
                 == {index: set(brokers) for index, brokers in replicas.items()}
             ),
             "the replicas are where they shall be, in sync",
+        )
+
+    def elect_preferred(self, index: int) -> None:
+        partitions = [TopicPartitions(TOPIC, [index])]
+        request = ElectLeadersRequest(_PREFERRED, topic_partitions=partitions, timeout_ms=30_000)
+        answer = self.cluster.ask_any(request, 2)
+        assert answer.error_code == 0, answer
+        partition = self.cluster.partitions(TOPIC)[index]
+        self.cluster.until(
+            lambda: {self.leaders()[index]} == set(partition.replica_nodes[:1]), "the preferred replica leads"
         )
 
     def ends(self) -> None:

@@ -1,14 +1,16 @@
 """A network of our own: a bridge, and for each node a namespace with a link to it. Needs root and iproute2 on Linux.
 
 Addresses are of 198.18.0.0/15, which is set apart for tests of networks (RFC 2544), and stay inside. A link is cut in one
-direction by a neighbour entry that leads nowhere: what is sent is lost without a word, as on a broken network; a slow
-link is a token bucket with a short queue, which delays and, when full, drops.
+direction by a neighbour entry that leads nowhere: what is sent is lost without a word, as on a broken network. A slow
+link delays and loses some of what is sent; where the kernel has no netem it is a token bucket with a short queue, which
+delays what is large or comes at once and drops what does not fit.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 from types import TracebackType
@@ -16,6 +18,9 @@ from types import TracebackType
 #: Belongs to nobody on the bridge.
 _NOWHERE = "02:00:00:00:00:fe"
 _PREFIX = 24
+#: Of a slow link: 40 ms, more or less, and one of fifty packets is lost; or 2 Mbit/s, and lost is what would wait for long.
+_LOSSY = ("netem", "delay", "40ms", "20ms", "loss", "2%")
+_NARROW = ("tbf", "rate", "2mbit", "burst", "4kb", "latency", "60ms")
 _nets = itertools.count(os.getpid())
 
 
@@ -38,14 +43,23 @@ def ip(*words: str) -> None:
         raise NetworkRefused(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
+def _free_net() -> tuple[int, str]:
+    """A number, and the beginning of addresses that nobody here has: another round, or one that was killed."""
+    taken = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True).stdout
+    for number in _nets:
+        net = f"198.{18 + number // 256 % 2}.{number % 256}"
+        if f" {net}." not in taken:
+            return number, net
+    raise AssertionError("numbers do not end")
+
+
 class Network:
     """Nodes are numbered from 1; clients live outside, where the bridge has an address."""
 
     def __init__(self, nodes: int) -> None:
-        number = next(_nets)
+        number, self.net = _free_net()
         self.nodes = list(range(1, nodes + 1))
         self.tag = f"odr{number % 100_000}"
-        self.net = f"198.{18 + number // 256 % 2}.{number % 256}"
         self._cut: set[tuple[int, int]] = set()
         self._slow: set[int] = set()
 
@@ -106,8 +120,15 @@ class Network:
     def _nowhere(self, target: int) -> tuple[str, ...]:
         return (self.address(target), "lladdr", _NOWHERE, "nud", "permanent", "dev", "eth0")
 
-    def slow(self, node: int, rate: str = "4mbit", wait: str = "60ms") -> None:
-        """What the node sends goes at this rate, waits for at most this long, and is dropped beyond."""
-        bucket = ["root", "tbf", "rate", rate, "burst", "16kb", "latency", wait]
-        subprocess.run(["tc", "-n", self.namespace(node), "qdisc", "replace", "dev", "eth0", *bucket], check=True)
+    def slow(self, node: int) -> None:
+        """What the node sends is late, and some of it is lost."""
+        put = ["tc", "-n", self.namespace(node), "qdisc", "replace", "dev", "eth0", "root"]
+        if subprocess.run([*put, *_LOSSY], capture_output=True).returncode:
+            subprocess.run([*put, *_NARROW], check=True)
         self._slow.add(node)
+
+    def dropped(self, node: int) -> int:
+        """How many packets that the node sent were lost since it was made slow."""
+        show = ["tc", "-n", self.namespace(node), "-s", "qdisc", "show", "dev", "eth0"]
+        told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+        return sum(map(int, re.findall(r"dropped (\d+)", told)))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -42,6 +42,12 @@ class Plan:
     faults: int = 3
     producers: int = 2
     names: Sequence[str] = tuple(FAULTS)
+    #: The names one after the other; else one is drawn each time.
+    in_turn: bool = False
+
+    def draw(self, chance: Random) -> Iterator[str]:
+        every = list(self.names)
+        return (every[at % len(every)] if self.in_turn else chance.choice(every) for at in range(self.faults))
 
 
 @dataclass
@@ -70,8 +76,8 @@ def play(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = la
         clients = Clients(cluster.bootstrap, directory, plan.producers)
         with clients:
             rest(chance, REST_S)
-            for _ in range(plan.faults):
-                outcome.faults.append(FAULTS[chance.choice(list(plan.names))].begin(cluster, chance))
+            for name in plan.draw(chance):
+                outcome.faults.append(FAULTS[name].begin(cluster, chance))
                 say(outcome.faults[-1])
                 rest(chance, LASTS_S)
                 heal(cluster)
