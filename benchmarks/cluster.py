@@ -29,6 +29,7 @@ UNAVAILABLE = Kind("no acknowledgement for", "ms", 0.1, higher=False)
 CATCH_UP = Kind("back in sync after", "s", 1.0, higher=False)
 STARTED = Kind("exec to all serving", "s", 0.1, higher=False)
 IDLE_S = 5
+STEADY_PER_S, STEADY_S = 500, 30
 #: How often the prober sends, and for how long it waits for the other side of a kill.
 PROBE_S = 0.005
 RECOVERY_S = 60.0
@@ -114,6 +115,11 @@ def measure_latency(cluster: MeasuredCluster, scale: float, note: Note) -> None:
     load = loads.rdkafka(cluster.bootstrap, "latency", "tail", int(3_000 * scale), 100, acks="all")
     note("end to end, acks=all", "librdkafka", LATENCY_P50, load.latency_ms["p50"])
     note("end to end, acks=all", "librdkafka", LATENCY_P99, load.latency_ms["p99"])
+    records = int(STEADY_PER_S * STEADY_S * scale)
+    load = loads.rdkafka(cluster.bootstrap, "latency", "paced", records, 100, acks="all", rate=str(STEADY_PER_S))
+    row = f"end to end at {STEADY_PER_S} records a second, acks=all"
+    note(row, "librdkafka", LATENCY_P50, load.latency_ms["p50"])
+    note(row, "librdkafka", LATENCY_P99, load.latency_ms["p99"])
 
 
 def measure_deaths(cluster: MeasuredCluster, note: Note) -> None:

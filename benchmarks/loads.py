@@ -112,7 +112,7 @@ def java_joins(bootstrap: str, topic: str, joins: int, size: int) -> Load:
 
 
 def rdkafka(bootstrap: str, topic: str, what: str, records: int, size: int, **properties: str) -> Load:
-    """rdkafka_load.py, in a process of its own: `what` is produce, consume, tail or join."""
+    """rdkafka_load.py, in a process of its own: `what` is produce, consume, tail, paced or join."""
     settings = [f"{key.replace('_', '.')}={value}" for key, value in properties.items()]
     command = [sys.executable, str(_RDKAFKA), what, bootstrap, topic, str(records), str(size), *settings]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)

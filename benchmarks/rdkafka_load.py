@@ -1,6 +1,6 @@
 """librdkafka as a load program.
 
-    python rdkafka_load.py produce|consume|tail|join BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]
+    python rdkafka_load.py produce|consume|tail|paced|join BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]
 
 Prints one line of JSON: records, seconds, and latencies in ms where the load has them.
 """
@@ -69,16 +69,8 @@ def first_batch(consumer: Consumer) -> list[Any]:
 
 def tail(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
     """One record at a time, sent when the last one has come back: end-to-end latency at the tail."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
-    # A topic that nobody has written to is not there, and none of it would be assigned.
-    producer.produce(topic, b"warm-up")
-    producer.flush(POLL_S)
-    consumer = consumer_of(bootstrap, "latest", {"fetch.wait.max.ms": "500", "fetch.min.bytes": "1"})
-    consumer.subscribe([topic])
+    producer, consumer = at_the_tail(bootstrap, topic, settings)
     value = b"x" * size
-    while not consumer.assignment():
-        consumer.poll(0.05)
-    caught_up(producer, consumer, topic)
     latencies = []
     started = time.perf_counter()
     for _ in range(records):
@@ -89,9 +81,50 @@ def tail(bootstrap: str, topic: str, records: int, size: int, settings: dict[str
         latencies.append((time.perf_counter() - sent) * 1000)
     seconds = time.perf_counter() - started
     consumer.close()
-    latencies.sort()
-    percentiles = {"p50": latencies[len(latencies) // 2], "p99": latencies[len(latencies) * 99 // 100]}
-    return {"records": records, "seconds": seconds, "latency_ms": percentiles}
+    return {"records": records, "seconds": seconds, "latency_ms": percentiles(latencies)}
+
+
+def paced(bootstrap: str, topic: str, records: int, size: int, settings: dict[str, str]) -> dict[str, Any]:
+    """`rate` records a second, whoever has or has not come back: end-to-end latency from when a record was due."""
+    apart_s = 1 / int(settings.pop("rate"))
+    producer, consumer = at_the_tail(bootstrap, topic, settings)
+    latencies: list[float] = []
+    sent = 0
+    started = time.perf_counter()
+    while len(latencies) < records:
+        now = time.perf_counter()
+        while sent < records and started + sent * apart_s <= now:
+            producer.produce(topic, b"%d" % sent + b" " * size)
+            sent += 1
+        producer.poll(0)
+        due = started + sent * apart_s if sent < records else now + POLL_S
+        message = consumer.poll(max(0.0, due - time.perf_counter()))
+        if message is not None:
+            number = int(message.value())
+            latencies.append((time.perf_counter() - started - number * apart_s) * 1000)
+        assert message is not None or sent < records, f"{records - len(latencies)} records did not come back"
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return {"records": records, "seconds": seconds, "latency_ms": percentiles(latencies)}
+
+
+def percentiles(latencies: list[float]) -> dict[str, float]:
+    ordered = sorted(latencies)
+    return {"p50": ordered[len(ordered) // 2], "p99": ordered[len(ordered) * 99 // 100]}
+
+
+def at_the_tail(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Consumer]:
+    """Who sends at once, and who is given what is sent from now on."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
+    # A topic that nobody has written to is not there, and none of it would be assigned.
+    producer.produce(topic, b"warm-up")
+    producer.flush(POLL_S)
+    consumer = consumer_of(bootstrap, "latest", {"fetch.wait.max.ms": "500", "fetch.min.bytes": "1"})
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    caught_up(producer, consumer, topic)
+    return producer, consumer
 
 
 def caught_up(producer: Producer, consumer: Consumer, topic: str) -> None:
@@ -115,12 +148,10 @@ def join(bootstrap: str, topic: str, records: int, size: int, settings: dict[str
         first_batch(consumer)
         latencies.append((time.perf_counter() - started) * 1000)
         consumer.close()
-    latencies.sort()
-    percentiles = {"p50": latencies[len(latencies) // 2], "p99": latencies[len(latencies) * 99 // 100]}
-    return {"records": records, "seconds": sum(latencies) / 1000, "latency_ms": percentiles}
+    return {"records": records, "seconds": sum(latencies) / 1000, "latency_ms": percentiles(latencies)}
 
 
-LOADS = {"produce": produce, "consume": consume, "tail": tail, "join": join}
+LOADS = {"produce": produce, "consume": consume, "tail": tail, "paced": paced, "join": join}
 
 
 def main() -> None:

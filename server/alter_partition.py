@@ -55,6 +55,7 @@ Key = tuple[bytes, int]
 class _Asked(NamedTuple):
     replica: Replica
     proposal: IsrProposal
+    is_shrink: bool
 
     @property
     def is_current(self) -> bool:
@@ -72,7 +73,9 @@ class IsrChanges:
 
     def propose(self, replica: Replica, proposal: IsrProposal) -> None:
         log.debug("%s: %s are in sync, %s are to be", replica.name, replica.role.isr, proposal.isr)
-        self._asked[replica.topic_id, replica.index] = _Asked(replica, proposal)
+        self._asked[replica.topic_id, replica.index] = _Asked(
+            replica, proposal, len(proposal.isr) < len(replica.role.isr)
+        )
         if not self._is_busy:
             self._is_busy = True
             asyncio.get_running_loop().call_soon(self._send)
@@ -123,8 +126,12 @@ class IsrChanges:
             for topic in response.topics:
                 for answer in topic.partitions:
                     asked = sent.get((topic.topic_id, answer.partition_index))
+                    if asked is None:
+                        continue
+                    if not answer.error_code:
+                        self._count(asked)
                     # The metadata may have settled it, and another proposal may stand.
-                    if asked is not None and asked.is_current:
+                    if asked.is_current:
                         is_settled &= self._settle(asked, answer)
         elif response is not None:
             log.warning("the controller refuses changes of in-sync sets: %s", ErrorCode(response.error_code).name)
@@ -149,11 +156,13 @@ class IsrChanges:
             self._accepted(asked, answer)
         return True
 
-    def _accepted(self, asked: _Asked, answer: PartitionDataResponse) -> None:
-        if len(answer.isr) < len(asked.replica.role.isr):
+    def _count(self, asked: _Asked) -> None:
+        if asked.is_shrink:
             self.shrinks += 1
         else:
             self.expands += 1
+
+    def _accepted(self, asked: _Asked, answer: PartitionDataResponse) -> None:
         now_ms = self._broker.now_ms()
         asked.replica.isr_accepted(
             asked.proposal, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.cli.cluster_plan import Node, Plan, write_plan
 
 SERVING = re.compile(r"^odradek: (?P<count>\d+) brokers serving on (?P<addresses>\S+) \(data in (?P<data>.+)\)$")
@@ -82,6 +84,21 @@ def test_nodes_that_lost_the_process_that_began_them_are_found_and_stopped(direc
     deadline = time.monotonic() + DEADLINE_S
     while "down" not in asked("status", directory).stdout:
         assert time.monotonic() < deadline
+
+
+def test_what_is_wrong_is_shown_when_a_node_is_dead(directory: Path) -> None:
+    _, addresses = started(directory, "--brokers", "3", "--port", "0")
+    admin = AdminClient({"bootstrap.servers": ",".join(addresses)})
+    admin.create_topics([NewTopic("orders", 2, 3)])["orders"].result(DEADLINE_S)
+    os.kill(int((directory / "node-1" / "node.pid").read_text()), signal.SIGKILL)
+    deadline = time.monotonic() + DEADLINE_S
+    while "topics 1, partitions 2, under-replicated 2, offline 0" not in (shown := asked("status", directory).stdout):
+        assert time.monotonic() < deadline, shown
+    rows = {row[0]: row for row in (re.split(r"\s{2,}", line) for line in shown.splitlines())}
+    assert rows["1"][3:] == ["-", "down", "0", "2", "0"]
+    assert [rows[node][4] for node in "23"] == ["serving"] * 2
+    assert sum(int(rows[node][5]) for node in "23") == 2
+    assert re.search(r"^controller [23] in epoch \d+, metadata offset \d+, lag of voters: 1 ", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize("verb", ["status", "stop"])

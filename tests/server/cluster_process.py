@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +54,15 @@ class ClusterNode(OdradekProcess):
     def ask(self, request: Message, version: int) -> Any:
         with WireClient(self.bootstrap, timeout=10) as client:
             return client.call(request, version)
+
+
+def scraped(port: int) -> dict[str, float]:
+    """What a node tells at its `odradek.metrics.port`."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return {
+        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    }
 
 
 class Cluster:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from compat_tests.broker_process import free_port
-from tests.server.cluster_process import BROKER, COMBINED, Cluster
+from tests.server.cluster_process import BROKER, COMBINED, Cluster, scraped
 
 #: What is found out without waiting for the end of a session must be quicker, on a loaded machine too.
 SESSION_S = 30.0
@@ -159,14 +158,6 @@ def test_who_is_silent_is_fenced_when_its_session_is_over_and_who_died_at_once(t
     assert found["kafka_server_replicamanager_underreplicatedpartitions"] == 1
     assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
     assert found["odradek_leader_elections_total"] > before["odradek_leader_elections_total"]
-
-
-def scraped(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        lines = answer.read().decode().splitlines()
-    return {
-        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
-    }
 
 
 def test_all_come_back_after_all_were_killed_at_once(three: Cluster) -> None:
