@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import KafkaException, Producer
 
 from compat_tests.exactly_once.copier import CLIENT
-from compat_tests.group_faults.checker import Feeder
+from compat_tests.group_faults.feeder import Feeder
 
 #: Of all transactions.
 ABORTED = 0.25

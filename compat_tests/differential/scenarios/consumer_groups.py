@@ -124,6 +124,17 @@ HEARTBEAT = [
         beat("b", 2, on="other", until=ASSIGNED),
         beat("a", 2),
     ),
+    # It was given all, but its next heartbeat left before it knew. What it does not name is another's at once.
+    scenario(
+        "ConsumerGroupHeartbeat",
+        "a member is taken at its word that it owns nothing yet",
+        topic(partitions=4),
+        join("a"),
+        join("b", on="other"),
+        beat("a", 1, topic_partitions=owning(), until=epoch(2)),
+        beat("b", 2, on="other", until=ASSIGNED),
+        described(),
+    ),
     scenario(
         "ConsumerGroupHeartbeat",
         "ranges",

@@ -1,0 +1,205 @@
+"""What befalls a group: a seeded sequence of faults, and the members, each a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from compat_tests.asking import coordinator_of
+from compat_tests.broker_process import BrokerProcess
+from compat_tests.exactly_once.cluster import ThreeBrokers
+from compat_tests.rehearsal import Rehearsal, WatchedProcess
+
+from .ledger import SESSION_S, Freeze, Ledger, Life
+from .member import CONSUMER
+
+_ROOT = Path(__file__).resolve().parents[2]
+Brokers = BrokerProcess | ThreeBrokers
+
+MOST_MEMBERS = 4
+#: A broker that was killed is away for up to this.
+LONGEST_ABSENCE_S = 1.0
+#: Beyond its session, or well within.
+LONG_FREEZE_S, SHORT_FREEZE_S = SESSION_S + 2.5, SESSION_S / 3
+#: A coordinator that dies gives everybody a new session, so nothing else happens meanwhile.
+BEYOND = "a member frozen beyond its session"
+#: Who leaves says so within this, though its coordinator may be away.
+_LEAVING_S = 60.0
+#: Each comes as often as it is here, before any comes again.
+_DECK = (
+    *["a broker killed", "one joins", "one leaves", "a member killed"] * 2,
+    "the coordinator killed",
+    BEYOND,
+    "a member frozen for long",
+    "a member frozen briefly",
+)
+#: What a member of the new protocol is told of a group that is not upgraded, in its client's words.
+_IS_CLASSIC = "group id does not exist"
+
+
+class MemberProcess(WatchedProcess):
+    """One life after the other, of the same client."""
+
+    def __init__(self, module: str, words: list[str], name: str, ledger: Ledger, folder: Path) -> None:
+        super().__init__()
+        self.name = name
+        self.is_consumer = words[-1] == CONSUMER
+        self.lives: list[Life] = []
+        #: In good order: until then it is not begun again.
+        self.is_leaving = False
+        self.has_failed = False
+        self._command = [sys.executable, "-m", f"compat_tests.group_faults.{module}", *words]
+        self._ledger = ledger
+        self._folder = folder
+
+    @property
+    def life(self) -> Life:
+        return self.lives[-1]
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    @property
+    def is_frozen(self) -> bool:
+        return bool(self._frozen_until)
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        file = self._folder / f"{self.name}-{len(self.lives)}.jsonl"
+        with file.open("w") as notes, (self._folder / f"{self.name}.log").open("a") as log:
+            process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=notes, stderr=log, cwd=_ROOT)
+        self.lives.append(Life(file.stem, file, self.is_consumer))
+        self._ledger.lives.append(self.life)
+        return process
+
+    def look(self) -> None:
+        if self._process is not None and self.has_ended:
+            self.life.read()
+            self.has_failed = not self.is_leaving and self.life.refused is None
+            return
+        super().look()
+
+    def freeze(self, seconds: float) -> None:
+        if not self.is_frozen and not self.has_ended:
+            self.life.freezes.append(Freeze(time.monotonic()))
+            super().freeze(seconds)
+
+    def thaw(self) -> None:
+        if self.is_frozen:
+            self.life.freezes[-1].end = time.monotonic()
+        super().thaw()
+
+    def kill(self) -> None:
+        now = time.monotonic()
+        if self.lives and not self.has_ended:
+            self.life.killed_at = now
+            if self.is_frozen:
+                self.life.freezes[-1].end = now
+        super().kill()
+
+    def leave(self) -> None:
+        assert self._process is not None and not self.is_frozen
+        self._process.terminate()
+        self.is_leaving = True
+
+
+class Faults(Rehearsal):
+    """The group, and what befalls it."""
+
+    def __init__(self, brokers: Brokers, topic: str, group: str, assignor: str, seed: int, folder: Path) -> None:
+        self.members: list[MemberProcess] = []
+        super().__init__(seed, self.members)
+        self._brokers = brokers
+        self._words = [brokers.bootstrap, topic, group]
+        self._group = group
+        self._assignor = assignor
+        self._folder = folder
+        self._joined = 0
+        self._deck = [*self.chance.sample(_DECK, len(_DECK)), BEYOND]
+        self.ledger = Ledger()
+        self.problems: list[str] = []
+
+    def join(self, kind: str) -> None:
+        """`kind`: "consumer", "classic" or "kafka-python", which is classic, too."""
+        self._joined += 1
+        module = "kafka_python_member" if kind == "kafka-python" else "member"
+        words = [*self._words, CONSUMER if kind == CONSUMER else self._assignor]
+        member = MemberProcess(module, words, f"{kind}-{self._joined}", self.ledger, self._folder)
+        self.members.append(member)
+        self.done[f"{kind} joins"] += 1
+
+    def kinds(self) -> list[str]:
+        """kafka-python and librdkafka do not read what the other's sticky assignor remembers."""
+        return [CONSUMER, "classic", *(["kafka-python"] if self._assignor == "range" else [])]
+
+    def one(self) -> None:
+        self._deck = self._deck or self.chance.sample(_DECK, len(_DECK))
+        fault = self._deck.pop()
+        chosen = self.chance.choice([one for one in self.members if not one.is_leaving and not one.is_frozen] or [None])
+        seconds = self.chance.random()
+        if fault == "one joins":
+            if sum(not one.is_leaving for one in self.members) < MOST_MEMBERS:
+                self.join(self.chance.choice(self.kinds()))
+        elif fault.endswith(("broker killed", "coordinator killed")):
+            self._kill_broker(fault, seconds * LONGEST_ABSENCE_S)
+        elif chosen is not None:
+            self._befalls(chosen, fault, seconds)
+
+    def _befalls(self, member: MemberProcess, fault: str, seconds: float) -> None:
+        if fault == "one leaves":
+            # Who was away for long leaves before it is told that it is no member any more, and says that it gives back.
+            may_leave = not any(_is_long(freeze) for freeze in member.life.freezes) if member.lives else False
+            if not may_leave or sum(not one.is_leaving for one in self.members) < 2:
+                return
+            member.leave()
+        elif fault == "a member killed":
+            member.kill()
+        else:
+            member.freeze(seconds * SHORT_FREEZE_S if fault.endswith("briefly") else LONG_FREEZE_S)
+        self.done[fault] += 1
+        if fault == BEYOND:
+            self.peace(LONG_FREEZE_S + 0.5)
+
+    def _kill_broker(self, fault: str, absence_s: float) -> None:
+        self.done[fault] += 1
+        if isinstance(self._brokers, ThreeBrokers):
+            asked = fault.startswith("the coordinator")
+            found = coordinator_of(self._brokers.bootstrap, self._group) if asked else None
+            self._brokers.kill(None if found is None else found.node_id)
+        else:
+            self._brokers.kill()
+        self.peace(absence_s)
+        self._brokers.start()
+
+    def peace(self, seconds: float) -> None:
+        super().peace(seconds)
+        self.ledger.read()
+        self._drop_ended()
+
+    def _drop_ended(self) -> None:
+        """Those that have left, and those that were refused, as Apache Kafka does: a group is classic whose last member of
+        the new protocol stood still beyond its session, and when that goes on its client gives up. And librdkafka's
+        cooperative-sticky leader puts its user data into assignments; a group that has such is not upgraded by who joins.
+        """
+        for member in [one for one in self.members if one.lives and one.has_ended and one.life.killed_at is None]:
+            if member.life.refused is not None:
+                assert member.is_consumer and _IS_CLASSIC in member.life.refused, member.life.refused
+                self.done["one is refused"] += 1
+            if member.has_failed:
+                self.problems.append(f"{member.name} ended by itself: see its log")
+            self.members.remove(member)
+        if not any(not one.is_leaving for one in self.members):
+            self.join("classic")
+
+    def is_quiet(self) -> bool:
+        return not any(one.is_frozen or one.is_leaving for one in self.members)
+
+    def end(self) -> None:
+        for member in self.members:
+            member.kill()
+
+
+def _is_long(freeze: Freeze) -> bool:
+    return freeze.end is None or freeze.end - freeze.begin > SESSION_S / 2
