@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
+from confluent_kafka import Producer
 
 from compat_tests.java.conftest import Tool
+from compat_tests.java.fetch import ORACLE, classpath, java
 from compat_tests.java.test_java_data import events
+from compat_tests.java.tool import JVM_FLAGS
 from compat_tests.recipes import eventually, make_topic
+
+_ACQUISITION = Path(__file__).with_name("ShareAcquisition.java")
 
 #: A member gets its partitions with its second heartbeat, five seconds after the first.
 TIMEOUT_MS = "60000"
@@ -78,3 +86,30 @@ def test_a_verifiable_share_consumer_acknowledges_every_record_once(
     counts = [one["count"] for one in acknowledged]
     assert sum(count for count in counts if isinstance(count, int)) == 200
     assert all(one["success"] for one in acknowledged)
+
+
+#: Of one batch in the log, and how many of its records a member asks for.
+BATCH, WANTED = 50, 10
+
+
+@pytest.mark.parametrize("mode", ["record_limit", "batch_optimized"])
+def test_a_share_consumer_acquires_whole_batches_or_no_more_records_than_it_asks_for(
+    mode: str, tool: Tool, bootstrap: str, topic: str, from_the_start: str
+) -> None:
+    """KIP-1206. What the first member has not acquired is for the other while the first holds what it has."""
+    make_topic(bootstrap, topic)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 500})
+    for number in range(BATCH):
+        producer.produce(topic, str(number))
+    assert producer.flush(30) == 0
+    command = [java(), *JVM_FLAGS, "-cp", classpath(ORACLE), str(_ACQUISITION)]
+    arguments = [bootstrap, topic, from_the_start, mode, str(WANTED), str(BATCH)]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    given = [(line.split()[0], int(line.split()[1])) for line in done.stdout.splitlines()]
+    if mode == "record_limit":
+        assert given[0] == ("first", WANTED)
+        assert all(count <= WANTED for _, count in given)
+        assert sum(count for _, count in given) == BATCH, given
+    else:
+        assert given == [("first", BATCH)]
