@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from pathlib import Path
 from types import TracebackType
 
 from compat_tests.broker_process import free_port, start_all
 from compat_tests.odradek_process import OdradekProcess
 
-_NODES = (1, 2, 3)
+NODES = (1, 2, 3)
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 #: Every partition on all three, and a record acknowledged by two: what one of them takes along is with another.
 _REPLICATED = {
@@ -33,10 +34,10 @@ class Node(OdradekProcess):
     def command(self) -> list[str]:
         file = self.directory / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
-        run = [*self.python, "-m", "odradek"]
-        form = [*run, "format", str(file), "--cluster-id", _CLUSTER_ID, "--ignore-formatted"]
-        subprocess.run(form, check=True, capture_output=True)
-        return [*run, "start", str(file)]
+        if not self.starts:
+            form = [sys.executable, "-m", "odradek", "format", str(file), "--cluster-id", _CLUSTER_ID]
+            subprocess.run([*form, "--ignore-formatted"], check=True, capture_output=True)
+        return [*self.python, "-m", "odradek", "start", str(file)]
 
 
 class ThreeBrokers:
@@ -46,10 +47,10 @@ class ThreeBrokers:
         self, directory: Path, properties: dict[str, str], seed: int = 0, *, start_deadline_s: float = 120
     ) -> None:
         self._chance = random.Random(seed)
-        ports = {node: (free_port(), free_port()) for node in _NODES}
+        ports = {node: (free_port(), free_port()) for node in NODES}
         voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port, _ in ports.values())
-        self._nodes = {
+        self.nodes = {
             node: Node(
                 directory / f"node-{node}",
                 {
@@ -69,11 +70,11 @@ class ThreeBrokers:
 
     def kill(self, node: int | None = None) -> None:
         """kill -9 of a node, whichever if none is named."""
-        self._nodes[self._chance.choice(_NODES) if node is None else node].kill()
+        self.nodes[self._chance.choice(NODES) if node is None else node].kill()
 
     def start(self) -> None:
         """Whoever does not run. A quorum needs a majority to serve, so none is waited for before all have begun."""
-        start_all(self._nodes.values())
+        start_all(self.nodes.values())
 
     def __enter__(self) -> ThreeBrokers:
         try:
@@ -86,5 +87,5 @@ class ThreeBrokers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for node in self._nodes.values():
+        for node in self.nodes.values():
             node.kill()

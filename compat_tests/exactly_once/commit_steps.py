@@ -1,78 +1,169 @@
-"""The broker dies between any two steps of a transaction, which is carried out as a whole or not at all.
+"""A broker dies between any two steps of a transaction, which is carried out as a whole or not at all.
 
-    python -m compat_tests.exactly_once.commit_steps
+    python -m compat_tests.exactly_once.commit_steps [--kind torn] [--end commit]
 
 Each round is one transaction of librdkafka's, records in two partitions and a group's offset, committed or aborted, against
-a broker that dies at its first, second, ... append (dying.py) and is started again at once. When a round ends without a
-death, every step has been died at.
+a broker that dies at its first, second, ... append (dying.py). When a round ends without a death, every step has been died
+at. A lone broker is started again at once (here); of three, the others carry it out (cluster_steps.py).
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually, make_topic
+from compat_tests.wire import WireClient
 
 from .copier import CLIENT, retried
-from .dying import KINDS
-from .truth import last_stable_offset, truth_of
+from .dying import KINDS, Plan
+from .readers import READ_COMMITTED, Seen, read_all
+from .truth import Truth, last_stable_offset, truth_of
 
-_DYING = str(Path(__file__).with_name("dying.py"))
+DYING = str(Path(__file__).with_name("dying.py"))
 _TIMEOUT_S = 30.0
+_DEADLINE_S = 120.0
 TOPIC, GROUP, PARTITIONS = "kept", "group", 2
 #: Of a group that has committed nothing.
 NO_OFFSET = -1001
+COMMIT, ABORT = ENDS = ("commit", "abort")
+_ENDED = {"CompleteCommit", "CompleteAbort", "Empty"}
 
 
 @dataclass(frozen=True)
 class Round:
-    kind: str
-    number: int
-    commits: bool
+    plan: Plan
+    end: str = COMMIT
+    #: Who dies.
+    role: str = "broker"
 
     @property
     def name(self) -> str:
-        return f"{'commit' if self.commits else 'abort'}, dead {self.kind} append {self.number}"
+        where = f" to {' or '.join(self.plan.topics)}" if self.plan.topics else ""
+        return f"{self.end}, {self.role} dead {self.plan.kind} append {self.plan.number}{where}"
+
+
+class Standing(NamedTuple):
+    """What is committed of each partition, and the group's offset."""
+
+    committed: Seen
+    offset: int
 
 
 class Stand:
+    """What all rounds go against; a kind of it says in `play` how one is played."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        #: The offset that was committed last.
+        self.offset = 0
+
+    def play(self, one: Round) -> bool:
+        """Whether somebody died. Raises AssertionError for what must not be."""
+        raise NotImplementedError
+
+    def warm(self) -> None:
+        """The first transaction of all; whatever is made once is made."""
+        warm = _producer(self.bootstrap, "warm")
+        _transact(warm, "warm", self.bootstrap, 1)
+        retried(lambda: warm.commit_transaction(_TIMEOUT_S))
+        self.offset = 1
+
+    def transact(self, one: Round) -> bool | None:
+        """Whether the client was told that it is committed; None where it was not told."""
+        producer = _producer(self.bootstrap, one.name)
+        try:
+            _transact(producer, one.name, self.bootstrap, self.offset + 1)
+            if one.end == COMMIT:
+                retried(lambda: producer.commit_transaction(_TIMEOUT_S))
+            else:
+                retried(lambda: producer.abort_transaction(_TIMEOUT_S))
+            return one.end == COMMIT
+        except KafkaException as failure:
+            if failure.args[0].txn_requires_abort():
+                retried(lambda: producer.abort_transaction(_TIMEOUT_S))
+                return False
+        # It does not know: whoever comes next has it decided.
+        _producer(self.bootstrap, one.name)
+        return None
+
+    def check(self, one: Round, told: bool | None) -> Standing:
+        found = self.standing(one)
+        seen = read_all(self.bootstrap, TOPIC, PARTITIONS, READ_COMMITTED)
+        assert seen == found.committed, f"{one.name}: read_committed was shown {seen}, committed is {found.committed}"
+        value, offset = one.name.encode(), found.offset
+        shown = [list(records.values()).count(value) for records in found.committed.values()]
+        is_whole = shown == [1] * PARTITIONS and offset == self.offset + 1
+        is_nothing = shown == [0] * PARTITIONS and offset == self.offset
+        assert is_whole or is_nothing, f"{one.name}: told {told}, shown {shown}, offset {offset} after {self.offset}"
+        assert told is None or told == is_whole, f"{one.name}: told {told}, but it is {is_whole}"
+        assert one.end == COMMIT or is_nothing, f"{one.name}: nobody committed it"
+        self.offset = offset
+        return found
+
+    def standing(self, one: Round) -> Standing:
+        """Once its transaction has ended."""
+        truths = eventually(
+            lambda: self._once_ended(one.name), what=f"{one.name}: it has ended", deadline_s=_DEADLINE_S
+        )
+        return Standing({index: truth.committed for index, truth in enumerate(truths)}, self._committed())
+
+    def _once_ended(self, name: str) -> list[Truth] | None:
+        """What the partitions hold, when the coordinator and they say that the transaction is over."""
+        # Somebody may die as late as now, for the client is told of its decision before the markers are written; and
+        # those who lead may be looked for.
+        with contextlib.suppress(OSError, AssertionError):
+            truths = [truth_of(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
+            ends = [last_stable_offset(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
+            if ends == [truth.end_offset for truth in truths] and _state_of(self.bootstrap, name) in _ENDED:
+                return truths
+        return None
+
+    def _committed(self) -> int:
+        def told() -> tuple[int] | None:
+            with contextlib.suppress(KafkaException):
+                return (committed(self.bootstrap, GROUP, TOPIC),)
+            return None
+
+        return eventually(told, what="the group's offset is told", deadline_s=_DEADLINE_S)[0]
+
+
+class LoneStand(Stand):
     """One data directory for all rounds; each starts a broker of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.armed = folder / "armed"
+        self._plan_file = folder / "plan"
         self.broker = OdradekProcess(folder / "broker", SINGLE_NODE)
-        #: The offset that was committed last.
-        self.offset = 0
         with self.broker:
-            make_topic(self.broker.bootstrap, TOPIC, PARTITIONS)
-            warm = _producer(self.broker, "warm")
-            _transact(warm, "warm", self.broker, 1)
-            retried(lambda: warm.commit_transaction(_TIMEOUT_S))
-            self.offset = 1
+            super().__init__(self.broker.bootstrap)
+            make_topic(self.bootstrap, TOPIC, PARTITIONS)
+            self.warm()
 
     def play(self, one: Round) -> bool:
-        """Whether the broker died. Raises AssertionError for what must not be."""
-        self.armed.unlink(missing_ok=True)
-        self.broker.python = (sys.executable, _DYING, one.kind, str(one.number), str(self.armed))
+        self._plan_file.unlink(missing_ok=True)
+        self.broker.python = (sys.executable, DYING, str(self._plan_file))
         self.broker.start()
         died = threading.Event()
         over = threading.Event()
         watch = threading.Thread(target=self._start_again, args=(died, over))
         watch.start()
         try:
-            self._transact(one)
+            one.plan.write(self._plan_file)
+            self.check(one, self.transact(one))
         finally:
             over.set()
             watch.join()
@@ -88,59 +179,26 @@ class Stand:
                 self.broker.python = (sys.executable,)
                 self.broker.start()
 
-    def _transact(self, one: Round) -> None:
-        producer = _producer(self.broker, one.name)
-        self.armed.touch()
-        told: bool | None = None
-        try:
-            _transact(producer, one.name, self.broker, self.offset + 1)
-            if one.commits:
-                retried(lambda: producer.commit_transaction(_TIMEOUT_S))
-            else:
-                retried(lambda: producer.abort_transaction(_TIMEOUT_S))
-            told = one.commits
-        except KafkaException as failure:
-            if failure.args[0].txn_requires_abort():
-                retried(lambda: producer.abort_transaction(_TIMEOUT_S))
-                told = False
-        if told is None:
-            # It does not know: whoever comes next has it decided.
-            _producer(self.broker, one.name)
-        self._check(one, told)
 
-    def _check(self, one: Round, told: bool | None) -> None:
-        bootstrap = self.broker.bootstrap
-        eventually(lambda: _is_stable(bootstrap), what=f"{one.name}: its transaction is ended", deadline_s=120)
-        value = one.name.encode()
-        shown = [list(truth_of(bootstrap, TOPIC, index).committed.values()).count(value) for index in range(PARTITIONS)]
-        offset = committed(bootstrap, GROUP, TOPIC)
-        is_whole = shown == [1, 1] and offset == self.offset + 1
-        is_nothing = shown == [0, 0] and offset == self.offset
-        assert is_whole or is_nothing, f"{one.name}: told {told}, shown {shown}, offset {offset} after {self.offset}"
-        assert told is None or told == is_whole, f"{one.name}: told {told}, but it is {is_whole}"
-        self.offset = offset
+def _state_of(bootstrap: str, name: str) -> str:
+    """As its coordinator says."""
+    for server in bootstrap.split(","):
+        with contextlib.suppress(OSError), WireClient(server) as client:
+            (told,) = client.call(DescribeTransactionsRequest([name]), 0).transaction_states
+            if not told.error_code:
+                return str(told.transaction_state)
+    raise AssertionError(f"nobody coordinates {name}")
 
 
-def _is_stable(bootstrap: str) -> bool:
-    # The broker may die as late as now: the client is told of its decision before the markers are written.
-    with contextlib.suppress(OSError):
-        return all(
-            last_stable_offset(bootstrap, TOPIC, index) == truth_of(bootstrap, TOPIC, index).end_offset
-            for index in range(PARTITIONS)
-        )
-    return False
-
-
-def _producer(broker: OdradekProcess, name: str) -> Producer:
-    settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "linger.ms": 0}
-    producer = Producer({**CLIENT, **settings})
+def _producer(bootstrap: str, name: str) -> Producer:
+    producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
     retried(lambda: producer.init_transactions(_TIMEOUT_S))
     return producer
 
 
-def _transact(producer: Producer, value: str, broker: OdradekProcess, offset: int) -> None:
+def _transact(producer: Producer, value: str, bootstrap: str, offset: int) -> None:
     """A transaction up to its end."""
-    consumer = Consumer({**CLIENT, "bootstrap.servers": broker.bootstrap, "group.id": GROUP})
+    consumer = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": GROUP})
     producer.begin_transaction()
     for index in range(PARTITIONS):
         producer.produce(TOPIC, value, partition=index)
@@ -159,25 +217,32 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     return found
 
 
-def rounds(kinds: tuple[str, ...], *, commits: bool) -> Iterator[Round]:
+def play_all(
+    stand: Stand, kinds: Sequence[str], end: str, *, role: str = "broker", topics: tuple[str, ...] = ()
+) -> int:
+    """Until the last step has been died at; how many deaths there were."""
+    deaths = 0
     for number in itertools.count(1):
-        for kind in kinds:
-            yield Round(kind, number, commits)
+        died = sum(stand.play(Round(Plan(kind, number, topics), end, role)) for kind in kinds)
+        if not died:
+            break
+        deaths += died
+    return deaths
 
 
-def play_all(folder: Path, kinds: tuple[str, ...], *, commits: bool) -> int:
-    """Until the last step has been died at; how many rounds that took."""
-    stand = Stand(folder)
-    for count, one in enumerate(rounds(kinds, commits=commits)):
-        if not stand.play(one):
-            return count
-    raise AssertionError("unreachable")
+def arguments(text: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", dest="kinds", action="append", choices=KINDS, help="of death (default: all)")
+    parser.add_argument("--end", dest="ends", action="append", choices=ENDS, help="of transactions (default: both)")
+    return parser
 
 
 def main() -> None:
-    for commits in (True, False):
-        with TemporaryDirectory(prefix="commit-steps-") as name:
-            print(f"commits {commits}: {play_all(Path(name), KINDS, commits=commits)} deaths", flush=True)
+    options = arguments(__doc__).parse_args()
+    with TemporaryDirectory(prefix="commit-steps-") as name:
+        stand = LoneStand(Path(name))
+        for end in options.ends or ENDS:
+            print(f"{end}: {play_all(stand, options.kinds or KINDS, end)} deaths", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""A broker that dies by itself at one of its appends: `python dying.py KIND NUMBER ARMED -m odradek start ...`.
+"""A broker that dies by itself at one of its appends: `python dying.py PLAN -m odradek start ...`.
 
 Every step of a transaction is an append to some log: of the partitions that join, the records, the offsets, the decision,
-each marker, the completion. They are counted from when the file ARMED is there; at the one with NUMBER the process kills
-itself with -9: KIND is `before` it, `torn` (half of its bytes are written), or `after` it, before anybody is told.
+each marker, the completion; and the same again at each follower. They are counted from when the file PLAN is there, which
+says `KIND NUMBER [TOPIC ...]`. At the one with NUMBER, of those to logs of the topics or to any, the process kills itself
+with -9: KIND is `before` it, `torn` (half of its bytes are written), or `after` it, before anybody is told.
 """
 
 from __future__ import annotations
@@ -11,12 +12,35 @@ import os
 import runpy
 import signal
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from odradek.storage import files
 from odradek.storage.log import Log
 
 KINDS = ("before", "torn", "after")
+
+
+class Plan(NamedTuple):
+    kind: str
+    number: int
+    #: Whose logs count; none named: all.
+    topics: tuple[str, ...] = ()
+
+    def write(self, file: Path) -> None:
+        """It is there as a whole, or not."""
+        beside = file.with_suffix(".new")
+        beside.write_text(" ".join((self.kind, str(self.number), *self.topics)))
+        beside.replace(file)
+
+    @classmethod
+    def read(cls, file: Path) -> Plan | None:
+        try:
+            kind, number, *topics = file.read_text().split()
+        except FileNotFoundError:
+            return None
+        assert kind in KINDS
+        return cls(kind, int(number), tuple(topics))
 
 
 def die(*_: Any, **__: Any) -> Any:
@@ -32,14 +56,31 @@ _PWRITE = os.pwrite
 _APPEND = Log.append
 
 
-def install(kind: str, number: int, armed: str) -> None:
-    counted = 0
+class Countdown:
+    """Counts anew whenever there is another plan."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._plan: Plan | None = None
+        self._counted = 0
+
+    def due(self, topic: str) -> str | None:
+        """How to die at the append to `topic` that is about to be made; None: it is not the one."""
+        plan = Plan.read(self._file)
+        if plan != self._plan:
+            self._plan, self._counted = plan, 0
+        if plan is None or (plan.topics and topic not in plan.topics):
+            return None
+        self._counted += 1
+        return plan.kind if self._counted == plan.number else None
+
+
+def install(file: Path) -> None:
+    countdown = Countdown(file)
 
     def append(self: Log, *arguments: Any, **options: Any) -> None:
-        nonlocal counted
-        if os.path.exists(armed):  # noqa: PTH110  (at every append)
-            counted += 1
-        if counted != number:
+        kind = countdown.due(self.topic)
+        if kind is None:
             _APPEND(self, *arguments, **options)
             return
         if kind == "before":
@@ -54,9 +95,8 @@ def install(kind: str, number: int, armed: str) -> None:
 
 
 def main() -> None:
-    kind, number, armed, _, module, *rest = sys.argv[1:]
-    assert kind in KINDS
-    install(kind, int(number), armed)
+    file, _, module, *rest = sys.argv[1:]
+    install(Path(file))
     sys.argv = [module, *rest]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
