@@ -1,10 +1,13 @@
-"""A transactional producer that kills itself with -9 after one step: `python dying_client.py BOOTSTRAP TOPIC STEP`."""
+"""A transactional producer that kills itself with -9 after one step: `python dying_client.py BOOTSTRAP TOPIC STEP`.
+
+With another word for STEP it goes on to the end, unless somebody else kills it (held_steps.py).
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -14,12 +17,12 @@ from compat_tests.exactly_once.copier import CLIENT, TIMEOUT_S, retried
 
 #: What has been done when it dies. Of a commit that goes on, nobody knows whether it arrived.
 STEPS = ("begun", "sent", "flushed", "offsets joined", "committing", "committed")
-VALUE = b"of the dead"
+VALUE, OFFSET = b"of the dead", 7
 
 
-def steps(bootstrap: str, topic: str) -> Iterator[str]:
+def steps(bootstrap: str, topic: str, timeout_ms: int, *, aborts: bool) -> Iterator[str]:
     producer = Producer(
-        {**CLIENT, "bootstrap.servers": bootstrap, "transactional.id": topic, "transaction.timeout.ms": 2_000}
+        {**CLIENT, "bootstrap.servers": bootstrap, "transactional.id": topic, "transaction.timeout.ms": timeout_ms}
     )
     retried(lambda: producer.init_transactions(TIMEOUT_S))
     producer.begin_transaction()
@@ -28,11 +31,10 @@ def steps(bootstrap: str, topic: str) -> Iterator[str]:
     yield "sent"
     producer.flush(TIMEOUT_S)
     yield "flushed"
-    consumer = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": topic})
-    metadata = consumer.consumer_group_metadata()
-    retried(lambda: producer.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], metadata, TIMEOUT_S))
+    join_offset(producer, bootstrap, topic, OFFSET)
     yield "offsets joined"
-    threading.Thread(target=producer.commit_transaction, args=(TIMEOUT_S,), daemon=True).start()
+    end = producer.abort_transaction if aborts else producer.commit_transaction
+    threading.Thread(target=end, args=(TIMEOUT_S,), daemon=True).start()
     yield "committing"
     for thread in threading.enumerate():
         if thread.daemon:
@@ -40,10 +42,23 @@ def steps(bootstrap: str, topic: str) -> Iterator[str]:
     yield "committed"
 
 
+def join_offset(producer: Producer, bootstrap: str, topic: str, offset: int) -> None:
+    """The offset of partition 0, and of the group that is called as the topic is."""
+    consumer = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": topic})
+    metadata = consumer.consumer_group_metadata()
+    retried(lambda: producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, TIMEOUT_S))
+
+
 def main() -> None:
-    bootstrap, topic, last = sys.argv[1:]
-    for step in steps(bootstrap, topic):
-        if step == last:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("bootstrap", "topic", "step"):
+        parser.add_argument(name)
+    parser.add_argument("--transaction-timeout-ms", type=int, default=2_000)
+    parser.add_argument("--aborts", action="store_true")
+    options = parser.parse_args()
+    timeout_ms = options.transaction_timeout_ms
+    for step in steps(options.bootstrap, options.topic, timeout_ms, aborts=options.aborts):
+        if step == options.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,7 +1,7 @@
 """What a client's connections to one broker lead through: frames pass as they are, some wait at the gate until they may.
 
-A request to produce that is to wait is known by the record in it, and the answer to it by its number. Of each batch it is
-written down what the broker said of it.
+A request that is to wait is known by its API, or by the record that it is to produce, and the answer to it by its number. Of
+each batch it is written down what the broker said of it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ class Answered(NamedTuple):
 class Hold:
     """A frame that waits: `came` when it is at the gate, `go` when it may pass, or is lost with its connection."""
 
-    value: bytes
     is_answer: bool
+    key: int = _PRODUCE
+    #: A record that it is to produce; None: whatever is in it.
+    value: bytes | None = None
     is_lost: bool = False
+    frame: bytes = b""
     came: threading.Event = field(default_factory=threading.Event)
     go: threading.Event = field(default_factory=threading.Event)
 
@@ -76,18 +79,21 @@ class Gate:
 
     def hold_request(self, value: bytes) -> Hold:
         """The next request with this record in it, and whatever comes behind it on its connection, will wait."""
-        return self._hold(Hold(value, is_answer=False))
+        return self.hold(Hold(is_answer=False, value=value))
 
     def hold_answer(self, value: bytes) -> Hold:
-        return self._hold(Hold(value, is_answer=True))
+        return self.hold(Hold(is_answer=True, value=value))
 
-    def _hold(self, hold: Hold) -> Hold:
+    def hold(self, hold: Hold) -> Hold:
+        """The next frame that it is meant for, and what comes behind that."""
         self._holds.append(hold)
         return hold
 
-    def _wait(self, values: tuple[bytes, ...], *, is_answer: bool) -> None:
+    def _wait(self, asked: _Asked, frame: bytes, *, is_answer: bool) -> None:
         for hold in self._holds:
-            if hold.is_answer == is_answer and hold.value in values and not hold.came.is_set():
+            is_meant = hold.is_answer == is_answer and hold.key == asked.key
+            if is_meant and (hold.value is None or hold.value in asked.values) and not hold.came.is_set():
+                hold.frame = frame
                 hold.came.set()
                 hold.go.wait()
                 if hold.is_lost:
@@ -110,39 +116,47 @@ class Gate:
                     threading.Thread(target=run, daemon=True).start()
 
 
+class _Asked(NamedTuple):
+    key: int
+    version: int
+    #: Values, epoch and first sequence number of each that is to be produced.
+    batches: list[tuple[Any, ...]]
+
+    @property
+    def values(self) -> tuple[bytes, ...]:
+        return tuple(value for values, *_ in self.batches for value in values)
+
+
 class _Passage:
     """One connection of the client and the one that it leads to. Each direction has a thread, and ends both."""
 
     def __init__(self, gate: Gate, client: socket.socket, broker: socket.socket) -> None:
         self.gate, self.client, self.broker = gate, client, broker
-        self._asked: dict[int, tuple[int, list[tuple[Any, ...]]]] = {}
+        self._asked: dict[int, _Asked] = {}
 
     def requests(self) -> None:
         with self._ending():
             for frame in _frames(self.client):
                 key, version, number = struct.unpack_from(">hhi", frame)
-                if key == _PRODUCE:
-                    batches = _batches(frame, version)
-                    self._asked[number] = (version, batches)
-                    self.gate._wait(_values(batches), is_answer=False)
+                asked = _Asked(key, version, _batches(frame, version) if key == _PRODUCE else [])
+                self._asked[number] = asked
+                self.gate._wait(asked, frame, is_answer=False)
                 self.broker.sendall(struct.pack(">i", len(frame)) + frame)
 
     def answers(self) -> None:
         with self._ending():
             for frame in _frames(self.broker):
                 (number,) = struct.unpack_from(">i", frame)
-                if number in self._asked:
-                    version, batches = self._asked.pop(number)
-                    self._note(frame, version, batches)
-                    self.gate._wait(_values(batches), is_answer=True)
+                asked = self._asked.pop(number)
+                if asked.key == _PRODUCE:
+                    self._note(frame, asked)
+                self.gate._wait(asked, frame, is_answer=True)
                 self.client.sendall(struct.pack(">i", len(frame)) + frame)
 
-    def _note(self, frame: bytes, version: int, batches: list[tuple[Any, ...]]) -> None:
-        api = APIS[_PRODUCE]
-        _, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
-        answer: Any = decode(api.response, version, frame, body_at)[0]
+    def _note(self, frame: bytes, asked: _Asked) -> None:
+        answer = decoded_answer(frame, _PRODUCE, asked.version)
         told = [part for topic in answer.responses for part in topic.partition_responses]
-        for batch, part in zip(batches, told, strict=True):
+        for batch, part in zip(asked.batches, told, strict=True):
             self.gate.answered.append(Answered(*batch, part.error_code, part.base_offset))
 
     @contextlib.contextmanager
@@ -166,8 +180,13 @@ def _frames(stream: socket.socket) -> Any:
             yield frame
 
 
+def decoded_answer(frame: bytes, key: int, version: int) -> Any:
+    api = APIS[key]
+    _, body_at = decode(ResponseHeader, api.response_header_version(version), frame)
+    return decode(api.response, version, frame, body_at)[0]
+
+
 def _batches(frame: bytes, version: int) -> list[tuple[Any, ...]]:
-    """Values, epoch and first sequence number of each."""
     api = APIS[_PRODUCE]
     _, body_at = decode(RequestHeader, api.request_header_version(version), frame)
     request: Any = decode(api.request, version, frame, body_at)[0]
@@ -178,7 +197,3 @@ def _batches(frame: bytes, version: int) -> list[tuple[Any, ...]]:
                 values = tuple(record.value for record in decode_batch(part.records, position, header))
                 found.append((values, header.producer_epoch, header.base_sequence))
     return found
-
-
-def _values(batches: list[tuple[Any, ...]]) -> tuple[bytes, ...]:
-    return tuple(value for values, *_ in batches for value in values)
