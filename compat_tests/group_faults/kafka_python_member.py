@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection
+from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -46,7 +47,7 @@ class Member(ConsumerRebalanceListener):
     def run(self) -> None:
         committed = time.monotonic()
         while not self._is_ending:
-            records = self._consumer.poll(int(POLL_S * 1000))
+            records = self._poll()
             if time.monotonic() - committed > COMMIT_EVERY_S:
                 self._commit(list(self._next))
                 committed = time.monotonic()
@@ -56,6 +57,14 @@ class Member(ConsumerRebalanceListener):
                 self._next[place.partition] = some[-1].offset + 1
         self._consumer.close()
         note(LEFT, time.monotonic())
+
+    def _poll(self) -> dict[TopicPartition, list[Any]]:
+        """Errors are of a broker that is gone: the client comes back by itself."""
+        try:
+            return self._consumer.poll(int(POLL_S * 1000))  # type: ignore[no-any-return]
+        except KafkaError:
+            time.sleep(POLL_S)
+            return {}
 
     def _commit(self, partitions: list[int]) -> None:
         offsets = {
@@ -88,5 +97,14 @@ class Member(ConsumerRebalanceListener):
         note(how, time.monotonic(), gone)
 
 
+def begin(*words: str) -> Member:
+    """This client does not begin while no broker is there."""
+    while True:
+        try:
+            return Member(*words)
+        except KafkaError:
+            time.sleep(POLL_S)
+
+
 if __name__ == "__main__":
-    Member(*sys.argv[1:]).run()
+    begin(*sys.argv[1:]).run()
