@@ -136,7 +136,7 @@ def _the_last_epoch_is_given_to_producers(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPatch) -> None:
-    """As it was here, and in Kafka before 4.0."""
+    """As it was here once."""
     adds = partitions._add
 
     def add(state: TransactionsState, asked: Any, version: int, now: int) -> ErrorCode:
