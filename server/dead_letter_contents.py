@@ -17,7 +17,8 @@ MOST_READ_BYTES = 1 << 20
 def read_contents(log: Log, first: int, last: int, high_watermark: int, max_bytes: int) -> Contents:
     """Keys and values from `first` to `last`, or as many as take `max_bytes` (of the queue's own batches) together.
 
-    What is larger than that, opened, or deleted by now, cannot be had. Raises OSError and BatchError.
+    A transaction's marker has both, as in Kafka. What is larger than that, opened, or deleted by now, cannot be had. Raises
+    OSError and BatchError.
     """
     found: dict[int, Content] = {}
     size = 0
@@ -42,7 +43,7 @@ def _records(log: Log, first: int, last: int, high_watermark: int, max_bytes: in
         if not data:
             return
         for position, header in iter_headers(data):
-            if header.base_offset <= last and not header.is_control:
+            if header.base_offset <= last:
                 try:
                     records = decode_batch(data, position, header, max_bytes)
                 except CorruptBatch:

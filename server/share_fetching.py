@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..coordinator.share.acquiring import Acquired, Wish, acquire
-from ..coordinator.share.partition import Refusal
+from ..coordinator.share.partition import Refusal, SharePartition
 from ..coordinator.share.persister.state import ShareKey
 from ..protocol.messages.share_fetch import AcquiredRecords, PartitionData
 from ..storage.files import pread_nowait
@@ -204,17 +204,20 @@ class ShareFetch(Parked):
             return None
         try:
             records = log.read(offset, max_bytes, limit, True, self._pread)
-            batches = self._wanted(records, offset, machine.end_offset)
+            batches = self._wanted(records, offset, machine)
         except BlockingIOError:
             raise Cold(partial(_warm_all, partial(log.read, offset, max_bytes, limit, True))) from None
         except OffsetOutOfRange:
             return None
         return Found(led, offset, records, batches) if batches else None
 
-    def _wanted(self, records: LogSlice, offset: int, end_offset: int) -> list[Batch]:
-        """All that may be given; between records in flight, where some are others', twice that."""
+    def _wanted(self, records: LogSlice, offset: int, machine: SharePartition) -> list[Batch]:
+        """All that may be given; between records in flight, where some are others', twice that, and what was given out
+        together with the last of it.
+        """
         most = self._wish.max_records
-        last = offset + (most if offset >= end_offset else 2 * most) - 1
+        is_again = offset < machine.end_offset
+        last = machine.runs.end_of_stretch(offset + 2 * most - 1) if is_again else offset + most - 1
         batches: list[Batch] = []
         for batch in batches_of(records, self._pread) if records.size else ():
             batches.append(batch)

@@ -142,6 +142,50 @@ def test_letters_and_states_are_apache_kafkas(copies: str, brokers: tuple[Broker
     assert own.states == theirs.states
 
 
+def in_transactions(bootstrap: str, topic: str) -> None:
+    """Offset 0 is committed and 2 aborted; 1 and 3 are the markers."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(DEADLINE_S)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"value", b"key", partition=0)
+        assert producer.flush(DEADLINE_S) == 0
+        end(DEADLINE_S)
+
+
+def of_markers(bootstrap: str, isolation: str) -> Left:
+    """All that a member is given is rejected."""
+    group = f"marked-{isolation}"
+    queue, wanted = f"dlq.{group}", 3 if isolation == "read_committed" else 4
+    topic_id = make_topic(bootstrap, group)
+    settings = {"errors_deadletterqueue_topic_name": queue, "errors_deadletterqueue_copy_record_enable": "true"}
+    configure(bootstrap, group, share_isolation_level=isolation, **settings)
+    in_transactions(bootstrap, group)
+    member = Member(bootstrap, group, group, [(topic_id, 0)])
+    try:
+        given: list[int] = []
+        while len(given) < wanted:
+            some = eventually(lambda: taken(member), what="records", deadline_s=DEADLINE_S)
+            assert member.acknowledge(*((offset, offset, REJECT) for offset in some)).error_code == 0
+            given += some
+        eventually(lambda: len(letters(bootstrap, queue)) == wanted, what="all letters", deadline_s=DEADLINE_S)
+        eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
+    finally:
+        member.close()
+    return Left(without_times(letters(bootstrap, queue)), states_of(bootstrap, group))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_letters_of_a_transactions_marker_are_apache_kafkas(
+    isolation: str, brokers: tuple[BrokerProcess, BrokerProcess]
+) -> None:
+    theirs, own = (of_markers(broker.bootstrap, isolation) for broker in brokers)
+    assert own.letters == theirs.letters
+    assert any(letter.offset == 1 and letter.key for letter in theirs.letters)
+    assert own.states == theirs.states
+
+
 @pytest.mark.oracle
 @pytest.mark.parametrize("queue", ["other.prefix", "__internal", "dlq.unmarked"])
 def test_what_may_be_no_queue_is_refused_or_left_empty_by_both(

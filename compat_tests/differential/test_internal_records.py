@@ -24,6 +24,8 @@ from compat_tests.differential.scenarios import (
     offsets,
     share_fetches,
     share_groups,
+    share_isolation,
+    share_redelivery,
     share_states,
     streams_groups,
     streams_offsets,
@@ -47,7 +49,11 @@ def of(*modules: object) -> list[Scenario]:
 
 
 GROUPS = of(groups, offsets, consumer_groups, group_migration, streams_offsets)
-SHARES = [one for one in of(share_states, share_fetches, share_groups) if "Share" in one.api]
+SHARES = [
+    one
+    for one in of(share_states, share_fetches, share_isolation, share_redelivery, share_groups)
+    if "Share" in one.api
+]
 #: What transactions wrote, and not only what was asked of them.
 _WRITING = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit")
 _OF_TRANSACTIONS = of(transactions, transactional_offsets, transactions_with_epochs, transactions_verified)

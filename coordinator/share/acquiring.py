@@ -9,10 +9,12 @@ use up the deliveries of its neighbours.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from .partition import SharePartition
-from .runs import RecordState, Run
+from .runs import RecordState, Run, Stretch
 
 
 class FetchedBatch(Protocol):
@@ -96,6 +98,8 @@ class _Taking:
         self.now = now
         self.acquired: list[Acquired] = []
         self.is_throttled = False
+        #: The number of deliveries from which on a record is taken for one that fails.
+        self.throttle_from = max(2, -(-partition.limits.delivery_count // 2))
 
     @property
     def is_full(self) -> bool:
@@ -105,39 +109,70 @@ class _Taking:
         """What is available between `first` and `last`, all of it below the partition's end."""
         if first > last:
             return
-        for found in self.partition.runs.overlapping(first, last):
+        found = self.partition.runs.overlapping(first, last)
+        for stretch, runs in groupby(found, key=attrgetter("stretch")):
             if self.is_full:
                 return
-            if not found.is_available:
+            available = [run for run in runs if run.is_available]
+            if not available:
                 continue
-            low, high = max(found.first, first), min(found.last, last)
-            high = min(high, self._end_of_wish(low))
-            count = self._throttle(found)
-            if count is not None:
-                if self.acquired:
-                    self.is_throttled = True
-                    return
+            if any(run.delivery_count >= self.throttle_from for run in available):
+                # Alone, or with the next fetch.
                 self.is_throttled = True
-                high = min(high, low + count - 1)
-            for run in self.partition.runs.between(low, high):
-                self._give(run)
+                if not self.acquired:
+                    self._give_few(available, stretch, first, last)
+                return
+            for run in available:
+                low = max(run.first, first)
+                is_limited = stretch is None or self.wish.is_record_limit
+                high = min(run.last, last, self._end_of_wish(low) if is_limited else last)
+                for low_one, high_one in self._divided(low, high) if stretch is None else ((low, high),):
+                    self._give_between(low_one, high_one)
+
+    def _give_few(self, available: Sequence[Run], stretch: Stretch | None, first: int, last: int) -> None:
+        """Of records that fail, ever fewer together: half of the stretch, a quarter, and at last one alone."""
+        limits, given, most = self.partition.limits, 0, 0
+        for run in available:
+            is_last_time = limits.delivery_count > 2 and run.delivery_count == limits.delivery_count - 1
+            if is_last_time and given:
+                return
+            if not most and run.delivery_count >= self.throttle_from:
+                size = len(run if stretch is None else stretch)
+                most = max(1, size >> (run.delivery_count - self.throttle_from + 1))
+            low, high = max(run.first, first), min(run.last, last)
+            room = 1 if is_last_time else self.left if self.wish.is_record_limit else len(run)
+            if given < most:
+                room = min(room, most - given)
+            high = min(high, low + room - 1)
+            self._give_between(low, high)
+            given += high - low + 1
+            if is_last_time or given == most or (self.wish.is_record_limit and self.left <= 0):
+                return
+
+    def _give_between(self, first: int, last: int) -> None:
+        for run in self.partition.runs.between(first, last):
+            self._give(run)
 
     def take_new(self, first: int, last: int) -> None:
-        runs = self.partition.runs
+        runs, stretch = self.partition.runs, None
         if first > runs.end:
             # The log has none of these.
             runs.append(Run(runs.end, first - 1, RecordState.ARCHIVED, 0))
         last = min(last, self._end_of_wish(first))
         for low, high in self._divided(first, last):
-            run = Run(low, high, RecordState.AVAILABLE, 0)
+            stretch = Stretch(low, high)
+            run = Run(low, high, RecordState.AVAILABLE, 0, stretch=stretch)
             runs.append(run)
             self._give(run)
         # What a strict limit leaves of a batch is the next that is given.
         ends_at = next((b.last_offset for b in self.batches if b.last_offset >= last), last)
-        if ends_at > last:
-            runs.append(Run(last + 1, ends_at, RecordState.AVAILABLE, 0))
+        if ends_at > last and stretch is not None:
+            stretch.last, stretch.is_cut = ends_at, True
+            runs.append(Run(last + 1, ends_at, RecordState.AVAILABLE, 0, stretch=stretch))
 
     def _give(self, run: Run) -> None:
+        if run.stretch is None:
+            run.stretch = Stretch(run.first, run.last)
         self.partition.give(run, self.member_id, self.now)
         self.left -= len(run)
         self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
@@ -150,16 +185,6 @@ class _Taking:
                 if batch.last_offset >= wanted:
                     return batch.last_offset
         return wanted
-
-    def _throttle(self, run: Run) -> int | None:
-        """How many of records that failed so often are given together; None for no limit."""
-        most = self.partition.limits.delivery_count
-        limit = max(2, -(-most // 2))
-        if run.delivery_count < limit:
-            return None
-        if most > 2 and run.delivery_count == most - 1:
-            return 1
-        return max(1, len(run) >> (run.delivery_count - limit + 1))
 
     def _divided(self, first: int, last: int) -> list[tuple[int, int]]:
         """Into stretches of about `batch_size` records that end where batches end."""

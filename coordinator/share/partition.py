@@ -31,7 +31,7 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from .dead_letters import DeadLetter
 from .persister.combining import StateBatch
-from .runs import NO_DEADLINE, RecordState, Run, Runs
+from .runs import NO_DEADLINE, RecordState, Run, Runs, Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,8 @@ class SharePartition:
                 continue
             if first > runs.end:
                 runs.append(Run(runs.end, first - 1, RecordState.AVAILABLE, 0))
-            runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count))
+            stretch = Stretch(first, batch.last)
+            runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count, stretch=stretch))
             if batch.state == RecordState.ARCHIVING:
                 # Why is not written down; Kafka guesses so, too.
                 is_rejected = batch.delivery_count < self.limits.delivery_count
@@ -193,11 +194,15 @@ class SharePartition:
             return None
         if batch.first >= self.end_offset or batch.last >= self.end_offset:
             return self._past_the_end(batch)
-        for first, last, kind in _stretches(batch):
-            for run in self.runs.between(max(first, self.start_offset), last):
+        for first, last, kind in _alike(batch):
+            first = max(first, self.start_offset)
+            for run in self.runs.overlapping(first, last):
                 refusal = self._refuse(run, member_id, kind)
                 if refusal is not None:
                     return refusal
+                if len(batch.types) > 1 and run.stretch is not None:
+                    run.stretch.is_cut = True
+            for run in self.runs.between(first, last):
                 if kind == AckType.RENEW:
                     self._lock(run, member_id, now)
                 else:
@@ -216,12 +221,13 @@ class SharePartition:
 
     def _refuse(self, run: Run, member_id: str, kind: int) -> Refusal | None:
         words = None
-        if run.before is not None:
+        if run.state is not RecordState.ACQUIRED:
+            whole = "The batch cannot be acknowledged. The batch is not in the acquired state."
+            words = whole if run.is_whole else "The offset cannot be acknowledged. The offset is not acquired."
+        elif run.before is not None:
             words = "The record state is invalid. The acknowledgement of delivery could not be completed."
-        elif run.state is not RecordState.ACQUIRED:
-            words = "The batch cannot be acknowledged. The batch is not in the acquired state."
         elif run.member_id != member_id:
-            words = "Member is not the owner of batch record"
+            words = "Member is not the owner of batch record" if run.is_whole else "Member is not the owner of offset"
         elif kind == AckType.RENEW and not self.limits.is_renew_enabled:
             words = "Renewing acquisition locks is not enabled for the group."
         return None if words is None else Refusal(ErrorCode.INVALID_RECORD_STATE, words)
@@ -352,7 +358,7 @@ class SharePartition:
         self.runs.join_alike()
 
 
-def _stretches(batch: AckBatch) -> list[tuple[int, int, int]]:
+def _alike(batch: AckBatch) -> list[tuple[int, int, int]]:
     """(first, last, type), neighbours of one type together."""
     if len(batch.types) == 1:
         return [(batch.first, batch.last, batch.types[0])]

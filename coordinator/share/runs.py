@@ -34,10 +34,29 @@ NOBODY = ""
 NO_DEADLINE = 1 << 62
 
 
-class Run:
-    """`before`: what it goes back to if the change that it is in cannot be written; None when there is no such change."""
+class Stretch:
+    """Records that were first given out together: Kafka keeps one state for all of them until they are *cut*, and from then
+    on one of each. It shows in what is said of an acknowledgement, and in how few of them go out when they fail.
+    """
 
-    __slots__ = ("before", "deadline_ms", "delivery_count", "first", "last", "member_id", "state")
+    __slots__ = ("first", "is_cut", "last")
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+        self.is_cut = False
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+
+class Run:
+    """`before`: what it goes back to if the change that it is in cannot be written; None when there is no such change.
+
+    `stretch`: what it is a part of, or all; None where nothing was ever given out.
+    """
+
+    __slots__ = ("before", "deadline_ms", "delivery_count", "first", "last", "member_id", "state", "stretch")
 
     def __init__(
         self,
@@ -48,6 +67,7 @@ class Run:
         member_id: str = NOBODY,
         deadline_ms: int = NO_DEADLINE,
         before: tuple[RecordState, int, str, int] | None = None,
+        stretch: Stretch | None = None,
     ) -> None:
         self.first = first
         self.last = last
@@ -56,6 +76,7 @@ class Run:
         self.member_id = member_id
         self.deadline_ms = deadline_ms
         self.before = before
+        self.stretch = stretch
 
     def __repr__(self) -> str:
         changing = "" if self.before is None else f" was {self.before[0].name}"
@@ -67,6 +88,11 @@ class Run:
     @property
     def is_available(self) -> bool:
         return self.state is RecordState.AVAILABLE and self.before is None
+
+    @property
+    def is_whole(self) -> bool:
+        """Its stretch is in one state, or there is none."""
+        return self.stretch is None or not self.stretch.is_cut
 
     @property
     def is_terminal(self) -> bool:
@@ -99,6 +125,7 @@ class Run:
             and self.deadline_ms == other.deadline_ms
             and self.before is None
             and other.before is None
+            and (self.stretch is other.stretch or (self.is_terminal and self.is_whole is other.is_whole))
         )
 
 
@@ -138,6 +165,10 @@ class Runs:
         low = max(bisect_right(self._runs, first, key=_first) - 1, 0)
         return [run for run in self._runs[low : bisect_right(self._runs, last, key=_first)] if run.last >= first]
 
+    def end_of_stretch(self, offset: int) -> int:
+        """The last of what was first given out together with `offset`, or that itself."""
+        return max((run.stretch.last for run in self.overlapping(offset, offset) if run.stretch), default=offset)
+
     def cut_after(self, run: Run, last: int) -> None:
         """Ends `run` at `last`; what it loses is a run of its own."""
         self._cut(last + 1)
@@ -171,6 +202,10 @@ class Runs:
             return
         run = self._runs[index]
         if run.first < offset <= run.last:
-            rest = Run(offset, run.last, run.state, run.delivery_count, run.member_id, run.deadline_ms, run.before)
+            rest = Run(
+                offset, run.last, run.state, run.delivery_count, run.member_id, run.deadline_ms, run.before, run.stretch
+            )
             run.last = offset - 1
+            if run.stretch is not None:
+                run.stretch.is_cut = True
             self._runs.insert(index + 1, rest)

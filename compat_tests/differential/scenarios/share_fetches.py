@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..ground import NO_SUCH_ID, produced
-from ..scenario import Step, ask, scenario
+from ..scenario import Step, ask, prepare, scenario
 from .share_states import begun, ground
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+GROUP, SET = 32, 0
 
 
 def batches(*acks: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -60,6 +61,13 @@ def say(epoch: int, *acks: tuple[Any, ...], member: Any = "a", group: Any = "$g"
     topics = [{"topic_id": more.pop("topic_id", "@t"), "partitions": [part]}]
     fields = {"group_id": group, "member_id": member, "share_session_epoch": epoch, "topics": topics}
     return ask("ShareAcknowledge", **{**fields, **more})
+
+
+def configured(key: str, value: str) -> Step:
+    """Before the topic is made: a broker that knows that knows this."""
+    config = {"name": key, "config_operation": SET, "value": value}
+    resource = {"resource_type": GROUP, "resource_name": "$g", "configs": [config]}
+    return prepare("IncrementalAlterConfigs", resources=[resource], validate_only=False)
 
 
 def records(count: int = 10) -> list[Step]:

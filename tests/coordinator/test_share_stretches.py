@@ -1,0 +1,79 @@
+"""Records that were first given out together: what they have in common later, as in Kafka."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.coordinator.share.acquiring import Wish, acquire
+from odradek.coordinator.share.partition import AckBatch, AckType, Limits, SharePartition
+
+
+class Batch(NamedTuple):
+    base_offset: int
+    last_offset: int
+
+
+BATCHES = [Batch(0, 4), Batch(5, 9)]
+
+
+class Stand:
+    def __init__(self, **limits: int) -> None:
+        self.partition = SharePartition(0, (), Limits(**limits))  # type: ignore[arg-type]
+
+    def take(self, max_records: int = 500, *, is_limit: bool = False) -> list[tuple[int, int]]:
+        wish = Wish(max_records, 500, is_limit)
+        return [(one.first, one.last) for one in acquire(self.partition, "m", wish, 0, BATCHES, 1_000)]
+
+    def say(self, kind: AckType, first: int, last: int, member: str = "m") -> str | None:
+        """The words of the refusal, if there is one. The persister takes what it is told."""
+        self.partition.acknowledge(1, member, [AckBatch(first, last, [kind])], 1_000)
+        output = self.partition.take()
+        for write in output.writes:
+            self.partition.written(write.id, None)
+        (reply,) = [*output.replies, *self.partition.take().replies]
+        return None if reply.refusal is None else reply.refusal.message
+
+
+def test_what_was_given_out_together_comes_back_together() -> None:
+    stand = Stand()
+    assert stand.take() == [(0, 9)]
+    stand.say(AckType.RELEASE, 0, 9)
+    assert stand.take(3) == [(0, 9)]
+
+
+def test_a_strict_limit_holds_for_what_comes_back_too() -> None:
+    stand = Stand()
+    assert stand.take(7, is_limit=True) == [(0, 6)]
+    stand.say(AckType.RELEASE, 0, 6)
+    assert stand.take(3, is_limit=True) == [(0, 2)]
+
+
+def test_of_records_that_fail_there_goes_out_a_part_of_what_was_given_out_together() -> None:
+    stand = Stand(delivery_count=5)
+    stand.take()
+    for first in (0, 0):
+        stand.say(AckType.RELEASE, first, 9)
+        assert stand.take() == [(0, 9)]
+    stand.say(AckType.RELEASE, 1, 9)
+    assert stand.take() == [(1, 5)], "half of ten, though nine are left"
+    stand.say(AckType.RELEASE, 1, 5)
+    assert stand.take() == [(1, 1)], "alone: it is the last time"
+    assert stand.take() == [(2, 2)]
+
+
+def test_a_refusal_speaks_of_offsets_once_they_have_states_of_their_own() -> None:
+    stand = Stand()
+    stand.take()
+    assert stand.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of batch record"
+    assert stand.say(AckType.ACCEPT, 2, 2) is None
+    assert stand.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of offset"
+    assert stand.say(AckType.ACCEPT, 2, 9) == "The offset cannot be acknowledged. The offset is not acquired."
+
+
+def test_a_refusal_speaks_of_the_batch_while_all_of_it_is_in_one_state() -> None:
+    stand = Stand()
+    stand.take()
+    assert stand.say(AckType.RELEASE, 0, 9) is None
+    assert (
+        stand.say(AckType.ACCEPT, 3, 4) == "The batch cannot be acknowledged. The batch is not in the acquired state."
+    )
