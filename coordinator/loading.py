@@ -62,6 +62,8 @@ class ShardLoader:
         for key in [key for key, _ in zip(latest, range(count))]:
             offset, value = latest.pop(key)
             self._replay(offset, key, value, NO_PRODUCER_ID)
+            # What became of the group may stand long behind, and be something else by now.
+            self.shard.state.last_removed = None
         return bool(latest)
 
     def loaded(self, log_end_offset: int, now: int) -> GroupShard:

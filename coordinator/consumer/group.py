@@ -74,6 +74,8 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         self.holders: dict[tuple[bytes, int], str] = {}
         #: What members held of whom the log says that they have no assignment any more, until it says something else.
         self.last_held: dict[str, Partitions] = {}
+        #: It was a classic group just now, in the middle of a rebalance: whoever comes, its epoch is the next one.
+        self.was_rebalancing = False
         #: Topics may have come since the regular expressions were last resolved.
         self.has_outdated_regexes = True
 

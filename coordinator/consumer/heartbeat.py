@@ -157,7 +157,9 @@ def _go_on(
     names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
     regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
     assignor_changed = may_vote_anew and group.assignor(state.config.consumer_assignors) != assignor
-    update_epoch(state, group, names_changed or regex_change is RegexChange.RESOLVED or assignor_changed)
+    is_changed = names_changed or regex_change is RegexChange.RESOLVED or assignor_changed
+    update_epoch(state, group, is_changed or group.was_rebalancing)
+    group.was_rebalancing = False
     update_target(state, group, now)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
     after = take_step(state, group, group.members[member.member_id], owned, subscription_changed, now)

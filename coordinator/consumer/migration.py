@@ -22,7 +22,7 @@ from ...protocol.internal.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
 )
 from ..classic import rebalance
-from ..classic.group import ClassicGroup
+from ..classic.group import ClassicGroup, State
 from ..classic.member import Member as ClassicMember
 from ..classic.refusals import join_refused, sync_refused
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
@@ -89,6 +89,7 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
         classic.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     state.delete_group(classic.group_id)
     group = ConsumerGroup(classic.group_id)
+    group.was_rebalancing = not _is_settled(classic, holdings.values())
     state.put(group)
     group_id, epoch = group.group_id, classic.generation_id
     for _, member in members:
@@ -103,6 +104,14 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
         state.timers.set(group.session(member.member_id), now + before.session_timeout_ms)
     log.info("the classic group %s is a consumer group now", group_id)
     return group
+
+
+def _is_settled(group: ClassicGroup, holdings: Iterable[Holding]) -> bool:
+    """Whether its leader has assigned all there is. If not, somebody must, though he who comes now brings nothing new: a
+    static member that takes its own place under the new protocol. In Kafka nobody does, until something changes.
+    """
+    is_stable = group.state is State.STABLE and group.predecessor is None
+    return is_stable and not any(holding.revoking for holding in holdings)
 
 
 class Holding(NamedTuple):

@@ -66,6 +66,11 @@ def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
     """After a load everybody has a whole session, and all the time to give back what it must."""
     group.is_outdated = True
     for member_id, member in group.members.items():
+        classic = member.metadata.classic_member_metadata
+        if classic is not None:
+            # Its time to give back begins when it is told to join again.
+            state.timers.set(group.session(member_id), now + classic.session_timeout_ms)
+            continue
         state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from odradek.coordinator.loading import ShardLoader
 from odradek.coordinator.result import GroupsConfig
@@ -15,8 +15,30 @@ LogRecord = tuple[bytes, bytes | None]
 
 
 def load(config: GroupsConfig, log: Sequence[LogRecord], now: int, image: MetadataImage = EMPTY_IMAGE) -> GroupShard:
+    """All in one batch."""
+    return load_batches(config, [log], now, image)
+
+
+def load_batches(
+    config: GroupsConfig, batches: Iterable[Sequence[LogRecord]], now: int, image: MetadataImage = EMPTY_IMAGE
+) -> GroupShard:
+    """A broker appends as one batch what it decided in one turn, and all records of one decision are in the same."""
     loader = ShardLoader(config, "__consumer_offsets-0")
     loader.shard.state.image = image
-    if log:
-        loader.feed(encode_batch([Record(offset, now, key, value) for offset, (key, value) in enumerate(log)]))
-    return loader.loaded(len(log), now)
+    end = 0
+    for batch in batches:
+        if batch:
+            records = [Record(end + index, now, key, value) for index, (key, value) in enumerate(batch)]
+            loader.feed(encode_batch(records))
+            end += len(batch)
+    return loader.loaded(end, now)
+
+
+def compacted(batches: Sequence[Sequence[LogRecord]]) -> list[list[LogRecord]]:
+    """What compaction leaves of closed segments, for as long as it keeps tombstones (delete.retention.ms)."""
+    last = {key: (index, place) for index, batch in enumerate(batches) for place, (key, _) in enumerate(batch)}
+    left = (
+        [record for place, record in enumerate(batch) if last[record[0]] == (index, place)]
+        for index, batch in enumerate(batches)
+    )
+    return [batch for batch in left if batch]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -23,7 +24,7 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-from tests.coordinator.group_logs import LogRecord, load
+from tests.coordinator.group_logs import LogRecord, compacted, load, load_batches
 from tests.coordinator.group_simulation import image_of
 
 T = b"t".ljust(16, b".")
@@ -37,6 +38,8 @@ class Stand:
             initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0, consumer_migration_policy=policy
         )
         self.log: list[LogRecord] = []
+        #: The same, as the broker appended it.
+        self.batches: list[list[LogRecord]] = []
         self.now = 1_000
         self.asked = 0
         self.epochs: dict[str, int] = {}
@@ -50,10 +53,11 @@ class Stand:
         self.shard.handle(GroupRequest(1, request, version, "c", "/h", f"{self.asked:032x}"), self.now)
         self.shard.expire(self.now)
         output = self.shard.take()
-        self.log += map(encode_record, output.records)
+        self.batches.append([encode_record(record) for record in output.records])
+        self.log += self.batches[-1]
         return output.replies[-1].response if output.replies else None
 
-    def join(self, member_id: str = "", *owned: int, version: int = 3) -> Any:
+    def join(self, member_id: str = "", *owned: int, version: int = 3, instance_id: str | None = None) -> Any:
         has = [ConsumerProtocolSubscriptionTopicPartition(topic="t", partitions=list(owned))] if owned else []
         said = VERSION + encode(ConsumerProtocolSubscription(topics=["t"], owned_partitions=has), 1)
         protocols = [JoinGroupRequestProtocol(name="range", metadata=said)]
@@ -62,6 +66,7 @@ class Stand:
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             member_id=member_id,
+            group_instance_id=instance_id,
             protocol_type="consumer",
             protocols=protocols,
         )
@@ -80,14 +85,18 @@ class Stand:
         assert self.sync(member_id, 1, 0, 1).error_code == 0
         return member_id
 
-    def beat(self, epoch: int, *owned: int, member_id: str = "new") -> Any:
+    def beat(
+        self, epoch: int, *owned: int, member_id: str = "new", instance_id: str | None = None, regex: str | None = None
+    ) -> Any:
         topics = [TopicPartitionsRequest(topic_id=T, partitions=list(owned))] if owned else []
         request = ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id=member_id,
             member_epoch=epoch,
+            instance_id=instance_id,
             rebalance_timeout_ms=10_000,
-            subscribed_topic_names=["t"],
+            subscribed_topic_names=["t"] if regex is None else [],
+            subscribed_topic_regex=regex,
             topic_partitions=topics,
         )
         return self.ask(request, 1)
@@ -297,3 +306,59 @@ def test_what_a_member_said_that_it_has_is_not_taken_from_whom_it_is_assigned_to
     assert stand.ask(request, 3).error_code == 0
     stand.beat(0)
     assert stand.group(ConsumerGroup).holders[T, 0] == other
+
+
+# What the simulation of groups that change their protocol found.
+
+
+def test_a_classic_member_has_its_own_session_when_the_coordinator_changes() -> None:
+    """The group's would be another: who is silent for longer than that, and less than its own, owns what it has."""
+    stand = Stand()
+    stand.classic()
+    stand.beat(0)
+    stand.reload()
+    session_ms = stand.config.consumer_session_timeout_ms
+    assert session_ms > 10_000
+    stand.now += 10_000
+    stand.beat(2)
+    assert list(stand.group(ConsumerGroup).members) == ["new"]
+
+
+def test_what_a_broken_off_rebalance_left_is_assigned_when_a_static_member_takes_its_own_place() -> None:
+    """It brings nothing new, so nothing else would have the group assigned again: all would be nobody's for ever."""
+    stand = Stand()
+    assert stand.join(version=5, instance_id="i").error_code == 0
+    answer = stand.beat(0, instance_id="i")
+    assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1]]
+
+
+def test_a_group_that_was_stable_is_not_assigned_again_by_a_static_member_that_takes_its_own_place() -> None:
+    stand = Stand()
+    old = stand.join(version=5, instance_id="i").member_id
+    stand.sync(old, 1, 0, 1)
+    answer = stand.beat(0, instance_id="i")
+    assert (answer.member_epoch, [topic.partitions for topic in answer.assignment.topic_partitions]) == (1, [[0, 1]])
+
+
+def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_yet() -> None:
+    """With its next heartbeat it would say that it joins."""
+    stand = Stand()
+    stand.config = replace(stand.config, initial_rebalance_delay_ms=3_000)
+    stand.reload()
+    assert stand.join() is None
+    assert stand.beat(0, regex="nothing.*").member_epoch > 0
+
+
+def test_a_classic_group_of_later_generations_is_loaded_as_it_is_when_its_first_was_compacted_away() -> None:
+    """What says that it was a consumer group before is still there."""
+    stand = Stand()
+    old = stand.classic()
+    stand.beat(0)
+    stand.beat(-1)
+    generation = stand.join(old, 0, 1).generation_id
+    assert stand.sync(old, generation, 0, 1).error_code == 0
+    stand.shard = load_batches(stand.config, compacted(stand.batches), stand.now, image_of({"t": 2}))
+    beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=old)
+    assert stand.ask(beat, 3).error_code == 0, "no rebalance is under way"
+    assert stand.given("new") == []
+    assert stand.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
