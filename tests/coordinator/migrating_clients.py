@@ -1,0 +1,122 @@
+"""Clients of a group that changes its protocol, as the simulation of it plays them: what those of both protocols share.
+
+A client owns a partition from when it is told until it has given it back, or has stopped by itself, which it does as its
+protocol promises: unheard of for its session, or not done within the rebalance timeout with what it was to do.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar, Protocol
+
+from odradek.metadata.image import MetadataImage
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.schema import Message
+
+GROUP = "g"
+#: Sessions of the two protocols differ, so that it shows which is taken for whom.
+CLASSIC_SESSION_MS, CONSUMER_SESSION_MS, REBALANCE_TIMEOUT_MS = 12_000, 9_000, 15_000
+#: Topic id and partition.
+Place = tuple[bytes, int]
+
+
+class World(Protocol):
+    now: int
+    chance: random.Random
+    is_calm: bool
+
+    @property
+    def image(self) -> MetadataImage: ...
+    def send(self, client: MigratingClient, request: Message, version: int, is_lossy: bool) -> None: ...
+    def given(self, client: MigratingClient) -> None: ...
+
+
+class MigratingClient:
+    session_ms: ClassVar[int]
+    #: Topics that it subscribes to by name.
+    TOPICS: ClassVar[tuple[str, ...]] = ("ta", "tb")
+
+    def __init__(self, world: World, number: int, life: int, instance_id: str | None) -> None:
+        self.world, self.number, self.instance_id = world, number, instance_id
+        self.name = f"m{number}-{life}"
+        self.member_id = ""
+        self.epoch = 0
+        self.is_alive = True
+        self.owned: set[Place] = set()
+        #: What it owned when it was last stopped, with its id and epoch of then: it may try to commit that.
+        self.before: tuple[str, int, set[Place]] = ("", 0, set())
+        #: The request that the coordinator has not answered yet.
+        self.waits_for: object | None = None
+        #: When it last sent what was answered, and when that said that it has nothing to do.
+        self.heard_at = self.fine_at = world.now
+        #: It does not do what it is asked to, and does nothing at all, until then.
+        self.lazy_until = self.silent_until = 0
+
+    @property
+    def topics(self) -> set[str]:
+        """What it subscribes to, as things are."""
+        return set(self.TOPICS)
+
+    def act(self, is_lossy: bool) -> None:
+        raise NotImplementedError
+
+    def leave(self, is_lossy: bool) -> None:
+        """Says so, as far as its protocol does."""
+        raise NotImplementedError
+
+    def answered(self, request: Message, response: Any) -> None:
+        raise NotImplementedError
+
+    def lose_all(self) -> None:
+        """It has nothing any more, and begins again."""
+        if self.owned:
+            self.before = (self.member_id, self.epoch, set(self.owned))
+        self.owned.clear()
+
+    def end(self) -> None:
+        self.lose_all()
+        self.is_alive = False
+        self.waits_for = None
+
+    def cut_off(self) -> None:
+        """Its connection broke while it waited, so the coordinator waits for it no more."""
+        self.waits_for = None
+        self.heard_at = self.fine_at = self.world.now
+
+    def stop_in_time(self) -> None:
+        now = self.world.now
+        if self.waits_for is not None:
+            self.heard_at = self.fine_at = now
+        elif now - self.heard_at >= self.session_ms or now - self.fine_at >= REBALANCE_TIMEOUT_MS:
+            self.lose_all()
+            self.heard_at = self.fine_at = now
+
+    def dawdle(self) -> None:
+        """Now and then it is slow to do what it is asked to."""
+        if self.world.chance.random() < 0.1:
+            self.lazy_until = self.world.now + self.world.chance.randrange(20_000)
+
+    @property
+    def is_lazy(self) -> bool:
+        return self.world.now < self.lazy_until
+
+
+def commit_of(member_id: str, epoch: int, instance_id: str | None, place: Place, offset: int) -> OffsetCommitRequest:
+    topic_id, index = place
+    partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
+    topic = OffsetCommitRequestTopic(name=name_of(topic_id), topic_id=topic_id, partitions=[partition])
+    return OffsetCommitRequest(
+        group_id=GROUP,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        generation_id_or_member_epoch=epoch,
+        topics=[topic],
+    )
+
+
+def name_of(topic_id: bytes) -> str:
+    return topic_id.decode().strip(".")

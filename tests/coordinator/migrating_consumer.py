@@ -1,0 +1,111 @@
+"""A client of the consumer protocol (KIP-848) in a group that changes its protocol; some subscribe by a pattern.
+
+What it is given it may take up only after it has sent its next heartbeat, which says what it had before: KIP-848 has
+the coordinator take it at its word, so it does not take up anything before that is answered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitionsRequest,
+)
+from odradek.protocol.schema import Message
+
+from tests.coordinator.group_simulation import START_ANEW, topics_of
+from tests.coordinator.migrating_clients import (
+    CONSUMER_SESSION_MS,
+    GROUP,
+    REBALANCE_TIMEOUT_MS,
+    MigratingClient,
+    Place,
+    World,
+)
+
+#: RE2; topics of the simulation are called ta, tb, and later tc.
+PATTERN = "t[a-c]"
+
+
+class ConsumerClient(MigratingClient):
+    session_ms = CONSUMER_SESSION_MS
+
+    def __init__(self, world: World, number: int, life: int, instance_id: str | None) -> None:
+        super().__init__(world, number, life, instance_id)
+        self.member_id = self.name
+        self.by_pattern = world.chance.random() < 0.3
+        self.wanted: set[Place] = set()
+        self.must_say_all = True
+        self.takes_up_later = False
+
+    @property
+    def topics(self) -> set[str]:
+        return set(self.world.image.topics.by_name) if self.by_pattern else super().topics
+
+    def lose_all(self) -> None:
+        super().lose_all()
+        self.wanted.clear()
+        self.epoch, self.must_say_all, self.takes_up_later = 0, True, False
+
+    def act(self, is_lossy: bool) -> None:
+        chance = self.world.chance
+        if not (self.is_lazy and is_lossy):
+            self.owned &= self.wanted
+        says_all = self.must_say_all or chance.random() < 0.3
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if says_all else -1,
+            subscribed_topic_names=([] if self.by_pattern else list(self.TOPICS)) if says_all else None,
+            subscribed_topic_regex=(PATTERN if self.by_pattern else "") if says_all else None,
+            topic_partitions=[
+                TopicPartitionsRequest(topic_id=t, partitions=p) for t, p in topics_of(self.owned).items()
+            ],
+        )
+        # What it may not have been told of makes it say everything of itself the next time.
+        self.must_say_all = True
+        self.world.send(self, request, 1, is_lossy)
+        # The coordinator never keeps a heartbeat waiting.
+        self.waits_for = None
+
+    def leave(self, is_lossy: bool) -> None:
+        epoch = -2 if self.instance_id is not None else -1
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP, member_id=self.member_id, member_epoch=epoch, instance_id=self.instance_id
+        )
+        self.world.send(self, request, 1, is_lossy)
+
+    def answered(self, request: Message, response: Any) -> None:
+        assert isinstance(response, ConsumerGroupHeartbeatResponse) and isinstance(
+            request, ConsumerGroupHeartbeatRequest
+        )
+        if request.member_epoch < 0:
+            return  # it has gone
+        error = ErrorCode(response.error_code)
+        self.heard_at = self.world.now
+        # A group of which nobody of this protocol was left is a classic one: whoever joins makes it a consumer group.
+        if error in START_ANEW or (error is ErrorCode.GROUP_ID_NOT_FOUND and request.member_epoch > 0):
+            self.lose_all()
+            self.fine_at = self.world.now
+            return
+        assert error is ErrorCode.NONE, f"{self.name} is refused: {error.name}, {response.error_message}"
+        assert response.member_epoch >= self.epoch, "an epoch went back"
+        self.epoch, self.must_say_all = response.member_epoch, False
+        if response.assignment is not None:
+            parts = response.assignment.topic_partitions
+            self.wanted = {(topic.topic_id, index) for topic in parts for index in topic.partitions}
+            self.takes_up_later = not self.world.is_calm and self.world.chance.random() < 0.3
+            if self.owned - self.wanted:
+                self.dawdle()
+        else:
+            self.takes_up_later = False
+        if not self.takes_up_later:
+            self.owned |= self.wanted
+        if self.owned <= self.wanted:
+            self.fine_at = self.world.now
+        self.world.given(self)

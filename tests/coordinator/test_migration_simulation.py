@@ -1,0 +1,120 @@
+"""Groups that change their protocol under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from odradek.coordinator.classic import rebalance
+from odradek.coordinator.classic.group import ClassicGroup
+from odradek.coordinator.consumer import migration
+from odradek.coordinator.consumer.group import ConsumerGroup
+from odradek.coordinator.consumer.member import Partitions
+from odradek.coordinator.state import ShardState
+
+from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS
+from tests.coordinator.migration_simulation import MigrationSimulation
+from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+
+SEEDS = int(os.environ.get("ODRADEK_SEEDS", "15"))
+STEPS = 400
+
+
+def _run(seed: int) -> MigrationSimulation:
+    return MigrationSimulation(seed).play(STEPS)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_two_members_own_a_partition_while_groups_change_their_protocol(seed: int) -> None:
+    simulation = _run(seed)
+    assert simulation.handed_out, "nobody was ever given anything"
+
+
+def test_groups_go_both_ways_in_the_simulation_and_members_commit() -> None:
+    played = [_run(seed) for seed in range(4)]
+    assert sum(len(simulation.kinds) for simulation in played) >= 16
+    assert all(simulation.committed for simulation in played)
+
+
+def _what_members_held_is_forgotten_on_the_way_down(patch: pytest.MonkeyPatch) -> None:
+    downgrades = migration.downgrade
+
+    def forgetful(state: ShardState, group: ConsumerGroup, *arguments: Any) -> ClassicGroup:
+        classic = downgrades(state, group, *arguments)
+        classic.predecessor = None
+        return classic
+
+    patch.setattr(migration, "downgrade", forgetful)
+
+
+def _targets_are_taken_for_holdings_on_the_way_up(patch: pytest.MonkeyPatch) -> None:
+    def credulous(
+        members: Any, assigned: Mapping[str, Partitions], held: Mapping[str, Partitions]
+    ) -> dict[str, migration.Holding]:
+        return {member.member_id: migration.Holding(assigned[member.member_id], {}) for member in members}
+
+    patch.setattr(migration, "_of_targets", credulous)
+
+
+def _what_cooperative_members_have_yet_to_give_back_is_free(patch: pytest.MonkeyPatch) -> None:
+    holding = migration._holding
+    patch.setattr(
+        migration,
+        "_holding",
+        lambda member, assigned, rest: holding(member, assigned, rest if not member.assignment else {}),
+    )
+
+
+def _nobody_is_asked_to_join_when_the_last_new_member_is_gone(patch: pytest.MonkeyPatch) -> None:
+    def calm(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
+        if reason != "the last member of the new protocol is gone":
+            rebalance_prepares(state, group, now, reason)
+
+    rebalance_prepares = rebalance.prepare
+    patch.setattr(rebalance, "prepare", calm)
+
+
+def _nobody_is_asked_to_join_after_a_load(patch: pytest.MonkeyPatch) -> None:
+    restores = ClassicGroup.restore
+
+    def forgetful(group: ClassicGroup, now: int) -> None:
+        restores(group, now)
+        group.predecessor = None
+
+    patch.setattr(ClassicGroup, "restore", forgetful)
+
+
+def _sessions_of_classic_members_are_not_carried_over(patch: pytest.MonkeyPatch) -> None:
+    upgrades = migration.upgrade
+
+    def hasty(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup:
+        group = upgrades(state, classic, now)
+        for member_id in group.members:
+            state.timers.set(group.session(member_id), now + CONSUMER_SESSION_MS // 3)
+        return group
+
+    patch.setattr(migration, "upgrade", hasty)
+
+
+def _generations_start_anew_on_the_way_down(patch: pytest.MonkeyPatch) -> None:
+    becomes = ClassicGroup.become_stable
+
+    def young(group: ClassicGroup, protocol_type: str, generation_id: int, now: int) -> None:
+        becomes(group, protocol_type, 1, now)
+
+    patch.setattr(ClassicGroup, "become_stable", young)
+
+
+@each_of(
+    _what_members_held_is_forgotten_on_the_way_down,
+    _targets_are_taken_for_holdings_on_the_way_up,
+    _what_cooperative_members_have_yet_to_give_back_is_free,
+    _nobody_is_asked_to_join_when_the_last_new_member_is_gone,
+    _nobody_is_asked_to_join_after_a_load,
+    _sessions_of_classic_members_are_not_carried_over,
+    _generations_start_anew_on_the_way_down,
+)
+def test_a_planted_bug_of_migration_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_caught(bug, monkeypatch, _run, seeds=60)
