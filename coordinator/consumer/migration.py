@@ -148,7 +148,11 @@ def _of_targets(
     """The group was a consumer group just now: its assignments are targets, which members have or have not."""
     found = {}
     for member in members:
-        has = held.get(member.member_id, {})
+        has = held.get(member.member_id)
+        if has is None:
+            # Compaction has left nothing of it. By then it has long had what it was to have.
+            found[member.member_id] = Holding(assigned[member.member_id], {})
+            continue
         wanted = set(_places(assigned[member.member_id]))
         rest = _without(has, wanted)
         found[member.member_id] = _holding(member, _without(has, set(_places(rest))), rest)

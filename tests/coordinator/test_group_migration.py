@@ -362,3 +362,14 @@ def test_a_classic_group_of_later_generations_is_loaded_as_it_is_when_its_first_
     assert stand.ask(beat, 3).error_code == 0, "no rebalance is under way"
     assert stand.given("new") == []
     assert stand.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
+
+
+def test_what_members_have_is_known_where_compaction_left_only_their_classic_group() -> None:
+    """The last static member of the new protocol came back under the old one, so the group was one of old at once."""
+    stand = Stand()
+    stand.beat(0, instance_id="i")
+    answer = stand.join(version=5, instance_id="i")
+    assert stand.kind == "classic"
+    stand.shard = load_batches(stand.config, compacted(stand.batches), stand.now, image_of({"t": 2}))
+    assert stand.given("other") == []
+    assert stand.group(ConsumerGroup).holders == {(T, 0): answer.member_id, (T, 1): answer.member_id}
