@@ -89,12 +89,12 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
         classic.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
     state.delete_group(classic.group_id)
     group = ConsumerGroup(classic.group_id)
-    group.was_rebalancing = not _is_settled(classic, holdings.values())
     state.put(group)
     group_id, epoch = group.group_id, classic.generation_id
     for _, member in members:
         writing.write_member(state, group_id, member.member_id, member.metadata)
     writing.write_epoch(state, group_id, epoch, metadata_hash(state.image, group.subscribed_topics()))
+    group.was_rebalancing = not _is_settled(state, classic, group.subscribed_topics(), holdings.values())
     for _, member in members:
         assigned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
         writing.write_target(state, group_id, member.member_id, assigned)
@@ -106,12 +106,18 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     return group
 
 
-def _is_settled(group: ClassicGroup, holdings: Iterable[Holding]) -> bool:
+def _is_settled(
+    state: ShardState, group: ClassicGroup, subscribed: Iterable[str], holdings: Collection[Holding]
+) -> bool:
     """Whether its leader has assigned all there is. If not, somebody must, though he who comes now brings nothing new: a
     static member that takes its own place under the new protocol. In Kafka nobody does, until something changes.
     """
     is_stable = group.state is State.STABLE and group.predecessor is None
-    return is_stable and not any(holding.revoking for holding in holdings)
+    if not is_stable or any(holding.revoking for holding in holdings):
+        return False
+    topics = [topic for name in subscribed if (topic := state.image.topic(name)) is not None]
+    every = {(topic.id, index) for topic in topics for index in topic.partitions}
+    return every <= {place for holding in holdings for place in _places(holding.assigned)}
 
 
 class Holding(NamedTuple):

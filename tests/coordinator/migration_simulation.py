@@ -151,6 +151,7 @@ class MigrationSimulation(GroupSimulation):
         while self.chance.random() < 0.8:
             if self.clients[number].is_alive:
                 self.leave(self.clients[number])
+                self.check()
             share, self.share = self.share, 1.0
             self.begin(self.clients[number])
             self.share = share

@@ -9,7 +9,7 @@ import pytest
 from odradek.coordinator.classic.group import ClassicGroup
 from odradek.coordinator.consumer.group import ConsumerGroup
 from odradek.coordinator.records import encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig
+from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
 from odradek.coordinator.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
@@ -338,6 +338,16 @@ def test_a_group_that_was_stable_is_not_assigned_again_by_a_static_member_that_t
     stand.sync(old, 1, 0, 1)
     answer = stand.beat(0, instance_id="i")
     assert (answer.member_epoch, [topic.partitions for topic in answer.assignment.topic_partitions]) == (1, [[0, 1]])
+
+
+def test_what_its_leader_had_not_assigned_yet_is_when_a_static_member_takes_its_own_place() -> None:
+    """The topic has grown, and the leader, who has not noticed, is gone."""
+    stand = Stand()
+    old = stand.join(version=5, instance_id="i").member_id
+    stand.sync(old, 1, 0, 1)
+    stand.shard.handle(MetadataChanged(image_of({"t": 3}), frozenset({"t"})), stand.now)
+    answer = stand.beat(0, instance_id="i")
+    assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1, 2]]
 
 
 def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_yet() -> None:
