@@ -137,8 +137,8 @@ def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
     assigned = {m.member_id: by_id(state.image, read_assignment(m.assignment).assigned_partitions) for m in members}
     owned = {m.member_id: by_id(state.image, read_subscription(_metadata(group, m)).owned_partitions) for m in members}
     if isinstance(group.predecessor, ConsumerGroup):
-        held = {m.member_id: owned[m.member_id] for m in members if m.has_joined}
-        return _of_targets(members, assigned, {**group.predecessor.last_held, **held})
+        said = {m.member_id: owned[m.member_id] for m in members if m.has_joined}
+        return _of_targets(members, assigned, _believed(group.predecessor.last_held, said))
     taken = {place for partitions in assigned.values() for place in _places(partitions)}
     found = {}
     for member in members:
@@ -146,6 +146,18 @@ def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
         taken.update(_places(kept))
         found[member.member_id] = _holding(member, assigned[member.member_id], kept)
     return found
+
+
+def _believed(known: Mapping[str, Partitions], said: Mapping[str, Partitions]) -> dict[str, Partitions]:
+    """What members have: as they say who have joined since, but for what another is known to have had. Of that they have
+    not heard yet that they lost it.
+    """
+    holders = {place: member_id for member_id, partitions in known.items() for place in _places(partitions)}
+    believed = dict(known)
+    for member_id, partitions in said.items():
+        of_others = {place for place in _places(partitions) if holders.setdefault(place, member_id) != member_id}
+        believed[member_id] = _without(partitions, of_others)
+    return believed
 
 
 def _of_targets(

@@ -350,6 +350,20 @@ def test_what_its_leader_had_not_assigned_yet_is_when_a_static_member_takes_its_
     assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1, 2]]
 
 
+def test_who_says_that_it_has_what_another_has_is_behind_the_times() -> None:
+    """It was away while the other got it, and comes back while the group is a classic one for a moment."""
+    stand = Stand()
+    old = stand.classic()
+    stand.beat(0)
+    other = stand.join().member_id
+    stand.beat(-1)
+    assert stand.join(other, 1) is None, "it waits for the first"
+    assert stand.given("new") == []
+    group = stand.group(ConsumerGroup)
+    assert group.holders == {(T, 0): old, (T, 1): old}
+    assert set(group.members[other].held()) == set()
+
+
 def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_yet() -> None:
     """With its next heartbeat it would say that it joins."""
     stand = Stand()
