@@ -66,6 +66,8 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
     if not group.pending_syncs:
         group.sync_timer.cancel()
     if group.state is State.STABLE:
+        # Its client counts its session from this answer.
+        group.touch(member, now)
         state.reply(message, synced(group, member))
         return
     group.await_sync(member, message.token)
