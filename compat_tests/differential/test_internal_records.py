@@ -106,19 +106,19 @@ def test_the_same_groups_leave_the_same_records(sides: Sides) -> None:
 
 def test_the_same_streams_groups_leave_the_same_records_in_the_same_order(sides: Sides) -> None:
     readers = [StreamsLog(side.bootstrap).since_then for side in sides]
-    judge(played(streams_groups.ASSIGNMENTS, sides, "-recorded", readers), len(streams_groups.ASSIGNMENTS))
+    judge(played(streams_groups.ASSIGNMENTS, sides, "-in-the-streams-log", readers), len(streams_groups.ASSIGNMENTS))
 
 
 def test_the_same_history_of_share_groups_leaves_the_same_records(sides: Sides) -> None:
     readers = [GroupLog(side.bootstrap).since_then for side in sides]
-    judge(played(SHARES, sides, "-kept", readers), len(share_groups.SCENARIOS))
+    judge(played(SHARES, sides, "-in-the-share-log", readers), len(share_groups.SCENARIOS))
     # Records that a member had when it went are given back behind its back: their states are read when all is over.
-    judge([tuple(states(side.bootstrap, "-kept") for side in sides)], len(share_fetches.SCENARIOS))
+    judge([tuple(states(side.bootstrap, "-in-the-share-log") for side in sides)], len(share_fetches.SCENARIOS))
 
 
 def test_the_same_transactions_leave_the_same_records(sides: Sides) -> None:
     for scenario in TRANSACTIONS:
-        play(scenario, sides, "-written")
-    theirs, own = (Internals(side.bootstrap, "-written").read() for side in sides)
+        play(scenario, sides, "-in-the-state-log")
+    theirs, own = (Internals(side.bootstrap, "-in-the-state-log").read() for side in sides)
     assert len(theirs.states) > len(TRANSACTIONS) and theirs.offsets and theirs.topics
     judge(((getattr(theirs, what), getattr(own, what)) for what in ("states", "offsets", "topics")), 0)
