@@ -137,9 +137,12 @@ class Cleaned:
             "base timestamp": base_timestamp,
             "max timestamp": None if is_own_time else header.max_timestamp,
             "records": records,
-            # Codecs are not the same to the byte.
-            "size": header.size if header.compression is Compression.NONE else None,
+            "size": header.size if self._is_size_the_same(header) else None,
         }
+
+    def _is_size_the_same(self, header):
+        """Codecs are not the same to the byte, and times are written as their distance to each broker's own horizon."""
+        return header.compression is Compression.NONE and not header.has_delete_horizon
 
     def _check_horizon(self, topic, header):
         retention_ms = int(TOPICS[topic]["delete.retention.ms"])
