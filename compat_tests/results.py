@@ -5,6 +5,7 @@ A run writes `.tools/compat-results.json`; later runs replace what they ran agai
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -83,10 +84,16 @@ def write(ran: list[Result], *, whole_files: bool) -> None:
     """Adds a run against Odradek to the file. Tests that are gone leave it: of a file that is, or that ran as a whole."""
     if not ran:
         return
+    FILE.parent.mkdir(exist_ok=True)
+    with FILE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # `make test` runs some of the tests beside others
+        _replace(ran, whole_files)
+
+
+def _replace(ran: list[Result], whole_files: bool) -> None:
     again = {file_of(one) for one in ran} if whole_files else set()
     known = {one.test: one for one in read() if (_ROOT / file_of(one)).exists() and file_of(one) not in again}
     known.update({one.test: one for one in ran})
-    FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(json.dumps([as_json(one) for one in sorted(known.values(), key=lambda one: one.test)], indent=0))
 
 

@@ -2,6 +2,7 @@
 group's coordinator, each a node of its own. The other two carry the transaction out as a whole or not at all.
 
     python -m compat_tests.exactly_once.cluster_steps [--role leader] [--side followed] [--kind torn] [--end commit]
+        [--client java]
 
 A node dies at its first, second, ... append (dying.py): of those to what it leads, or of those to what it follows. It is
 started again when all has been looked at without it; then it leads again, and all must still be as it was.
@@ -34,6 +35,7 @@ from compat_tests.wire import WireClient
 from .cluster import NODES, ThreeBrokers
 from .commit_steps import DYING, ENDS, PARTITIONS, TOPIC, Round, Stand, arguments, play_all
 from .dying import KINDS
+from .transactors import TRANSACTORS, Transactor
 
 _TRANSACTIONS, _OFFSETS = "__transaction_state", "__consumer_offsets"
 _DEADLINE_S = 120.0
@@ -60,9 +62,9 @@ LED, FOLLOWED = SIDES = ("led", "followed")
 class ClusterStand(Stand):
     """Use as a context. The same three brokers for all rounds, all of whom may be told to die."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, transactor: Transactor) -> None:
         self.brokers = ThreeBrokers(folder, _PROPERTIES)
-        super().__init__(self.brokers.bootstrap)
+        super().__init__(self.brokers.bootstrap, transactor)
         self._plans = {node: folder / f"plan-{node}" for node in NODES}
         for node, process in self.brokers.nodes.items():
             process.python = (sys.executable, DYING, str(self._plans[node]))
@@ -165,7 +167,11 @@ def main() -> None:
     parser.add_argument("--role", dest="roles", action="append", choices=ROLES, help="who dies (default: each in turn)")
     parser.add_argument("--side", dest="sides", action="append", choices=SIDES, help="appends that count")
     options = parser.parse_args()
-    with TemporaryDirectory(prefix="cluster-steps-") as name, ClusterStand(Path(name)) as stand:
+    with (
+        TemporaryDirectory(prefix="cluster-steps-") as name,
+        TRANSACTORS[options.client]() as transactor,
+        ClusterStand(Path(name), transactor) as stand,
+    ):
         play_roles(stand, options.roles or ROLES, options.sides or SIDES, options.kinds or KINDS, options.ends or ENDS)
 
 

@@ -1,9 +1,9 @@
 """A broker dies between any two steps of a transaction, which is carried out as a whole or not at all.
 
-    python -m compat_tests.exactly_once.commit_steps [--kind torn] [--end commit]
+    python -m compat_tests.exactly_once.commit_steps [--kind torn] [--end commit] [--client java]
 
-Each round is one transaction of librdkafka's, records in two partitions and a group's offset, committed or aborted, against
-a broker that dies at its first, second, ... append (dying.py). When a round ends without a death, every step has been died
+Each round is one transaction of a client's, records in two partitions and a group's offset, committed or aborted, against a
+broker that dies at its first, second, ... append (dying.py). When a round ends without a death, every step has been died
 at. A lone broker is started again at once (here); of three, the others carry it out (cluster_steps.py).
 """
 
@@ -20,18 +20,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient
 
-from .copier import CLIENT, retried
+from .copier import CLIENT
 from .dying import KINDS, Plan
 from .readers import READ_COMMITTED, Seen, read_all
+from .transactors import TRANSACTORS, Transaction, Transactor
 from .truth import Truth, last_stable_offset, truth_of
 
 DYING = str(Path(__file__).with_name("dying.py"))
@@ -67,8 +68,9 @@ class Standing(NamedTuple):
 class Stand:
     """What all rounds go against; a kind of it says in `play` how one is played."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, transactor: Transactor) -> None:
         self.bootstrap = bootstrap
+        self._transactor = transactor
         #: The offset that was committed last.
         self.offset = 0
 
@@ -78,28 +80,19 @@ class Stand:
 
     def warm(self) -> None:
         """The first transaction of all; whatever is made once is made."""
-        warm = _producer(self.bootstrap, "warm")
-        _transact(warm, "warm", self.bootstrap, 1)
-        retried(lambda: warm.commit_transaction(_TIMEOUT_S))
+        assert self._transact("warm", COMMIT)
+        eventually(lambda: _told_of(self.bootstrap, "warm").transaction_state in _ENDED, what="the first one has ended")
+        bumped = _told_of(self.bootstrap, "warm").producer_epoch > 0
+        assert bumped == self._transactor.bumps_epochs, "it is of the transaction version that it should be"
         self.offset = 1
 
     def transact(self, one: Round) -> bool | None:
         """Whether the client was told that it is committed; None where it was not told."""
-        producer = _producer(self.bootstrap, one.name)
-        try:
-            _transact(producer, one.name, self.bootstrap, self.offset + 1)
-            if one.end == COMMIT:
-                retried(lambda: producer.commit_transaction(_TIMEOUT_S))
-            else:
-                retried(lambda: producer.abort_transaction(_TIMEOUT_S))
-            return one.end == COMMIT
-        except KafkaException as failure:
-            if failure.args[0].txn_requires_abort():
-                retried(lambda: producer.abort_transaction(_TIMEOUT_S))
-                return False
-        # It does not know: whoever comes next has it decided.
-        _producer(self.bootstrap, one.name)
-        return None
+        return self._transact(one.name, one.end)
+
+    def _transact(self, name: str, end: str) -> bool | None:
+        one = Transaction(name, TOPIC, PARTITIONS, GROUP, self.offset + 1, end == COMMIT)
+        return self._transactor.transact(self.bootstrap, one)
 
     def check(self, one: Round, told: bool | None) -> Standing:
         found = self.standing(one)
@@ -129,7 +122,10 @@ class Stand:
         with contextlib.suppress(OSError, AssertionError):
             truths = [truth_of(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
             ends = [last_stable_offset(self.bootstrap, TOPIC, index) for index in range(PARTITIONS)]
-            if ends == [truth.end_offset for truth in truths] and _state_of(self.bootstrap, name) in _ENDED:
+            if (
+                ends == [truth.end_offset for truth in truths]
+                and _told_of(self.bootstrap, name).transaction_state in _ENDED
+            ):
                 return truths
         return None
 
@@ -145,11 +141,11 @@ class Stand:
 class LoneStand(Stand):
     """One data directory for all rounds; each starts a broker of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, transactor: Transactor) -> None:
         self._plan_file = folder / "plan"
         self.broker = OdradekProcess(folder / "broker", SINGLE_NODE)
         with self.broker:
-            super().__init__(self.broker.bootstrap)
+            super().__init__(self.broker.bootstrap, transactor)
             make_topic(self.bootstrap, TOPIC, PARTITIONS)
             self.warm()
 
@@ -180,32 +176,15 @@ class LoneStand(Stand):
                 self.broker.start()
 
 
-def _state_of(bootstrap: str, name: str) -> str:
-    """As its coordinator says."""
+def _told_of(bootstrap: str, name: str) -> TransactionState:
+    """What its coordinator says."""
     for server in bootstrap.split(","):
         with contextlib.suppress(OSError), WireClient(server) as client:
+            told: TransactionState
             (told,) = client.call(DescribeTransactionsRequest([name]), 0).transaction_states
             if not told.error_code:
-                return str(told.transaction_state)
+                return told
     raise AssertionError(f"nobody coordinates {name}")
-
-
-def _producer(bootstrap: str, name: str) -> Producer:
-    producer = Producer({**CLIENT, "bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0})
-    retried(lambda: producer.init_transactions(_TIMEOUT_S))
-    return producer
-
-
-def _transact(producer: Producer, value: str, bootstrap: str, offset: int) -> None:
-    """A transaction up to its end."""
-    consumer = Consumer({**CLIENT, "bootstrap.servers": bootstrap, "group.id": GROUP})
-    producer.begin_transaction()
-    for index in range(PARTITIONS):
-        producer.produce(TOPIC, value, partition=index)
-    producer.flush(_TIMEOUT_S)
-    moved = [TopicPartition(TOPIC, 0, offset)]
-    metadata = consumer.consumer_group_metadata()
-    retried(lambda: producer.send_offsets_to_transaction(moved, metadata, _TIMEOUT_S))
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:
@@ -234,13 +213,14 @@ def arguments(text: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", dest="kinds", action="append", choices=KINDS, help="of death (default: all)")
     parser.add_argument("--end", dest="ends", action="append", choices=ENDS, help="of transactions (default: both)")
+    parser.add_argument("--client", choices=TRANSACTORS, default="librdkafka", help="whose transactions (librdkafka)")
     return parser
 
 
 def main() -> None:
     options = arguments(__doc__).parse_args()
-    with TemporaryDirectory(prefix="commit-steps-") as name:
-        stand = LoneStand(Path(name))
+    with TemporaryDirectory(prefix="commit-steps-") as name, TRANSACTORS[options.client]() as transactor:
+        stand = LoneStand(Path(name), transactor)
         for end in options.ends or ENDS:
             print(f"{end}: {play_all(stand, options.kinds or KINDS, end)} deaths", flush=True)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.broker_process import BrokerProcess
-from compat_tests.exactly_once import checker, cluster_steps, commit_steps, dying_client, held_steps
+from compat_tests.exactly_once import checker, cluster_steps, commit_steps, dying_client, held_steps, transactors
 from compat_tests.exactly_once.cluster import ThreeBrokers
 from compat_tests.exactly_once.readers import READ_COMMITTED, READ_UNCOMMITTED, read_all
 from compat_tests.exactly_once.truth import last_stable_offset, truth_of
@@ -40,9 +40,14 @@ def between(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
         yield made
 
 
-def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", transactors.TRANSACTORS)
+def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_whole(
+    client: str, tmp_path: Path, java_tools: None
+) -> None:
     # By hand also aborts, and deaths `before` and `after`; a step that is torn apart is the hardest of the three.
-    deaths = commit_steps.play_all(commit_steps.LoneStand(tmp_path), ("torn",), commit_steps.COMMIT)
+    with transactors.TRANSACTORS[client]() as transactor:
+        stand = commit_steps.LoneStand(tmp_path, transactor)
+        deaths = commit_steps.play_all(stand, ("torn",), commit_steps.COMMIT)
     # Its producer id, partitions and group join, two records, the offset, the decision, three markers; their joining may
     # share an append.
     assert deaths >= 9
@@ -50,7 +55,7 @@ def test_a_broker_that_dies_at_any_step_of_a_transaction_carries_it_out_as_a_who
 
 def test_the_others_carry_out_as_a_whole_what_a_coordinator_or_a_leader_dies_in(tmp_path: Path) -> None:
     # By hand also aborts, deaths `before` and `after`, and those of followers.
-    with cluster_steps.ClusterStand(tmp_path) as stand:
+    with cluster_steps.ClusterStand(tmp_path, transactors.Librdkafka()) as stand:
         deaths = cluster_steps.play_roles(
             stand, cluster_steps.ROLES, (cluster_steps.LED,), ("torn",), (commit_steps.COMMIT,)
         )

@@ -231,6 +231,13 @@ def seal(buf: bytearray | memoryview, pos: int, size: int) -> int:
     return crc
 
 
+def sealed(header: BatchHeader | tuple[int, ...], payload: Buffer) -> bytes:
+    """A batch of its header's fields, with the CRC that is right, and of what follows them."""
+    fields = _HEADER.pack(*header)
+    rest = fields[_CRC_FROM:]
+    return b"".join((fields[:_CRC_AT], _CRC.pack(crc32c(payload, crc32c(rest))), rest, payload))
+
+
 def write_header(buf: bytearray | memoryview, pos: int, header: BatchHeader | tuple[int, ...]) -> None:
     """Writes `header`, or its fields, as it is, its CRC too (see `seal`)."""
     _HEADER.pack_into(buf, pos, *header)

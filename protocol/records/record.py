@@ -117,12 +117,15 @@ def encode_batch(
     kept = list(records)
     first = kept[0].offset if base_offset is None else base_offset
     last = kept[-1].offset if last_offset is None else last_offset
-    flags = (
-        (batch.LOG_APPEND_TIME_FLAG if log_append_time is not None else 0)
-        | (batch.TRANSACTIONAL_FLAG if transactional else 0)
-        | (batch.CONTROL_FLAG if control else 0)
-        | (batch.DELETE_HORIZON_FLAG if delete_horizon is not None else 0)
-    )
+    attributes: int = compression
+    if log_append_time is not None:
+        attributes |= batch.LOG_APPEND_TIME_FLAG
+    if transactional:
+        attributes |= batch.TRANSACTIONAL_FLAG
+    if control:
+        attributes |= batch.CONTROL_FLAG
+    if delete_horizon is not None:
+        attributes |= batch.DELETE_HORIZON_FLAG
     newest = kept[0].timestamp if len(kept) == 1 else max((r.timestamp for r in kept), default=batch.NO_TIMESTAMP)
     base_timestamp = kept[0].timestamp if kept else batch.NO_TIMESTAMP
     if delete_horizon is not None:
@@ -131,15 +134,11 @@ def encode_batch(
     if compression:
         payload = compress(compression, payload, level)
     fields = (
-        first, batch.HEADER_BYTES - batch.LOG_OVERHEAD + len(payload), leader_epoch, batch.MAGIC, 0, compression | flags,
+        first, batch.HEADER_BYTES - batch.LOG_OVERHEAD + len(payload), leader_epoch, batch.MAGIC, 0, attributes,
         last - first, base_timestamp, newest if log_append_time is None else log_append_time,
         producer_id, producer_epoch, base_sequence, len(kept),
     )  # fmt: skip
-    made = bytearray(batch.HEADER_BYTES)
-    batch.write_header(made, 0, fields)
-    made += payload
-    batch.seal(made, 0, len(made))
-    return bytes(made)
+    return batch.sealed(fields, payload)
 
 
 def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
@@ -158,10 +157,16 @@ def encoded_size(record: Record, *, base_offset: int = 0, base_timestamp: int) -
 
 def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
     key, value, headers = record.key, record.value, record.headers
-    pieces = [b"\0", encode_zigzag(record.timestamp - base_timestamp), encode_zigzag(record.offset - base_offset)]
-    for content in (key, value):
-        pieces += (_NULL,) if content is None else (encode_zigzag(len(content)), content)
-    pieces.append(encode_zigzag(len(headers)))
+    pieces = [
+        b"\0",
+        encode_zigzag(record.timestamp - base_timestamp),
+        encode_zigzag(record.offset - base_offset),
+        _NULL if key is None else encode_zigzag(len(key)),
+        key or b"",
+        _NULL if value is None else encode_zigzag(len(value)),
+        value or b"",
+        encode_zigzag(len(headers)),
+    ]
     for name, content in headers:
         encoded = name.encode()
         pieces += (encode_zigzag(len(encoded)), encoded)
