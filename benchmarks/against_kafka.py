@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -20,6 +21,7 @@ from rich.progress import Progress
 from compat_tests.broker_process import BrokerProcess
 
 from . import brokers, idle_connections, kinds, report, rows
+from .awake import cores_awake
 from .kinds import Kind, Row
 from .loads import Load
 
@@ -39,7 +41,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             if options.only in STARTS_AND_IDLE:
                 measure_starts(Path(folder), figures)
-            measure_loads(Path(folder), options, figures)
+            with cores_awake() if options.awake else nullcontext():
+                measure_loads(Path(folder), options, figures)
     finally:
         # Of a run that was interrupted, the rows that both brokers have.
         found = [result(key, by_broker) for key, by_broker in figures.items() if len(by_broker) == 2]
@@ -53,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="how much of each load, as a factor (default: 1)")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds of each row (default: 3)")
     parser.add_argument("--only", default="", help="rows whose name or client holds this text")
+    parser.add_argument("--awake", action="store_true", help="no core sleeps meanwhile (awake.py); the rows say so")
     parser.add_argument("--write", type=Path, metavar="DIR", help="writes benchmarks.md and its charts there (docs)")
     return parser.parse_args()
 
@@ -86,6 +90,7 @@ def measure_starts(folder: Path, figures: Figures) -> None:
 
 
 def measure_loads(folder: Path, options: argparse.Namespace, figures: Figures) -> None:
+    suffix = ", cores awake" if options.awake else ""
     chosen = [row for row in rows.all_rows(options.scale) if options.only in f"{row.name} {row.client}"]
     pair = {
         brokers.APACHE_NAME: brokers.apache(folder / "apache"),
@@ -100,7 +105,7 @@ def measure_loads(folder: Path, options: argparse.Namespace, figures: Figures) -
                     found = measure(row, broker, f"bench-{number}-{round_number}")
                     if round_number:
                         for kind, value in found.items():
-                            figures[row.name, row.client, kind][name].append(value)
+                            figures[row.name + suffix, row.client, kind][name].append(value)
                     progress.advance(task)
         for name, broker in pair.items() if not options.only else ():
             figures["under load, peak", "-", kinds.MEMORY][name].append(brokers.peak_memory_mb(broker.pid))

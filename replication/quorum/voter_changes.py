@@ -88,18 +88,19 @@ class VoterChanges:
 
     def _add(self, change: _Change, request: adding.AddRaftVoterRequest, now: int) -> ErrorCode:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        if key.id < 0 or key.directory_id == ZERO_UUID or not request.listeners:
+        addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
+        reached_at = self._reached_at(addresses)
+        if key.id < 0 or key.directory_id == ZERO_UUID or reached_at is None:
             return ErrorCode.INVALID_REQUEST
         if key.id in self._core.voter_set.voters:
             return ErrorCode.DUPLICATE_VOTER
-        addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
         change.voter = Voter(key, addresses)
         change.deadline = now + request.timeout_ms
         change.ack_when_committed = request.ack_when_committed
         change.asked_node = key.id
         self._change = change
         asked = ApiVersionsRequest(client_software_name="odradek", client_software_version="1")
-        self._core.send(key.id, asked, now, address=addresses[0])
+        self._core.send(key.id, asked, now, address=reached_at)
         return ErrorCode.NONE
 
     def described(self, node: int, response: ApiVersionsResponse | None, now: int) -> None:
@@ -142,7 +143,7 @@ class VoterChanges:
         feature = request.kraft_version_feature
         low, high = feature.min_supported_version, feature.max_supported_version
         addresses = tuple(Address(it.name, it.host, it.port) for it in request.listeners)
-        if not low <= core.voters.kraft_version <= high or not self._can_be_reached(addresses):
+        if not low <= core.voters.kraft_version <= high or self._reached_at(addresses) is None:
             return ErrorCode.INVALID_REQUEST
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         found = core.voter_set.voters.get(key.id)
@@ -153,12 +154,12 @@ class VoterChanges:
         self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now)
         return ErrorCode.NONE
 
-    def _can_be_reached(self, addresses: Sequence[Address]) -> bool:
-        """By the listener that this node's own address is of."""
+    def _reached_at(self, addresses: Sequence[Address]) -> Address | None:
+        """The one of the listener that this node's own address is of: voters speak to each other there."""
         core = self._core
         voter = core.voter_set.voters.get(core.local.id)
         own = core.config.addresses or (voter.addresses if voter is not None else ())
-        return bool(addresses) and (not own or own[0].name in [address.name for address in addresses])
+        return next((one for one in addresses if not own or one.name == own[0].name), None)
 
     def _describe(self, change: _Change, request: updating.UpdateRaftVoterRequest) -> ErrorCode:
         role = self._core.role

@@ -4,7 +4,7 @@ The replicas are `Partition` machines, each over a log in memory with a part tha
 them by replication/follower.py. Messages (fetches, their answers, proposals, news of the metadata) are delayed, so they
 overtake each other, and are lost or doubled. Brokers crash and come back, with another epoch; if that was unclean, what they
 had not synced is gone, and the controller takes them out of the set in sync at once (KIP-966). It keeps the last one, who
-then loses nothing.
+then loses nothing. Each machine has its own clock, which is set forward and back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ LAG_TIME_MAX_MS = 300
 MIN_INSYNC = 2
 QUESTION_TIMEOUT_MS = 120
 #: The clock of a machine that has run for a while: whoever was never caught up was so long ago.
-STARTED_MS = 1_000_000
+STARTED_MS = 100_000_000
+#: How far a clock may be off.
+CLOCKS_MS = (0, 0, -3_600_000, -2 * LAG_TIME_MAX_MS, LAG_TIME_MAX_MS // 2, 2 * LAG_TIME_MAX_MS, 3_600_000)
 
 
 class Registration(NamedTuple):
@@ -120,6 +122,7 @@ class Simulation:
         self.broker_epochs = dict.fromkeys(self.replicas, 0)
         self.registration = Registration(self.replicas, self.replicas, 1, 0, 0, tuple(self.broker_epochs.items()))
         self.elections = 0
+        self._clock_errors_ms = dict.fromkeys(self.replicas, 0)
         for number in self.replicas:
             self._start(number)
             self._each(20, lambda number=number: self._fetch(number))
@@ -127,12 +130,19 @@ class Simulation:
         self._each(LAG_TIME_MAX_MS // 2, self._shrink)
         self._each(40, self._fault)
         self._each(60, self._retry_proposals)
+        self._each(250, self._set_a_clock)
 
     def new_partition(self, number: int, log: SimulatedLog) -> Partition:
         """A high watermark that was checkpointed some time ago is anything below the true one: here none was."""
         return self._partition(number, log.end, 0)
 
     # ---- time and the network
+
+    def clock(self, node: Node) -> int:
+        return self.now_ms + self._clock_errors_ms[node.number]
+
+    def _set_a_clock(self) -> None:
+        self._clock_errors_ms[self.chance.choice(self.replicas)] = self.chance.choice(CLOCKS_MS)
 
     def run(self, events: int, check: Callable[[], None]) -> None:
         for _ in range(events):
@@ -198,7 +208,7 @@ class Simulation:
 
     def _accept(self, node: Node, question: int, proposal: IsrProposal, after: Registration) -> None:
         if self._is_answered(node, question):
-            node.role.accepted(proposal, after.isr, after.leader_epoch, after.partition_epoch, self.now_ms)
+            node.role.accepted(proposal, after.isr, after.leader_epoch, after.partition_epoch, self.clock(node))
 
     def _is_answered(self, node: Node, question: int) -> bool:
         if not self._is_up(node) or question != node.question:
@@ -218,7 +228,7 @@ class Simulation:
     def _learn(self, node: Node, registration: Registration) -> None:
         if self._is_up(node) and registration.partition_epoch >= node.role.partition_epoch:
             node.known = dict(registration.broker_epochs)
-            if node.role.apply(registration, self.now_ms) and node.role.is_leader:
+            if node.role.apply(registration, self.clock(node)) and node.role.is_leader:
                 node.log.assign(node.role.leader_epoch, node.log.end)
 
     def _fault(self) -> None:
@@ -246,7 +256,7 @@ class Simulation:
             return
         for _ in range(self.chance.randint(1, 3)):
             node.log.append(node.role.leader_epoch, self.chance.getrandbits(40))
-        node.role.appended(node.log.end, self.now_ms)
+        node.role.appended(node.log.end, self.clock(node))
         if self.chance.random() < 0.3:
             node.log.synced = node.log.end
 
@@ -262,7 +272,7 @@ class Simulation:
 
     def _shrink(self) -> None:
         for node in list(self.nodes.values()):
-            if node.role.propose_shrinking(self.now_ms) is not None:
+            if node.role.propose_shrinking(self.clock(node)) is not None:
                 self._propose(node)
 
     def _retry_proposals(self) -> None:
@@ -297,7 +307,7 @@ class Simulation:
                 return
         if offset > log.end:
             return
-        role.follower_fetched(follower.number, offset, self.now_ms, broker_epoch=follower.broker_epoch)
+        role.follower_fetched(follower.number, offset, self.clock(leader), broker_epoch=follower.broker_epoch)
         if role.propose_joining(follower.number) is not None:
             self._propose(leader)
         records, high_watermark = log.records[offset : offset + 4], role.high_watermark
@@ -317,7 +327,7 @@ class Simulation:
             node = asked.node
             for record in records:
                 node.log.append(*record)
-            node.role.appended(node.log.end, self.now_ms)
+            node.role.appended(node.log.end, self.clock(node))
             node.role.follow(high_watermark)
             if self.chance.random() < 0.3:
                 node.log.synced = node.log.end

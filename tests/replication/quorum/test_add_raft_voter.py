@@ -1,0 +1,69 @@
+"""AddRaftVoter to the leader of a quorum whose voters stand in the log: what it refuses, and where it asks the voter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.uuids import ZERO_UUID
+from odradek.replication.quorum.effects import Effect, PeerRequest, Reply, Send
+from odradek.replication.quorum.voters import Address
+
+from tests.replication.quorum.quorum_simulator import directory
+from tests.replication.quorum.test_quorum_transcripts import Transcript
+
+OTHER, ITS_OWN = Listener("ANOTHER", "away", 1), Listener("CONTROLLER", "c4", 9093)
+
+
+@pytest.fixture
+def quorum() -> Transcript:
+    """Node 1 leads 2 and 3 in epoch 1, and everything is committed."""
+    quorum = Transcript()
+    quorum.voters(1, 2, 3)
+    quorum.late(1)
+    quorum.deliver()
+    return quorum
+
+
+def ask(quorum: Transcript, **fields: Any) -> list[Effect]:
+    """What comes of it at once."""
+    plain = {
+        "cluster_id": "cluster",
+        "timeout_ms": 30_000,
+        "voter_id": 4,
+        "voter_directory_id": directory(4),
+        "listeners": [OTHER, ITS_OWN],
+    }
+    leader = quorum.replicas[1]
+    leader.handle(PeerRequest((4, 1, 999), AddRaftVoterRequest(**(plain | fields))), quorum.now)
+    return list(leader.take())
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"voter_id": 3}, ErrorCode.DUPLICATE_VOTER),
+        ({"voter_id": -1}, ErrorCode.INVALID_REQUEST),
+        ({"voter_directory_id": ZERO_UUID}, ErrorCode.INVALID_REQUEST),
+        ({"listeners": []}, ErrorCode.INVALID_REQUEST),
+        # Voters would not find it.
+        ({"listeners": [OTHER]}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_refused(quorum: Transcript, fields: dict[str, Any], error: ErrorCode) -> None:
+    (said,) = ask(quorum, **fields)
+    assert isinstance(said, Reply) and isinstance(said.response, AddRaftVoterResponse)
+    assert said.response.error_code == error
+
+
+def test_it_is_asked_where_voters_speak_to_each_other(quorum: Transcript) -> None:
+    (said,) = ask(quorum)
+    assert (
+        isinstance(said, Send)
+        and isinstance(said.request, ApiVersionsRequest)
+        and said.address == Address("CONTROLLER", "c4", 9093)
+    )
