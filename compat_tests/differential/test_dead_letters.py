@@ -109,6 +109,13 @@ def taken(member: Member) -> list[int]:
     return [offset for first, last, _ in member.take() for offset in range(first, last + 1)]
 
 
+def left(bootstrap: str, group: str, queue: str, count: int) -> Left:
+    """Once there are so many letters, and the group has nothing to do any more."""
+    eventually(lambda: len(letters(bootstrap, queue)) == count, what="all letters", deadline_s=DEADLINE_S)
+    eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
+    return Left(without_times(letters(bootstrap, queue)), states_of(bootstrap, group))
+
+
 def play(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
     """Two are rejected, one is accepted; of the others two are released too often, and of one the lock ends, or it is
     released as well.
@@ -122,11 +129,9 @@ def play(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
         assert eventually(lambda: taken(member), what="the released", deadline_s=DEADLINE_S) == [3, 4, 5]
         last = 5 if lock_ms > LOCK_MS else 4
         assert member.acknowledge((3, last, RELEASE)).error_code == 0
-        eventually(lambda: len(letters(bootstrap, queue)) == 5, what="all letters", deadline_s=DEADLINE_S)
-        eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
+        return left(bootstrap, group, queue, 5)
     finally:
         member.close()
-    return Left(without_times(letters(bootstrap, queue)), states_of(bootstrap, group))
 
 
 @pytest.mark.oracle
@@ -168,11 +173,9 @@ def of_markers(bootstrap: str, isolation: str) -> Left:
             some = eventually(lambda: taken(member), what="records", deadline_s=DEADLINE_S)
             assert member.acknowledge(*((offset, offset, REJECT) for offset in some)).error_code == 0
             given += some
-        eventually(lambda: len(letters(bootstrap, queue)) == wanted, what="all letters", deadline_s=DEADLINE_S)
-        eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
+        return left(bootstrap, group, queue, wanted)
     finally:
         member.close()
-    return Left(without_times(letters(bootstrap, queue)), states_of(bootstrap, group))
 
 
 @pytest.mark.oracle

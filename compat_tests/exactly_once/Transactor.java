@@ -31,6 +31,7 @@ public final class Transactor {
         }
     }
 
+    @SuppressWarnings("removal") // the members of a group are not asked for here
     private static String transact(String[] words) throws Exception {
         String bootstrap = words[0], topic = words[1], group = words[3], end = words[5], name = words[6];
         KafkaProducer<String, String> producer = producer(bootstrap, name);
