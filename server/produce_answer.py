@@ -81,7 +81,7 @@ class ParkedProduce(Parked):
         if result.error and isinstance(queued.found, CheckedBatch):
             name = hosted.topic_id if self._call.version >= FIRST_VERSION_WITH_TOPIC_IDS else hosted.topic
             sequence, refused = sequence_of(queued.found.buffer), RefusedBatches.of(self._call.connection)
-            refused.note((name, hosted.index), sequence, result.error, queued.now_ms)
+            refused.note((name, hosted.index), sequence, result.error)
         if not self._queued:
             self._call.broker.deadlines.add(self, self._timeout_ms)
         fill(answer, result)

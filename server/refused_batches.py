@@ -12,17 +12,19 @@ in between. Apache Kafka takes it in two ways, and librdkafka loses by either:
 Told the same reason as for the first, a client sends both again, in order.
 
 This is remembered by connection: what is on its way to a partition's leader is on one, and once a client has heard of a
-refusal it begins with the refused batch.
+refusal it begins with the refused batch. It may begin elsewhere, with another leader; when that is this broker again, the
+log has the batch, and nothing is missing any more.
 """
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.errors import ErrorCode
-from ..protocol.records.batch import HEADER_BYTES, MAGIC
+from ..protocol.records.batch import HEADER_BYTES, MAGIC, NO_SEQUENCE
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -32,7 +34,7 @@ Place = tuple[Any, int]
 
 #: Behind a client's longest wait for an answer (request.timeout.ms) nothing of before is on its way any more; then a batch
 #: that was refused may have been given up.
-REMEMBERED_MS = 30_000
+REMEMBERED_S = 30.0
 #: Of one connection; the oldest is forgotten for one more.
 MAX_REMEMBERED = 10_000
 #: What a batch is refused with before it is written, and may not be refused with a moment later.
@@ -66,7 +68,7 @@ class _Refused(NamedTuple):
     epoch: int
     first: int
     error: int
-    until_ms: int
+    until: float
 
 
 def sequence_of(records: Any) -> Sequence | None:
@@ -78,24 +80,28 @@ def sequence_of(records: Any) -> Sequence | None:
 
 
 class RefusedBatches:
-    """Those of one connection."""
+    """Those of one connection. `clock`: in seconds, and nobody sets it."""
 
-    __slots__ = ("_refused",)
+    __slots__ = ("_clock", "_refused")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._refused: dict[tuple[Place, int], _Refused] = {}
 
     @classmethod
     def of(cls, connection: Connection) -> RefusedBatches:
         if connection.refused_batches is None:
-            connection.refused_batches = cls()
+            connection.refused_batches = cls(asyncio.get_running_loop().time)
         return connection.refused_batches
 
     def __bool__(self) -> bool:
         return bool(self._refused)
 
-    def error_for(self, place: Place, sequence: Sequence | None, now_ms: int) -> int:
-        """What a batch is refused with because of one before it, or 0: it may be tried."""
+    def error_for(self, place: Place, sequence: Sequence | None, written: int) -> int:
+        """What a batch is refused with because of one before it, or 0: it may be tried.
+
+        `written`: the last sequence number in the log of this producer and epoch, -1 for none.
+        """
         if sequence is None:
             return 0
         key = (place, sequence.producer_id)
@@ -103,12 +109,13 @@ class RefusedBatches:
         if refused is None:
             return 0
         ahead = (sequence.first - refused.first) % _SEQUENCES
-        if sequence.epoch != refused.epoch or ahead == 0 or now_ms >= refused.until_ms:
+        is_written = written != NO_SEQUENCE and (written - refused.first) % _SEQUENCES < _HALF
+        if sequence.epoch != refused.epoch or ahead == 0 or is_written or self._clock() >= refused.until:
             del self._refused[key]
             return 0
         return refused.error if ahead < _HALF else 0
 
-    def note(self, place: Place, sequence: Sequence | None, error: int, now_ms: int) -> None:
+    def note(self, place: Place, sequence: Sequence | None, error: int) -> None:
         """This batch was refused; nothing of it was written."""
         if sequence is None or error not in PASSING:
             return
@@ -120,12 +127,12 @@ class RefusedBatches:
             del self._refused[key]
         elif len(self._refused) >= MAX_REMEMBERED:
             del self._refused[next(iter(self._refused))]
-        self._refused[key] = _Refused(sequence.epoch, sequence.first, error, now_ms + REMEMBERED_MS)
+        self._refused[key] = _Refused(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
 
-    def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool, now_ms: int) -> None:
+    def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool) -> None:
         """Of one Produce and its answer."""
         for topic, told in zip(asked, answers, strict=True):
             name = topic.topic_id if by_id else topic.name
             for data, answer in zip(topic.partition_data, told.partition_responses, strict=True):
                 if answer.error_code:
-                    self.note((name, answer.index), sequence_of(data.records), answer.error_code, now_ms)
+                    self.note((name, answer.index), sequence_of(data.records), answer.error_code)

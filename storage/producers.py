@@ -167,6 +167,11 @@ class Producers:
             return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.NONE
 
+    def last_sequence(self, producer_id: int, epoch: int) -> int:
+        """The last sequence number that is in the log of this producer and epoch, or NO_SEQUENCE."""
+        producer = self.by_id.get(producer_id)
+        return NO_SEQUENCE if producer is None or producer.epoch != epoch else producer.last_sequence
+
     def _is_ahead_of_verification(self, header: BatchHeader, *, has_written: bool) -> bool:
         verification = self.verifications.get(header.producer_id)
         return verification is not None and verification.is_out_of_order(header.base_sequence, has_written=has_written)

@@ -105,7 +105,7 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
                 result = AppendResult(absent_error(broker.image, key, index))
             elif hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
                 result = _INTERNAL
-            elif behind and (passing := behind.error_for((key, index), sequence_of(data.records), now_ms)):
+            elif behind and (passing := _passing_error(behind, (key, index), hosted, data.records)):
                 result = AppendResult(passing)
             elif membership:
                 result = _append(hosted, data.records, now_ms, acks, version, membership)
@@ -140,7 +140,7 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
     response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        RefusedBatches.of(call.connection).note_all(request.topic_data, topics, by_id, now_ms)
+        RefusedBatches.of(call.connection).note_all(request.topic_data, topics, by_id)
         add_leaders(call, response)
     if waiting:
         ParkedProduce(call, response, waiting)
@@ -149,6 +149,14 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
         _end_unanswered(call, response, failed)
         return None
     return response
+
+
+def _passing_error(behind: RefusedBatches, place: tuple[Any, int], hosted: HostedPartition, records: Any) -> int:
+    """What a batch is refused with because of one before it, or 0."""
+    sequence = sequence_of(records)
+    if sequence is None:
+        return 0
+    return behind.error_for(place, sequence, hosted.log.producers.last_sequence(sequence.producer_id, sequence.epoch))
 
 
 def _refusal(request: ProduceRequest) -> AppendResult | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.records.batch import NO_SEQUENCE
 from odradek.server.hosted_partition import AppendResult, HostedPartition
-from odradek.server.refused_batches import MAX_REMEMBERED, REMEMBERED_MS, RefusedBatches, Sequence, sequence_of
+from odradek.server.refused_batches import MAX_REMEMBERED, REMEMBERED_S, RefusedBatches, Sequence, sequence_of
 
 from tests.server.data_path_stand import DataPath, batch_of
 
@@ -88,6 +90,17 @@ def test_a_new_epoch_begins_without_what_was_refused(path: DataPath) -> None:
     assert path.produce(topic, sequenced(0, epoch=1), acks=-1).base_offset == 0
 
 
+def test_what_another_leader_has_taken_is_not_missed_when_this_one_leads_again(path: DataPath) -> None:
+    topic = path.topic()
+    assert path.produce(topic, sequenced(0), acks=-1).error_code == 0
+    is_offline(path, topic, True)
+    assert path.produce(topic, sequenced(1), acks=-1).error_code == OFFLINE
+    is_offline(path, topic, False)
+    hosted = path.hosted(topic)
+    assert hosted.append(sequenced(1), int(time.time() * 1000), version=12).error == 0, "as if it had been fetched"
+    assert path.produce(topic, sequenced(2), acks=-1).base_offset == 2
+
+
 # ---- what is remembered
 
 
@@ -96,44 +109,59 @@ def at(first: int, epoch: int = 0, producer_id: int = 7) -> Sequence:
 
 
 def test_what_was_refused_first_counts_until_it_comes_again() -> None:
-    refused = RefusedBatches()
-    refused.note(PLACE, at(5), NOT_LEADER, 0)
-    refused.note(PLACE, at(6), NOT_ENOUGH, 0)
-    assert refused.error_for(PLACE, at(6), 0) == NOT_LEADER
-    refused.note(PLACE, at(4), NOT_ENOUGH, 0)
-    assert refused.error_for(PLACE, at(5), 0) == NOT_ENOUGH
-    assert refused.error_for(PLACE, at(3), 0) == 0, "it is before"
-    assert refused.error_for(("orders", 1), at(6), 0) == refused.error_for(PLACE, at(6, producer_id=8), 0) == 0
-    assert refused.error_for(PLACE, at(4), 0) == 0 and not refused
-    assert refused.error_for(PLACE, at(5), 0) == 0
+    refused = RefusedBatches(lambda: 0.0)
+    refused.note(PLACE, at(5), NOT_LEADER)
+    refused.note(PLACE, at(6), NOT_ENOUGH)
+    assert refused.error_for(PLACE, at(6), NO_SEQUENCE) == NOT_LEADER
+    refused.note(PLACE, at(4), NOT_ENOUGH)
+    assert refused.error_for(PLACE, at(5), NO_SEQUENCE) == NOT_ENOUGH
+    assert refused.error_for(PLACE, at(3), NO_SEQUENCE) == 0, "it is before"
+    assert refused.error_for(("orders", 1), at(6), NO_SEQUENCE) == 0
+    assert refused.error_for(PLACE, at(6, producer_id=8), NO_SEQUENCE) == 0
+    assert refused.error_for(PLACE, at(4), NO_SEQUENCE) == 0 and not refused
+    assert refused.error_for(PLACE, at(5), NO_SEQUENCE) == 0
 
 
 def test_sequences_that_begin_anew_are_behind() -> None:
-    refused = RefusedBatches()
-    refused.note(PLACE, at((1 << 31) - 1), NOT_LEADER, 0)
-    assert refused.error_for(PLACE, at(0), 0) == NOT_LEADER
+    refused = RefusedBatches(lambda: 0.0)
+    refused.note(PLACE, at((1 << 31) - 1), NOT_LEADER)
+    assert refused.error_for(PLACE, at(0), NO_SEQUENCE) == NOT_LEADER
 
 
 def test_it_is_forgotten_when_nothing_of_then_can_be_on_its_way() -> None:
-    refused = RefusedBatches()
-    refused.note(PLACE, at(0), NOT_LEADER, 0)
-    assert refused.error_for(PLACE, at(1), REMEMBERED_MS - 1) == NOT_LEADER
-    assert refused.error_for(PLACE, at(1), REMEMBERED_MS) == 0
+    now = 0.0
+    refused = RefusedBatches(lambda: now)
+    refused.note(PLACE, at(0), NOT_LEADER)
+    now = REMEMBERED_S - 0.001
+    assert refused.error_for(PLACE, at(1), NO_SEQUENCE) == NOT_LEADER
+    now = REMEMBERED_S
+    assert refused.error_for(PLACE, at(1), NO_SEQUENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "is_missing"), [(NO_SEQUENCE, True), (4, True), (5, False), (9, False), ((1 << 31) - 1, True)]
+)
+def test_it_is_forgotten_when_it_is_in_the_log(written: int, is_missing: bool) -> None:
+    """Another leader has taken it, and this broker its log."""
+    refused = RefusedBatches(lambda: 0.0)
+    refused.note(PLACE, at(5), NOT_LEADER)
+    assert bool(refused.error_for(PLACE, at(6), written)) == is_missing
+    assert bool(refused) == is_missing
 
 
 def test_what_is_refused_for_good_holds_up_nothing() -> None:
-    refused = RefusedBatches()
+    refused = RefusedBatches(lambda: 0.0)
     for error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-        refused.note(PLACE, at(0), error, 0)
+        refused.note(PLACE, at(0), error)
     assert not refused
 
 
 def test_only_so_many_are_remembered() -> None:
-    refused = RefusedBatches()
+    refused = RefusedBatches(lambda: 0.0)
     for producer_id in range(MAX_REMEMBERED + 1):
-        refused.note(PLACE, at(0, producer_id=producer_id), NOT_LEADER, 0)
-    assert refused.error_for(PLACE, at(1, producer_id=0), 0) == 0
-    assert refused.error_for(PLACE, at(1, producer_id=1), 0) == NOT_LEADER
+        refused.note(PLACE, at(0, producer_id=producer_id), NOT_LEADER)
+    assert refused.error_for(PLACE, at(1, producer_id=0), NO_SEQUENCE) == 0
+    assert refused.error_for(PLACE, at(1, producer_id=1), NO_SEQUENCE) == NOT_LEADER
 
 
 def test_what_is_no_batch_of_an_idempotent_producer_stands_in_no_line() -> None:
