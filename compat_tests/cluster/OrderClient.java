@@ -51,6 +51,7 @@ public final class OrderClient {
     private static void send(String[] arguments) throws Exception {
         Map<String, Object> settings = Map.of(
             "bootstrap.servers", arguments[0], "acks", "all", "enable.idempotence", true, "linger.ms", 5,
+            "metadata.recovery.strategy", "none", // as orders.py says
             "delivery.timeout.ms", Integer.valueOf(arguments[5]), "max.block.ms", Long.valueOf(arguments[5]));
         int customers = Integer.parseInt(arguments[3]);
         long pauseMs = Long.parseLong(arguments[4]);
@@ -68,7 +69,7 @@ public final class OrderClient {
     private static void read(String[] arguments) {
         Map<String, Object> settings = Map.of(
             "bootstrap.servers", arguments[0], "group.id", arguments[2], "auto.offset.reset", "earliest",
-            "auto.commit.interval.ms", 500, "metadata.max.age.ms", 2000);
+            "auto.commit.interval.ms", 500, "metadata.max.age.ms", 2000, "metadata.recovery.strategy", "none");
         try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(arguments[1]));
             while (isReading) {

@@ -20,6 +20,9 @@ GROUP = "billing"
 CUSTOMERS = 20
 #: Orders of each client in a second: what matters is that some are always on their way.
 PAUSE_S = 0.02
+#: Who finds none of the brokers that it knows forgets them by default, and begins anew with those it was told of (KIP-899):
+#: here the one that was killed, while the others have just come back and it is not connected to them yet.
+RECOVERY = {"metadata.recovery.strategy": "none"}
 DELIVERY_MS = 90_000
 READ_DEADLINE_S = 120
 
@@ -74,7 +77,7 @@ class Send:
 class LibrdkafkaSender(Sender):
     @contextlib.contextmanager
     def producer(self) -> Iterator[Send]:  # type: ignore[override]
-        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": DELIVERY_MS}
+        settings = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": DELIVERY_MS, **RECOVERY}
         producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
 
         def told(error: KafkaError | None, message: object) -> None:

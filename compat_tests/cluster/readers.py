@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConnectionError
 
-from .orders import TOPIC
+from .orders import RECOVERY, TOPIC
 
 COMMIT_MS = 500
 #: Partitions that are added are found by then.
@@ -59,6 +59,7 @@ class Billing(Reader):
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": COMMIT_MS,
             "topic.metadata.refresh.interval.ms": METADATA_MS,
+            **RECOVERY,
         }
         consumer = Consumer(settings)
         consumer.subscribe([TOPIC])
