@@ -17,9 +17,14 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.protocol.records.batch import CONTROL_FLAG, DELETE_HORIZON_FLAG, LOG_APPEND_TIME_FLAG, iter_headers
-from odradek.protocol.records.compression import Compression
-from odradek.protocol.records.record import decode_batch
+from odradek.protocol.records.batch import (
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    iter_headers,
+)
+from odradek.protocol.records.record import decode_batch, encoded_size
 from odradek.storage.aborted import read_aborted
 from odradek.storage.checkpoints import CLEANER_OFFSETS, read_offsets
 from odradek.storage.files import Place
@@ -120,13 +125,14 @@ class Cleaned:
     def _words(self, topic, segment, data, position, header, copied_at):
         is_later = header.base_offset >= copied_at
         is_own_time = is_later and header.is_control
+        decoded = decode_batch(data, position, header)
         records = [
-            (one.offset, None if is_own_time else one.timestamp, one.key, one.value, one.headers)
-            for one in decode_batch(data, position, header)
+            (one.offset, None if is_own_time else one.timestamp, one.key, one.value, one.headers) for one in decoded
         ]
         base_timestamp = None if is_own_time else header.base_timestamp
         if header.has_delete_horizon:
             self._check_horizon(topic, header)
+            self._check_size(header, decoded)
             base_timestamp = "a horizon"
         return {
             "segment": segment,
@@ -137,12 +143,15 @@ class Cleaned:
             "base timestamp": base_timestamp,
             "max timestamp": None if is_own_time else header.max_timestamp,
             "records": records,
-            "size": header.size if self._is_size_the_same(header) else None,
+            # Codecs are not the same to the byte, and each broker's cleaning has a horizon of its own.
+            "size": None if header.compression or header.has_delete_horizon else header.size,
         }
 
-    def _is_size_the_same(self, header):
-        """Codecs are not the same to the byte, and times are written as their distance to each broker's own horizon."""
-        return header.compression is Compression.NONE and not header.has_delete_horizon
+    def _check_size(self, header, decoded):
+        """Times are written as their distance to the horizon, in as many bytes as that takes."""
+        of_batch = {"base_offset": header.base_offset, "base_timestamp": header.base_timestamp}
+        wanted = HEADER_BYTES + sum(encoded_size(one, **of_batch) for one in decoded)
+        assert header.compression or header.size == wanted, header
 
     def _check_horizon(self, topic, header):
         retention_ms = int(TOPICS[topic]["delete.retention.ms"])

@@ -18,16 +18,6 @@ from tests.replication.quorum.test_quorum_transcripts import Transcript
 OTHER, ITS_OWN = Listener("ANOTHER", "away", 1), Listener("CONTROLLER", "c4", 9093)
 
 
-@pytest.fixture
-def quorum() -> Transcript:
-    """Node 1 leads 2 and 3 in epoch 1, and everything is committed."""
-    quorum = Transcript()
-    quorum.voters(1, 2, 3)
-    quorum.late(1)
-    quorum.deliver()
-    return quorum
-
-
 def ask(quorum: Transcript, **fields: Any) -> list[Effect]:
     """What comes of it at once."""
     plain = {

@@ -21,16 +21,6 @@ from tests.replication.quorum.test_quorum_transcripts import Transcript
 MOVED = [Listener("CONTROLLER", "elsewhere", 9093)]
 
 
-@pytest.fixture
-def quorum() -> Transcript:
-    """Node 1 leads 2 and 3 in epoch 1, and everything is committed."""
-    quorum = Transcript()
-    quorum.voters(1, 2, 3)
-    quorum.late(1)
-    quorum.deliver()
-    return quorum
-
-
 def update(**fields: Any) -> UpdateRaftVoterRequest:
     plain = {
         "cluster_id": "cluster",

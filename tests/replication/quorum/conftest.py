@@ -1,0 +1,17 @@
+"""A quorum that several files ask things of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.replication.quorum.test_quorum_transcripts import Transcript
+
+
+@pytest.fixture
+def quorum() -> Transcript:
+    """Node 1 leads 2 and 3 in epoch 1, and everything is committed."""
+    quorum = Transcript()
+    quorum.voters(1, 2, 3)
+    quorum.late(1)
+    quorum.deliver()
+    return quorum
