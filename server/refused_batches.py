@@ -97,13 +97,11 @@ class RefusedBatches:
     def __bool__(self) -> bool:
         return bool(self._refused)
 
-    def error_for(self, place: Place, sequence: Sequence | None, written: int) -> int:
+    def error_for(self, place: Place, sequence: Sequence, written: int) -> int:
         """What a batch is refused with because of one before it, or 0: it may be tried.
 
         `written`: the last sequence number in the log of this producer and epoch, -1 for none.
         """
-        if sequence is None:
-            return 0
         key = (place, sequence.producer_id)
         refused = self._refused.get(key)
         if refused is None:
