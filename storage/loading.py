@@ -16,6 +16,8 @@ from ..protocol.records.errors import OldFormatInLog
 from ..protocol.records.record import decode_batch
 from .aborted import AbortedTransaction, append_aborted, remove_aborted
 from .config import LogConfig
+from .damage import FILE_NAME as DAMAGE_FILE
+from .damage import Damage
 from .epochs import LeaderEpochs
 from .files import (
     CLEANED_SUFFIX,
@@ -49,6 +51,7 @@ class LoadedLog(NamedTuple):
     producers: Producers
     snapshots: list[int]
     truncated_bytes: int
+    damage: Damage
 
 
 class LogLoader:
@@ -64,9 +67,12 @@ class LogLoader:
         self.epochs = LeaderEpochs(place)
         self.producers = Producers()
         self.truncated_bytes = 0
+        self.damage = Damage(place)
 
     def load(self, log_start_offset: int, recovery_point: int, *, clean: bool) -> LoadedLog:
-        bases, self.snapshots = take_inventory(self.place.path)
+        bases, self.snapshots, has_damage = take_inventory(self.place.path)
+        if has_damage:
+            self.damage = Damage.load(self.place)
         self.segments = [Segment.existing(self.place, self.files, base, self.now_ms) for base in bases]
         if self.segments:
             self.epochs = LeaderEpochs.load(self.place)
@@ -88,7 +94,7 @@ class LogLoader:
             self.snapshots = restore_producers(self, end)
         return LoadedLog(
             self.segments, log_start_offset, end, min(recovery_point, end), self.epochs, self.producers, self.snapshots,
-            self.truncated_bytes,
+            self.truncated_bytes, self.damage,
         )  # fmt: skip
 
     def _start_anew(self, offset: int) -> int:
@@ -209,15 +215,23 @@ def _follow_from(loader: LogLoader, start: int, end: int) -> None:
                     follow_batch(loader.producers, header, batch)
 
 
-def take_inventory(path: str) -> tuple[list[int], list[int]]:
-    """(base offsets of the segments, offsets of the producer snapshots), ascending, after finishing what was begun:
+class Inventory(NamedTuple):
+    """Base offsets of the segments and offsets of the producer snapshots, ascending; whether damaged ranges are known."""
+
+    bases: list[int]
+    snapshots: list[int]
+    has_damage: bool
+
+
+def take_inventory(path: str) -> Inventory:
+    """Lists the partition's directory after finishing what was begun:
     temporary and deleted files go, and a compaction that was swapping its result in is completed or dropped.
     """
     try:
         names = set(os.listdir(path))
     except FileNotFoundError:
         _make_directory(path)
-        return [], []
+        return Inventory([], [], has_damage=False)
     if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         names = _finish_swaps(path, names)
     logs = {name[:20] for name in names if name.endswith(LOG_SUFFIX) and base_offset_of(name) is not None}
@@ -225,7 +239,8 @@ def take_inventory(path: str) -> tuple[list[int], list[int]]:
         if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)) and name[:20] not in logs:
             unlink_if_exists(f"{path}/{name}")
     snapshots = [base_offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
-    return sorted(map(int, logs)), sorted(offset for offset in snapshots if offset is not None)
+    offsets = sorted(offset for offset in snapshots if offset is not None)
+    return Inventory(sorted(map(int, logs)), offsets, DAMAGE_FILE in names)
 
 
 def _make_directory(path: str) -> None:

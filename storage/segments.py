@@ -33,8 +33,8 @@ class LogSegments:
 
     __slots__ = (
         "_bases", "_doomed", "_files", "_full_at_offset", "_jitter", "_limits_of", "_place", "_rolls_after", "_snapshots",
-        "config", "epochs", "generation", "last_flush_ms", "log_end_offset", "log_start_offset", "partition", "producers",
-        "recovered_bytes", "recovery_point", "segments", "topic",
+        "config", "damage", "epochs", "generation", "last_flush_ms", "log_end_offset", "log_start_offset", "partition",
+        "producers", "recovered_bytes", "recovery_point", "segments", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,8 @@ class LogSegments:
         self.recovery_point = loaded.recovery_point
         self.recovered_bytes = loaded.truncated_bytes
         self.epochs = loaded.epochs
+        #: The parts of the log that cannot be read (damage.py).
+        self.damage = loaded.damage
         self.producers = loaded.producers
         self.last_flush_ms = 0
         #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
