@@ -1,0 +1,84 @@
+"""Memory that a large piece of work has used goes back to the system.
+
+glibc keeps freed memory for the process: after one request of 100 MB the broker would hold it for the rest of its life.
+`malloc_trim` gives back what is free, in about a millisecond per 100 MB, so it runs on a thread, and seldom. Where there
+is no such function (musl, macOS, Windows) nothing is done.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+
+#: Work that has used less leaves nothing behind that is worth a system call.
+LARGE_BYTES = 8 * 1024 * 1024
+#: At most one trim in this time: each one makes the next allocations fault their pages in again.
+TRIM_INTERVAL_S = 2.0
+
+
+class MemoryRelease:
+    """Trims the heap some time after large work, at most once per TRIM_INTERVAL_S.
+
+    `trim`: gives free memory back. `clock`: seconds.
+    """
+
+    def __init__(
+        self,
+        trim: Callable[[], object] | None,
+        clock: Callable[[], float] = time.monotonic,
+        interval_s: float = TRIM_INTERVAL_S,
+    ) -> None:
+        self._trim = trim
+        self._clock = clock
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._trimmed_at = -interval_s
+        #: How often memory was given back.
+        self.trims = 0
+
+    def after(self, used_bytes: int) -> None:
+        """Notes that work which has used so many bytes is over, or nearly. May be called from any thread; returns at once."""
+        if used_bytes < LARGE_BYTES or self._trim is None:
+            return
+        with self._lock:
+            if self._timer is not None:
+                return
+            # Never at once: who calls this still holds what it has worked with.
+            wait_s = max(self._interval_s / 4, self._trimmed_at + self._interval_s - self._clock())
+            self._timer = threading.Timer(wait_s, self._run)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _run(self) -> None:
+        assert self._trim is not None
+        with self._lock:
+            self._timer = None
+            self._trimmed_at = self._clock()
+        self._trim()
+        self.trims += 1
+
+
+def _malloc_trim() -> Callable[[], object] | None:
+    """glibc's function, which leaves the interpreter's lock to others while it runs; None where there is none."""
+    import ctypes  # here: a broker's start need not pay for it
+
+    try:
+        function = ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):
+        return None
+    function.argtypes, function.restype = [ctypes.c_size_t], ctypes.c_int
+    return lambda: function(0)
+
+
+@cache
+def _of_process() -> MemoryRelease:
+    return MemoryRelease(_malloc_trim())
+
+
+def release_after(used_bytes: int) -> None:
+    """Has the process give memory back to the system soon, if work that used `used_bytes` is worth it."""
+    if used_bytes >= LARGE_BYTES:
+        _of_process().after(used_bytes)

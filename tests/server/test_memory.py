@@ -1,0 +1,65 @@
+"""Memory goes back to the system after large work, seldom, and nothing is done where the C library cannot."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from odradek.server import memory
+from odradek.server.memory import LARGE_BYTES, MemoryRelease
+
+DEADLINE_S = 10
+
+
+class Trims:
+    """Stands for the C library: counts, and lets a test wait for the next one."""
+
+    def __init__(self) -> None:
+        self.happened = threading.Event()
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        self.happened.set()
+
+
+def test_large_work_is_followed_by_one_trim() -> None:
+    trims = Trims()
+    release = MemoryRelease(trims, interval_s=0.01)
+    for _ in range(5):
+        release.after(LARGE_BYTES)
+    assert trims.happened.wait(DEADLINE_S)
+    assert trims.count == 1
+
+
+def test_second_trim_waits_for_the_interval() -> None:
+    trims, now = Trims(), [0.0]
+    release = MemoryRelease(trims, clock=lambda: now[0], interval_s=0.2)
+    release.after(LARGE_BYTES)
+    assert trims.happened.wait(DEADLINE_S)
+    trims.happened.clear()
+    release.after(LARGE_BYTES)
+    assert release._timer is not None
+    assert release._timer.interval >= 0.2
+    assert trims.happened.wait(DEADLINE_S)
+
+
+def test_small_work_is_not_followed_by_a_trim() -> None:
+    release = MemoryRelease(Trims(), interval_s=0.0)
+    release.after(LARGE_BYTES - 1)
+    assert release._timer is None
+
+
+def test_missing_function_of_the_c_library_is_no_error() -> None:
+    release = MemoryRelease(None)
+    release.after(1 << 40)
+    assert release._timer is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own function")
+def test_trim_of_glibc_can_be_called() -> None:
+    trim = memory._malloc_trim()
+    if trim is not None:  # None with musl
+        assert trim() in (0, 1)
