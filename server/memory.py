@@ -40,7 +40,7 @@ class MemoryRelease:
         self.trims = 0
 
     def after(self, used_bytes: int) -> None:
-        """Notes that work which has used so many bytes is over, or nearly. May be called from any thread; returns at once."""
+        """Notes that work which used so many bytes ends. May be called from any thread; returns at once."""
         if used_bytes < LARGE_BYTES or self._trim is None:
             return
         with self._lock:

@@ -6,7 +6,6 @@ import sys
 import threading
 
 import pytest
-
 from odradek.server import memory
 from odradek.server.memory import LARGE_BYTES, MemoryRelease
 
