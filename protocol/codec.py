@@ -1,20 +1,20 @@
 """Messages to bytes and back: the face of the codecs for the rest of the program.
 
-The lowered code does the work; where it stops, the interpreted codec reads the same bytes again and says which field
-was at fault. Both raise `MalformedMessage` and nothing else for bytes that are not a message.
+The lowered code does the work; where it stops, the interpreted codec reads the same bytes again, if they are not too many,
+and says which field was at fault. Both raise `MalformedMessage` and nothing else for bytes that are not a message.
 """
 
 from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from construct import ConstructError
 
-from .lower_decode import lower_decoder
-from .lower_encode import lower_encoder, lower_joined_encoder
+from .lower_decode import lower_decoder, lower_stepwise_decoder
+from .lower_encode import lower_encoder, lower_joined_encoder, lower_stepwise_encoder
 from .schema import Message
 from .tree import construct_tree, remembered
 from .varint import Buffer
@@ -23,7 +23,15 @@ M = TypeVar("M", bound=Message)
 Decoder = Callable[[Buffer, int], tuple[Any, int]]
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 
-_FAULTS = (ValueError, struct.error, IndexError)
+StepwiseDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
+StepwiseEncoder = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
+
+#: What the lowered decoders raise for bytes that are not the message.
+DECODE_FAULTS = (ValueError, struct.error, IndexError)
+#: The interpreted codec looks for a fault so far into a message: it takes a hundred times as long as the lowered one.
+EXPLAINED_BYTES = 4 * 1024
+#: Larger messages are refused without its words: it works on a copy.
+COPIED_BYTES = 4 * 1024 * 1024
 
 
 class MalformedMessage(ValueError):
@@ -48,6 +56,18 @@ def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], 
     return lower_joined_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
+@remembered
+def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
+    """`decode(buf, pos)` as a generator that yields after each element of an array, for messages of any size."""
+    return lower_stepwise_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
+
+
+@remembered
+def stepwise_encoder(cls: type[Message], version: int) -> StepwiseEncoder:
+    """`encode(message, write)` as a generator that yields after each element of an array."""
+    return lower_stepwise_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
+
+
 def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:
     """Reads one message at `pos`: (message, position after it).
 
@@ -56,7 +76,7 @@ def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, in
     """
     try:
         return lowered_decoder(cls, version)(buf, pos)
-    except _FAULTS:
+    except DECODE_FAULTS:
         raise _explained(cls, version, buf, pos) from None
 
 
@@ -75,6 +95,10 @@ def interpreted_decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) ->
     """The same by construct's interpreted codecs: the reference for tests, and the words for errors."""
     stream = io.BytesIO(bytes(buf))
     stream.seek(pos)
+    return _interpreted(cls, version, stream)
+
+
+def _interpreted(cls: type[M], version: int, stream: io.BytesIO) -> tuple[M, int]:
     try:
         made: M = construct_tree(cls, version)._parse(stream, None, cls.__name__)
     except ConstructError as error:
@@ -88,9 +112,33 @@ def interpreted_encode(message: Message, version: int) -> bytes:
     return stream.getvalue()
 
 
+class _TooFar(Exception):
+    """The interpreted codec has read far enough."""
+
+
+class _Beginning(io.BytesIO):
+    """A message of which only the beginning may be read."""
+
+    def __init__(self, buf: Buffer, pos: int) -> None:
+        super().__init__(bytes(buf))
+        self.seek(pos)
+        self._last = pos + EXPLAINED_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell() > self._last:
+            raise _TooFar
+        return super().read(size)
+
+
 def _explained(cls: type[M], version: int, buf: Buffer, pos: int) -> MalformedMessage:
+    """The fault in the words of the interpreted codec; without them where it is far from the beginning."""
+    unexplained = MalformedMessage(f"{cls.__name__} v{version}: {len(buf) - pos} bytes are not this message")
+    if len(buf) > COPIED_BYTES:
+        return unexplained
     try:
-        interpreted_decode(cls, version, buf, pos)
+        _interpreted(cls, version, _Beginning(buf, pos))
     except MalformedMessage as error:
         return error
+    except _TooFar:
+        return unexplained
     raise AssertionError(f"{cls.__name__} v{version}: the lowered decoder refuses what the interpreted one reads")

@@ -8,6 +8,9 @@ Whatever does not fit raises (Fault, struct.error, IndexError) and `codec.py` as
 That a text or an array ends inside the buffer is not checked where it stands: `pos` only grows, so one that does not
 leaves `pos` behind the end, where the next read fails, and the last line looks once more. A slice that was cut short
 meanwhile is thrown away.
+
+The same source makes a second function, a generator that yields after each element of an array: a request of a million
+elements is decoded a slice at a time. It never copies the whole buffer, which takes long where the buffer is large.
 """
 
 from __future__ import annotations
@@ -26,15 +29,20 @@ from .varint import Fault, long_count, varint
 
 #: Arrays of numbers up to this long have their layout ready.
 READY_NUMBERS = 16
+#: Numbers that the generator unpacks in one step: some 50 us.
+NUMBERS_PER_STEP = 2048
 
 _SCOPE = {"Fault": Fault, "long_count": long_count, "new": object.__new__, "unpack_from": struct.unpack_from}
 
 
 class _Decoder:
-    def __init__(self, signature: str, has_views: bool) -> None:
+    def __init__(self, signature: str, has_views: bool, *, in_steps: bool = False) -> None:
         self.source = Source(signature)
         self.source.constants.update(_SCOPE, varint=varint)
         self.has_views = has_views
+        self.in_steps = in_steps
+        if in_steps:
+            self.source("if False: yield")  # a generator even where there is no array
         self._layout = ""
         self._targets: list[str] = []
 
@@ -136,11 +144,13 @@ class _Decoder:
         with source.block(f"for _ in range({'1, ' if codec.compact else ''}{count}):"):
             if isinstance(codec.element, p.Structure):
                 source(f"{made}.append({self.structure(codec.element)})")
-                return
-            item = source.name("e")
-            self.value(codec.element, item)
-            self.flush()
-            source(f"{made}.append({item})")
+            else:
+                item = source.name("e")
+                self.value(codec.element, item)
+                self.flush()
+                source(f"{made}.append({item})")
+            if self.in_steps:
+                source("yield")
 
     def _numbers(self, codec: p.Sequence, count: str, target: str) -> None:
         source, code = self.source, codec.element.fmtstr[1:]
@@ -150,9 +160,24 @@ class _Decoder:
         source.constants[ready] = [struct.Struct(f">{n}{code}").unpack_from for n in range(READY_NUMBERS + 1)]
         with source.block(f"if {count} <= {READY_NUMBERS}:"):
             source(f"{target} = [*{ready}[{count}](buf, pos)]")
+            source(f"pos += {count} * {codec.element_size}")
         with source.block("else:"):
+            if self.in_steps:
+                self._numbers_in_steps(code, count, target, codec.element_size)
+                return
             source(f'{target} = [*unpack_from(f">{{{count}}}{code}", buf, pos)]')
-        source(f"pos += {count} * {codec.element_size}")
+            source(f"pos += {count} * {codec.element_size}")
+
+    def _numbers_in_steps(self, code: str, count: str, target: str, element_size: int) -> None:
+        source, made, some = self.source, self.source.name(), self.source.name("n")
+        source(f"{made} = []")
+        source(f"{target} = {made}")
+        with source.block(f"while {count}:"):
+            source(f"{some} = min({count}, {NUMBERS_PER_STEP})")
+            source(f'{made} += unpack_from(f">{{{some}}}{code}", buf, pos)')
+            source(f"pos += {some} * {element_size}")
+            source(f"{count} -= {some}")
+            source("yield")
 
     def nullable(self, codec: p.Nullable, target: str) -> None:
         marker = self.source.name("n")
@@ -183,7 +208,8 @@ class _Decoder:
         self.flush()
         with source.block(f"if {tags}:"):
             view = ", view" if self.has_views else ""
-            source(f"pos = {self.tags(codec)}({made}, buf, pos{view}, {tags})")
+            wait = "yield from " if self.in_steps else ""
+            source(f"pos = {wait}{self.tags(codec)}({made}, buf, pos{view}, {tags})")
         return made
 
     def default(self, member: p.Member) -> str:
@@ -196,7 +222,8 @@ class _Decoder:
 
     def tags(self, codec: p.Structure) -> str:
         """Makes the function that reads the tagged fields of a structure into it; its name."""
-        tags = _Decoder(f"tags(made, buf, pos{', view' if self.has_views else ''}, count)", self.has_views)
+        signature = f"tags(made, buf, pos{', view' if self.has_views else ''}, count)"
+        tags = _Decoder(signature, self.has_views, in_steps=self.in_steps)
         tags.tagged_section(codec)
         return self.source.constant(tags.source.compile(f"<decode tags of {codec.cls.__name__}>"), "tags")
 
@@ -210,6 +237,8 @@ class _Decoder:
             source("size, pos = varint(buf, pos)")
             source("end = pos + size")
             source("if end > len(buf): raise Fault")
+            if self.in_steps:
+                source("yield")
             for number, member in codec.tagged.items():
                 with source.block(f"if tag == {number}:"):
                     self.value(member.codec, f"made.{member.name}")
@@ -243,3 +272,14 @@ def lower_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
         decoder.source("if pos > len(buf): raise Fault")
     decoder.source(f"return {made}, pos")
     return decoder.source.compile(f"<decode {name}>")
+
+
+def lower_stepwise_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
+    """The same as a generator: yields after each element of an array, returns (message, position after it)."""
+    decoder = _Decoder("decode(buf, pos)", True, in_steps=True)
+    decoder.source("view = memoryview(buf)")
+    made = decoder.structure(tree)
+    if not tree.flexible:
+        decoder.source("if pos > len(buf): raise Fault")
+    decoder.source(f"return {made}, pos")
+    return decoder.source.compile(f"<decode {name} in steps>")

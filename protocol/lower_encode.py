@@ -14,7 +14,7 @@ from typing import Any
 from construct import Construct, FormatField
 
 from . import primitives as p
-from .lower_decode import READY_NUMBERS
+from .lower_decode import NUMBERS_PER_STEP, READY_NUMBERS
 from .schema import is_shared
 from .source import Source, literal
 from .varint import encode_count, write_tags
@@ -29,10 +29,13 @@ _FEW_PIECES = 6
 
 
 class _Encoder:
-    def __init__(self, signature: str, *, adds_up: bool = False) -> None:
+    def __init__(self, signature: str, *, adds_up: bool = False, in_steps: bool = False) -> None:
         self.source = Source(signature)
         self.source.constants.update(_SCOPE)
         self.adds_up = adds_up
+        self.in_steps = in_steps
+        if in_steps:
+            self.source("if False: yield")  # a generator even where there is no array
         self.pieces = 0
         self._layout = ""
         self._values: list[str] = []
@@ -138,13 +141,25 @@ class _Encoder:
             with source.block(f"if {count} <= {READY_NUMBERS}:"):
                 self.write(f"{ready}[len({held})](*{held})")
             with source.block("else:"):
-                self.write(f'struct_pack(f">{{len({held})}}{code}", *{held})')
+                if self.in_steps:
+                    self._numbers_in_steps(code, held)
+                else:
+                    self.write(f'struct_pack(f">{{len({held})}}{code}", *{held})')
             return
         self.pieces += _FEW_PIECES
         item = source.name("e")
         with source.block(f"for {item} in {held}:"):
             self.value(element, item)
             self.flush()
+            if self.in_steps:
+                source("yield")
+
+    def _numbers_in_steps(self, code: str, held: str) -> None:
+        source, at, some = self.source, self.source.name("at"), self.source.name("v")
+        with source.block(f"for {at} in range(0, len({held}), {NUMBERS_PER_STEP}):"):
+            source(f"{some} = {held}[{at}:{at} + {NUMBERS_PER_STEP}]")
+            self.write(f'struct_pack(f">{{len({some})}}{code}", *{some})')
+            source("yield")
 
     def nullable(self, codec: p.Nullable, value: str) -> None:
         held = self._held(value, "m")
@@ -218,6 +233,14 @@ def lower_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
     if len(encoder.source.lines) == 1:
         encoder.source("pass")
     return encoder.source.compile(f"<encode {name}>")
+
+
+def lower_stepwise_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
+    """`encode(message, write)` as a generator that yields after each element of an array; tagged fields are one step."""
+    encoder = _Encoder("encode(message, write)", in_steps=True)
+    encoder.structure(tree, "message")
+    encoder.flush()
+    return encoder.source.compile(f"<encode {name} in steps>")
 
 
 def lower_joined_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:

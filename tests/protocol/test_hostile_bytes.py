@@ -14,14 +14,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from odradek.protocol.codec import MalformedMessage, decode, encode, interpreted_decode, lowered_decoder
+from odradek.protocol.codec import (
+    DECODE_FAULTS,
+    MalformedMessage,
+    decode,
+    encode,
+    interpreted_decode,
+    lowered_decoder,
+    stepwise_decoder,
+)
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.primitives import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from odradek.protocol.schema import Message
 from odradek.protocol.varint import encode_varint
 
 from tests.protocol.random_messages import random_message
+from tests.protocol.steps import result_of
 from tests.protocol.tables import messages, versions
 
 EFFORT = int(os.environ.get("ODRADEK_FUZZ", "1"))
@@ -40,7 +49,7 @@ MOST_SECONDS = 2.0
 
 
 def outcome(made: type[Message], version: int, data: bytes) -> tuple[Any, int] | None:
-    """What both ways make of the bytes; None is refused. Fails where they differ, or raise anything else."""
+    """The outcome of every decoder; None is refused. Fails where they differ, or raise anything else."""
     try:
         lowered = decode(made, version, data)
     except MalformedMessage:
@@ -51,6 +60,11 @@ def outcome(made: type[Message], version: int, data: bytes) -> tuple[Any, int] |
         interpreted = None
     # By what they show: a NaN is not equal to itself.
     assert lowered == interpreted or repr(lowered) == repr(interpreted), (made, version, data)
+    try:
+        stepwise = result_of(stepwise_decoder(made, version)(data, 0))
+    except DECODE_FAULTS:
+        stepwise = None
+    assert stepwise == lowered or repr(stepwise) == repr(lowered), (made, version, data)
     return lowered
 
 
@@ -141,3 +155,13 @@ def test_more_tagged_fields_than_the_limit_are_refused_though_their_bytes_are_th
 def test_the_error_names_the_message_and_the_field() -> None:
     with pytest.raises(MalformedMessage, match=r"MetadataRequest v9: .*topics -> 0 -> name"):
         decode(MetadataRequest, 9, b"\x02\x7fabc")
+
+
+def test_fault_far_from_the_beginning_is_not_looked_for() -> None:
+    """The interpreted codec would take seconds for a million names."""
+    topics = [MetadataRequestTopic(name="t") for _ in range(300_000)]
+    data = encode(MetadataRequest(topics=topics), 9)[:-3]
+    started = time.process_time()
+    with pytest.raises(MalformedMessage, match="bytes are not this message"):
+        decode(MetadataRequest, 9, data)
+    assert time.process_time() - started < MOST_SECONDS / 2

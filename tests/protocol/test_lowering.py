@@ -12,14 +12,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol import primitives as p
-from odradek.protocol.codec import decode, encode, encode_pieces, interpreted_decode, interpreted_encode
+from odradek.protocol.codec import (
+    decode,
+    encode,
+    encode_pieces,
+    interpreted_decode,
+    interpreted_encode,
+    stepwise_decoder,
+    stepwise_encoder,
+)
 from odradek.protocol.messages.fetch import FetchResponse
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from odradek.protocol.messages.produce import LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest
 from odradek.protocol.schema import Message
 from odradek.protocol.tree import UnsupportedVersionOfMessage, construct_tree
 
 from tests.protocol.random_messages import random_message
+from tests.protocol.steps import result_of
 from tests.protocol.tables import every_version, messages, versions
 
 NAMES = sorted(messages())
@@ -35,6 +50,32 @@ def test_lowered_is_interpreted(name: str, rng: random.Random) -> None:
         data = encode(message, version)
         assert data == interpreted_encode(message, version) == b"".join(encode_pieces(message, version))
         assert decode(made, version, data) == interpreted_decode(made, version, data) == (message, len(data))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+@given(rng=st.randoms(use_true_random=False))
+def test_stepwise_codecs_give_what_the_lowered_ones_give(name: str, rng: random.Random) -> None:
+    made = messages()[name]
+    for version in versions(made):
+        message = random_message(rng, made, version)
+        data = encode(message, version)
+        assert result_of(stepwise_decoder(made, version)(memoryview(b"before" + data), 6)) == (message, len(data) + 6)
+        pieces: list[bytes] = []
+        result_of(stepwise_encoder(made, version)(message, pieces.append))
+        assert b"".join(pieces) == data
+
+
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 2048, 2049, 10_000])
+def test_long_arrays_of_numbers_take_several_steps(count: int) -> None:
+    message = MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition()])])
+    message.topics[0].partitions[0].replica_nodes = list(range(count))
+    for version in (8, 12):
+        data = encode(message, version)
+        pieces: list[bytes] = []
+        assert len(list(stepwise_encoder(MetadataResponse, version)(message, pieces.append))) >= count // 2048
+        assert b"".join(pieces) == data
+        assert result_of(stepwise_decoder(MetadataResponse, version)(data, 0)) == (message, len(data))
 
 
 @pytest.mark.parametrize("name", NAMES)
