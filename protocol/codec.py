@@ -112,10 +112,6 @@ def interpreted_encode(message: Message, version: int) -> bytes:
     return stream.getvalue()
 
 
-class _TooFar(Exception):
-    """The interpreted codec has read far enough."""
-
-
 class _Beginning(io.BytesIO):
     """A message of which only the beginning may be read."""
 
@@ -123,10 +119,12 @@ class _Beginning(io.BytesIO):
         super().__init__(bytes(buf))
         self.seek(pos)
         self._last = pos + EXPLAINED_BYTES
+        self.is_over = False
 
     def read(self, size: int | None = -1) -> bytes:
         if self.tell() > self._last:
-            raise _TooFar
+            self.is_over = True
+            return b""  # which ends the interpreted codec
         return super().read(size)
 
 
@@ -135,10 +133,9 @@ def _explained(cls: type[M], version: int, buf: Buffer, pos: int) -> MalformedMe
     unexplained = MalformedMessage(f"{cls.__name__} v{version}: {len(buf) - pos} bytes are not this message")
     if len(buf) > COPIED_BYTES:
         return unexplained
+    beginning = _Beginning(buf, pos)
     try:
-        _interpreted(cls, version, _Beginning(buf, pos))
+        _interpreted(cls, version, beginning)
     except MalformedMessage as error:
-        return error
-    except _TooFar:
-        return unexplained
+        return unexplained if beginning.is_over else error
     raise AssertionError(f"{cls.__name__} v{version}: the lowered decoder refuses what the interpreted one reads")
