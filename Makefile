@@ -2,27 +2,45 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/pip --disable-pip-version-check
+#: `make run PORT=9095`; without it the broker listens on 127.0.0.1:9092.
+PORT ?=
 
-.PHONY: run test style tools clean
+.PHONY: run test tools style docs dist clean
 
-run: $(STAMP) ## a broker on 127.0.0.1:9092, data in ./odradek-data
-	$(BIN)/odradek start
+run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
+	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[test,spark,benchmarks]'
-	touch $@
+# What a broker needs and no more.
+$(VENV)/.broker: pyproject.toml
+	@echo "installing the broker into $(VENV) (about ten seconds) ..."
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek
+	@touch $@
 
-tools: $(STAMP) ## the Java side: Apache Kafka (the oracle), its clients and tools, and Spark's connector, from Maven
+# What the tests need besides: clients, Spark, the tools of style.
+$(VENV)/.installed: pyproject.toml $(VENV)/.broker
+	@echo "installing the clients, Spark and the tools of the tests into $(VENV) (900 MB, one to three minutes) ..."
+	@$(PIP) install --quiet --editable '.[test,spark,benchmarks,docs]'
+	@touch $@
+
+tools: $(VENV)/.installed ## the Java side: Apache Kafka (the oracle), its clients and tools, and Spark's connector, from Maven
 	$(BIN)/python -m compat_tests.java.fetch
 	$(BIN)/python spark_examples/jars.py
 
-test: $(STAMP) tools ## everything: style, types, floors, unit, compatibility, Spark
+test: $(VENV)/.installed tools ## everything: style, types, layers, unit, compatibility, Spark
 	./tests/run
 
-style: $(STAMP)
+style: $(VENV)/.installed
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
+docs: $(VENV)/.installed ## the documentation as a site, in ./site
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+dist: $(VENV)/.installed ## wheel and sdist in ./dist, checked and tried in clean environments
+	$(BIN)/python tests/release.py
+
 clean:
-	rm -rf $(VENV) .tools
+	rm -rf $(VENV) .tools site dist build

@@ -1,0 +1,83 @@
+"""Builds the wheel and the sdist into ./dist, checks them, and tries each in a clean environment: `make dist`.
+
+The smoke test starts the installed command on a free port and has it serve a topic to a raw Metadata request, so it needs
+nothing that the package itself does not install.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+#: ApiVersions v0, correlation id 7, client id "smoke".
+REQUEST = "0000000f" + "0012" + "0000" + "00000007" + "0005" + b"smoke".hex()
+SMOKE = f"""
+import re, signal, socket, subprocess, sys, tempfile, pathlib
+command = str(pathlib.Path(sys.executable).with_name("odradek"))
+assert subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.startswith("odradek ")
+with tempfile.TemporaryDirectory() as data:
+    node = subprocess.Popen([command, "start", "--port", "0", "--data-dir", data], stdout=subprocess.PIPE, text=True)
+    try:
+        line = node.stdout.readline()
+        host, port = re.search(r"serving on ([\\d.]+):(\\d+)", line).groups()
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(bytes.fromhex("{REQUEST}"))
+            answer = client.recv(4096)
+        assert answer[4:8] == bytes([0, 0, 0, 7]) and answer[8:10] == bytes(2), answer
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(30) == 0
+    finally:
+        node.kill()
+import odradek
+with odradek.Broker() as broker:
+    socket.create_connection(broker.bootstrap_servers.rsplit(":", 1)).close()
+print("serves")
+"""
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build() -> list[Path]:
+    """The wheel and the sdist of what git tracks: nothing that lies about gets in."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source"
+        for name in run("git", "ls-files", "-z").split("\0"):
+            if name and (ROOT / name).is_file():
+                (source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, source / name)
+        run(sys.executable, "-m", "build", "--outdir", DIST, source)
+    return sorted(DIST.iterdir())
+
+
+def smoke(distribution: Path) -> None:
+    """Installs one distribution into an environment of its own and runs a broker from there."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Path(folder) / "environment"
+        venv.create(environment, with_pip=True)
+        python = environment / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distribution)
+        said = run(python, "-c", SMOKE, cwd=Path(folder))
+        print(f"{distribution.name}: {distribution.stat().st_size // 1024} KiB, {said.strip()}", flush=True)
+
+
+def main() -> None:
+    made = build()
+    run(sys.executable, "-m", "twine", "check", "--strict", *made)
+    for distribution in made:
+        smoke(distribution)
+
+
+if __name__ == "__main__":
+    main()
