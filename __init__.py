@@ -1,6 +1,7 @@
 """Odradek: a Kafka-compatible broker in Python.
 
 `Broker` runs one inside the process that imports it; the `odradek` command runs one as a process of its own.
+`InvalidConfig` is what a broker's start raises for a property that it refuses.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .metadata.configs import InvalidConfig
     from .server.embedded import Broker
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "__version__"]
+__all__ = ["Broker", "InvalidConfig", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +22,12 @@ def __getattr__(name: str) -> Any:
         from .server.embedded import Broker
 
         return Broker
-    raise AttributeError(name)
+    if name == "InvalidConfig":
+        from .metadata.configs import InvalidConfig
+
+        return InvalidConfig
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -14,16 +14,31 @@ if TYPE_CHECKING:
 #: The version of DeleteTopics that takes topic ids.
 DELETE_TOPICS_VERSION = 6
 
+#: A client of the same broker may delete a topic in the same moment.
+_DELETED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
 
 async def delete_everything(broker: BrokerServer) -> None:
-    """Returns when the deletion is committed and applied here. Raises RuntimeError where a topic stays."""
+    """Returns when the deletion is committed and applied here.
+
+    Raises RuntimeError where a topic stays, and where the broker has failed.
+    """
     topics = [DeleteTopicState(name=None, topic_id=topic.id) for topic in broker.image.topics.by_id.values()]
     if not topics:
         return
-    done: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
+    answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
     request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-    broker.controller.submit(request, DELETE_TOPICS_VERSION, done.set_result)
-    answer = await done
-    failed = {result.name: ErrorCode(result.error_code).name for result in answer.responses if result.error_code}
+    broker.controller.submit(request, DELETE_TOPICS_VERSION, lambda answer: _set(answered, answer))
+    ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if not answered.done():
+        raise RuntimeError(f"the broker cannot go on: {broker.failed.result()}")
+    results = answered.result().responses
+    failed = {result.name: ErrorCode(result.error_code).name for result in results if result.error_code not in _DELETED}
     if failed:
         raise RuntimeError(f"could not delete {failed}")
+
+
+def _set(answered: asyncio.Future[DeleteTopicsResponse], answer: DeleteTopicsResponse) -> None:
+    if not answered.done():
+        answered.set_result(answer)

@@ -1,11 +1,7 @@
 """Fixtures for people who test their own applications against a real broker. They come with the package.
 
-- `odradek_session`: one broker for the whole run, on a thread of its own; started when the first test asks for it.
-- `odradek_broker`: the same broker, empty: whatever topics and groups the last test left are deleted first.
-- `odradek_new_broker`: a function that starts further brokers, each with its own configuration, for one test.
-
-Each is an `odradek.Broker`: give `broker.bootstrap_servers` to any client. The properties of the session's broker come
-from the fixture `odradek_config`, which a test-suite may override.
+Each gives an `odradek.Broker`, or a function that starts one, on a thread of its own: give `broker.bootstrap_servers` to any
+client. Synchronous tests and tests that are coroutines may use all of them.
 """
 
 from __future__ import annotations
@@ -21,13 +17,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def odradek_config() -> Mapping[str, str]:
-    """Kafka's broker properties for the session's broker; override it in your conftest.py."""
+def odradek_config() -> Mapping[str, str | int | float | bool]:
+    """Kafka's broker properties for the session's broker: override it in your conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
-def odradek_session(odradek_config: Mapping[str, str]) -> Iterator[Broker]:
+def odradek_session(odradek_config: Mapping[str, str | int | float | bool]) -> Iterator[Broker]:
+    """One odradek.Broker for the whole test run, started when the first test asks for it. Tests share its topics."""
     from ..embedded import Broker
 
     with Broker(config=odradek_config) as broker:
@@ -36,12 +33,14 @@ def odradek_session(odradek_config: Mapping[str, str]) -> Iterator[Broker]:
 
 @pytest.fixture
 def odradek_broker(odradek_session: Broker) -> Broker:
-    odradek_session.reset_from_thread()
+    """The session's odradek.Broker, empty: topics and groups of earlier tests are deleted first, in milliseconds."""
+    odradek_session.reset()
     return odradek_session
 
 
 @pytest.fixture
 def odradek_new_broker() -> Iterator[Callable[..., Broker]]:
+    """A function that starts a further odradek.Broker: `odradek_new_broker(config={...})`. It stops after the test."""
     from ..embedded import Broker
 
     with ExitStack() as running:
