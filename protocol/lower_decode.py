@@ -25,14 +25,20 @@ from construct import Construct, FormatField
 from . import primitives as p
 from .schema import is_shared
 from .source import Source, literal
-from .varint import Fault, long_count, varint
+from .varint import Fault, check_text, long_count, varint
 
 #: Arrays of numbers up to this long have their layout ready.
 READY_NUMBERS = 16
 #: Numbers that the generator unpacks in one step: some 50 us.
 NUMBERS_PER_STEP = 2048
 
-_SCOPE = {"Fault": Fault, "long_count": long_count, "new": object.__new__, "unpack_from": struct.unpack_from}
+_SCOPE = {
+    "Fault": Fault,
+    "check_text": check_text,
+    "long_count": long_count,
+    "new": object.__new__,
+    "unpack_from": struct.unpack_from,
+}
 
 
 class _Decoder:
@@ -75,7 +81,7 @@ class _Decoder:
         elif isinstance(codec, p.Structure):
             self.source(f"{target} = {self.structure(codec)}")
         elif isinstance(codec, p.Text):
-            self.counted(codec, target, p.MAX_STRING_BYTES, self._text())
+            self.counted(codec, target, p.MAX_STRING_BYTES, self._text(), is_text=True)
         elif isinstance(codec, p.Blob):
             self.counted(codec, target, None, "view[{}]" if codec.view else "bytes(buf[{}])")
         elif isinstance(codec, p.Sequence):
@@ -89,7 +95,11 @@ class _Decoder:
     def _text(self) -> str:
         return 'str(buf[{}], "utf-8", "replace")' if self.has_views else 'buf[{}].decode("utf-8", "replace")'
 
-    def count(self, codec: p.Prefixed, limit: int | None) -> str:
+    def _check_long_text(self, count: str, start: str, stop: str) -> None:
+        with self.source.block(f"if {count} > {p.MAX_UNCHECKED_TEXT_BYTES}:"):
+            self.source(f"check_text(buf[{start}:{stop}], {p.MAX_STRING_BYTES})")
+
+    def count(self, codec: p.Prefixed, limit: int | None, *, is_text: bool = False) -> str:
         """Reads the count. A compact one is one more than what it counts, and leaves `pos` at its own last byte."""
         count = self.source.name("n")
         if not codec.compact:
@@ -100,6 +110,8 @@ class _Decoder:
         self.flush(keep=1)
         with self.source.block(f"if {count} > 127:"):
             self.source(f"{count}, pos = long_count(buf, pos, {count}, {limit and limit + 1})")
+            if is_text:  # here, where short texts do not pay for it
+                self._check_long_text(count, "pos + 1", f"pos + {count}")
         return count
 
     def _unless_null(self, codec: p.Prefixed, count: str, target: str) -> AbstractContextManager[None]:
@@ -116,11 +128,13 @@ class _Decoder:
             source(f"{target} = None")
         return source.block("else:")
 
-    def counted(self, codec: p.Prefixed, target: str, limit: int | None, taken: str) -> None:
+    def counted(self, codec: p.Prefixed, target: str, limit: int | None, taken: str, *, is_text: bool = False) -> None:
         """A text or bytes. A compact count, which is one too many, just covers the byte that it stands in."""
-        count = self.count(codec, limit)
+        count = self.count(codec, limit, is_text=is_text)
         start = "pos + 1" if codec.compact else "pos"
         with self._unless_null(codec, count, target):
+            if is_text and not codec.compact:
+                self._check_long_text(count, "pos", f"pos + {count}")
             self.source(f"stop = pos + {count}")
             self.source(f"{target} = {taken.format(f'{start}:stop')}")
             self.source("pos = stop")

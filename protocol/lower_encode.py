@@ -21,7 +21,13 @@ from .varint import encode_count, write_tags
 
 #: A count that fits one byte, as that byte.
 _BYTES = [bytes((value,)) for value in range(128)]
-_SCOPE = {"BYTES": _BYTES, "encode_count": encode_count, "struct_pack": struct.pack, "write_tags": write_tags}
+_SCOPE = {
+    "BYTES": _BYTES,
+    "encode_count": encode_count,
+    "encode_error_text": p.encode_error_text,
+    "struct_pack": struct.pack,
+    "write_tags": write_tags,
+}
 
 
 #: A message written in at most this many pieces is added up as it goes, which is then faster than to join a list.
@@ -103,7 +109,8 @@ class _Encoder:
     def _content(self, codec: p.Prefixed, held: str) -> None:
         if isinstance(codec, p.Text):
             encoded = self.source.name("b")
-            self.source(f"{encoded} = {held}.encode()")
+            is_error_text = isinstance(codec, p.ErrorText)
+            self.source(f"{encoded} = " + (f"encode_error_text({held})" if is_error_text else f"{held}.encode()"))
             self._count(codec, encoded, p.MAX_STRING_BYTES)
             self.write(encoded)
         elif isinstance(codec, p.Blob):

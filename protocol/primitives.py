@@ -20,6 +20,13 @@ MAX_ARRAY_ELEMENTS = 1_000_000
 MAX_TAGGED_FIELDS = 10_000
 #: Kafka's own bound on strings, in UTF-8 bytes, in both forms.
 MAX_STRING_BYTES = 32_767
+#: A string of more bytes may grow over MAX_STRING_BYTES when each that is not UTF-8 becomes U+FFFD, which takes three.
+MAX_UNCHECKED_TEXT_BYTES = MAX_STRING_BYTES // 3
+#: Error texts are cut to this. A reader needs no more, the longest that Kafka's own code makes without a client's names in
+#: it is far shorter, and a request of many long names is not answered with many times its size.
+MAX_ERROR_TEXT_BYTES = 4096
+#: The end of an error text that was cut.
+CUT_SIGN = "... (cut)"
 #: An unsigned varint carries at most 32 bits, so at most five bytes.
 MAX_VARINT_BYTES = 5
 
@@ -103,7 +110,10 @@ def _read_counted(stream: io.BytesIO, count: int, path: str) -> bytes:
 
 
 class Text(Prefixed):
-    """UTF-8. What is not UTF-8 reads as U+FFFD, as in Apache's broker: a client with odd names is served, not cut off."""
+    """UTF-8. What is not UTF-8 reads as U+FFFD, as in Apache's broker: a client with odd names is served, not cut off.
+
+    A text that would come out longer than a string can be is malformed: what was read can always be written.
+    """
 
     classic = Int16
 
@@ -113,7 +123,10 @@ class Text(Prefixed):
             return None
         if count > MAX_STRING_BYTES:
             raise StreamError(f"string of {count} bytes, over {MAX_STRING_BYTES}", path=path)
-        return _read_counted(stream, count, path).decode(errors="replace")
+        text = _read_counted(stream, count, path).decode(errors="replace")
+        if count > MAX_UNCHECKED_TEXT_BYTES and len(text.encode()) > MAX_STRING_BYTES:
+            raise StreamError(f"string of {count} bytes, not UTF-8, over {MAX_STRING_BYTES} when replaced", path=path)
+        return text
 
     def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
         data = None if obj is None else obj.encode()
@@ -122,6 +135,25 @@ class Text(Prefixed):
         self.write_count(None if data is None else len(data), stream, path)
         stream_write(stream, data or b"", len(data or b""), path)
         return obj
+
+
+class ErrorText(Text):
+    """Words for humans: cut to MAX_ERROR_TEXT_BYTES, and never a reason for an answer to fail."""
+
+    def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
+        data = None if obj is None else encode_error_text(obj)
+        self.write_count(None if data is None else len(data), stream, path)
+        stream_write(stream, data or b"", len(data or b""), path)
+        return obj
+
+
+def encode_error_text(text: str) -> bytes:
+    """UTF-8, cut on a character's boundary. A lone surrogate, as in a file's odd name, becomes a question mark."""
+    data = text.encode(errors="replace")
+    if len(data) <= MAX_ERROR_TEXT_BYTES:
+        return data
+    kept = data[: MAX_ERROR_TEXT_BYTES - len(CUT_SIGN)].decode(errors="ignore")
+    return (kept + CUT_SIGN).encode()
 
 
 class Blob(Prefixed):

@@ -62,6 +62,8 @@ class Scalar:
 
     name: str
     zero: Any
+    #: Words for humans, which the encoder cuts where they are too long. Names and other data are never cut.
+    is_error_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ UINT32 = Scalar("uint32", 0)
 INT64 = Scalar("int64", 0)
 FLOAT64 = Scalar("float64", 0.0)
 STRING = Scalar("string", "")
+#: A string on the wire. Its content may repeat what a request said, so it may come out longer than a string can be.
+ERROR_TEXT = Scalar("string", "", is_error_text=True)
 BYTES = Scalar("bytes", b"")
 RECORDS = Scalar("records", None)
 #: Sixteen raw bytes; `uuids.py` shows them as Kafka does.

@@ -73,7 +73,7 @@ def _codec(wire_type: WireType, version: int, flexible: bool, nullable: bool, co
     if not isinstance(wire_type, Scalar):
         return _structure(wire_type, version, flexible)
     if wire_type.name == "string":
-        return p.Text(compact, nullable)
+        return (p.ErrorText if wire_type.is_error_text else p.Text)(compact, nullable)
     if wire_type.name in ("bytes", "records"):
         return p.Blob(compact, nullable, view=wire_type.name == "records")
     return _FIXED[wire_type.name]

@@ -38,6 +38,12 @@ def long_count(buf: Buffer, pos: int, first: int, limit: int | None) -> tuple[in
     return count, end - 1
 
 
+def check_text(data: Buffer, limit: int) -> None:
+    """A text whose bytes are not UTF-8 may grow when they are replaced; what was read must fit when it is written."""
+    if len(str(data, "utf-8", "replace").encode()) > limit:
+        raise Fault
+
+
 def encode_varint(value: int) -> bytes:
     """`value` is an unsigned 32-bit number."""
     if value < 0x80:

@@ -23,6 +23,7 @@ from .coordinator_driver import GroupDriver
 from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
+from .halting import decide
 from .listener import Endpoint, Listener
 from .listener_changes import ListenerChanges
 from .log_cleaner import LogCleaner
@@ -350,9 +351,17 @@ class BrokerServer:
 
     def log_directory_failed(self, failure: LogDirectoryFailure) -> None:
         """One of the partitions' directories is offline; without any, the broker cannot go on."""
-        if not any(directory.is_online for directory in self.directories) and not self.failed.done():
-            log.critical("no log directory is left")
+        if not any(directory.is_online for directory in self.directories):
+            self.halt(failure)
+
+    def halt(self, failure: Exception) -> bool:
+        """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""
+        if self.failed.done():
+            return True
+        cause = decide(failure)
+        if cause is not None:
             self.failed.set_result(failure)
+        return cause is not None
 
     def _share_session_ended(self, session: ShareSession, is_last_of_group: bool) -> None:
         """What the member had is for others; of a group that has nobody here, nothing is kept."""

@@ -53,6 +53,7 @@ class Call:
         "client_id",
         "connection",
         "correlation_id",
+        "has_failed",
         "is_parked",
         "pieces",
         "request",
@@ -77,6 +78,8 @@ class Call:
         self.size = 0
         #: Whether the connection keeps it, to be answered later.
         self.is_parked = False
+        #: Whether it was ended by a failure here.
+        self.has_failed = False
         self._encode = route.encode
         self._flexible = route.flexible_answer
 
@@ -108,9 +111,16 @@ class Call:
 
     def reply(self, response: Message) -> None:
         """Answers, once, now or later, in any order among the calls of a connection."""
-        assert self.pieces is None, "a call is answered once"
+        if self.pieces is not None or self.has_failed:
+            self._answer_again()
+            return
         pieces: list[Any] = [b""]
-        self._encode(response, pieces.append)
+        try:
+            self._encode(response, pieces.append)
+        except Exception as failure:
+            # Whoever calls this may be anybody: a timer, a commit, another request. None of them is to pay for it.
+            self._answer_unencodable(response, failure)
+            return
         size = 4 + self._flexible + sum(map(len, pieces))
         if self._flexible:
             pieces[0] = _pack_flexible_head(size, self.correlation_id, 0)
@@ -122,9 +132,38 @@ class Call:
 
     def reply_nothing(self) -> None:
         """Ends a call that the protocol gives no answer (Produce with acks=0)."""
-        assert self.pieces is None, "a call is answered once"
+        if self.pieces is not None or self.has_failed:
+            self._answer_again()
+            return
         self.pieces = []
         self.connection.answered(self)
+
+    def fail(self) -> None:
+        """Ends a request that cannot be answered as it should: UNKNOWN_SERVER_ERROR where the response has one place for an
+        error; else the connection cannot go on. An answer that comes later goes nowhere.
+        """
+        if self.pieces is not None or self.has_failed:
+            return
+        response = self.api.response()
+        if hasattr(response, "error_code"):
+            response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self.reply(response)
+            self.has_failed = True
+        else:
+            self.has_failed = True
+            self.connection.close_for(f"{self.api.name} failed here, and its response has no place to say so")
+
+    def _answer_unencodable(self, response: Message, failure: Exception) -> None:
+        log.error("a bug: the answer to %s v%s cannot be encoded", self.api.name, self.version, exc_info=failure)
+        if getattr(response, "error_code", None) == ErrorCode.UNKNOWN_SERVER_ERROR:
+            self.has_failed = True
+            self.connection.close_for(f"the answer to {self.api.name} cannot be encoded")
+        else:
+            self.fail()
+
+    def _answer_again(self) -> None:
+        """A call is answered once. What had begun to answer one that failed may still come to its end."""
+        assert self.has_failed, f"{self.api.name} was answered twice"
 
     def hold_connection(self) -> None:
         """Takes no further request of this connection before this one is answered.
@@ -235,7 +274,7 @@ class Dispatcher:
         except Exception:
             route.failures += 1
             log.exception("a bug: %s v%s from %s failed", route.api.name, version, connection.client_host)
-            self._answer_bug(call)
+            call.fail()
 
     def routes(self) -> Iterable[Route]:
         """What was asked for so far."""
@@ -268,13 +307,3 @@ class Dispatcher:
         except (struct.error, KeyError):
             return PeerFault(f"a frame of {len(frame)} bytes, too short for a request header")
         return PeerFault(f"malformed {api.name} request: {error}")
-
-    def _answer_bug(self, call: Call) -> None:
-        """UNKNOWN_SERVER_ERROR where the response has one place for an error; else the connection cannot go on."""
-        if call.pieces is not None:
-            return
-        response = call.api.response()
-        if not hasattr(response, "error_code"):
-            raise PeerFault(f"{call.api.name} failed here, and its response has no place to say so")
-        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-        call.reply(response)

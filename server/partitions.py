@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..metadata.image import NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
+from ..metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from ..replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ..replication.partition import Partition
 from ..storage.checkpoints import (
@@ -135,8 +135,17 @@ class Partitions:
         for leads in (True, False):
             for index, registration in topic.partitions.items():
                 if (registration.leader == self._node_id) is leads:
-                    self._apply_partition(image, topic.name, topic.id, index, registration)
+                    self._apply_contained(image, topic, index, registration)
                     yield
+
+    def _apply_contained(self, image: MetadataImage, topic: _Changed, index: int, registration: PartitionImage) -> None:
+        """If one partition cannot follow the metadata, the others still do. At the start it is a reason not to start."""
+        try:
+            self._apply_partition(image, topic.name, topic.id, index, registration)
+        except Exception:
+            if self._broker.image is EMPTY_IMAGE:
+                raise
+            log.exception("a bug: %s-%d does not follow the metadata", topic.name, index)
 
     def _apply_partition(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage

@@ -147,7 +147,12 @@ class _Peer:
             self._unanswered.pop(asked, None)
             asked.done(response)
 
-        connection.send(asked.request, answered, asked.version)
+        try:
+            connection.send(asked.request, answered, asked.version)
+        except Exception:
+            # Who asks may be anybody: a client's request on its way to the controller, or the quorum.
+            log.exception("a bug: %s cannot be encoded", type(asked.request).__name__)
+            asyncio.get_running_loop().call_soon(answered, None)
 
     # ---- the connection
 
@@ -168,7 +173,8 @@ class _Peer:
             async with asyncio.timeout(SETUP_TIMEOUT_S):
                 await asyncio.get_running_loop().create_connection(lambda: made, *self._address)
                 await ready
-        except OSError:  # a time that is over is one
+        except (OSError, ValueError) as error:  # a time that is over is the first, a host that is no name the second
+            log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()
             self._drop(made)
             return

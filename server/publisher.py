@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..metadata.image import EMPTY_IMAGE
+from .halting import cause_of
 from .internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -38,15 +41,35 @@ class Publisher:
         """`delta` is what changed since the image that is published now, and `image` what it leads to."""
         broker = self._broker
         assert image.offset >= broker.image.offset, f"offset {image.offset} published after {broker.image.offset}"
-        broker.config.apply(delta, image)
+        with self._contained("the broker's configuration"):
+            broker.config.apply(delta, image)
         if broker.config.is_broker:
-            yield from broker.partitions.steps(delta, image)
-            broker.groups.apply(delta, image)
-            broker.transactions.apply(delta, image)
-            self._publish_to_share_groups(delta, image)
+            with self._contained("partitions"):
+                yield from broker.partitions.steps(delta, image)
+            with self._contained("coordinators of groups"):
+                broker.groups.apply(delta, image)
+            with self._contained("coordinators of transactions"):
+                broker.transactions.apply(delta, image)
+            with self._contained("share groups"):
+                self._publish_to_share_groups(delta, image)
+        is_first = broker.image is EMPTY_IMAGE
         broker.image = image
         for function in broker.on_published:
-            function(image)
+            with self._contained(f"{function}", is_first=is_first):
+                function(image)
+
+    @contextmanager
+    def _contained(self, what: str, *, is_first: bool | None = None) -> Iterator[None]:
+        """If one part cannot follow the metadata, the others still do, and so does this one with the next image: somebody's
+        request led here. A node whose first image fails does not start.
+        """
+        try:
+            yield
+        except Exception as failure:
+            is_first = self._broker.image is EMPTY_IMAGE if is_first is None else is_first
+            if is_first or cause_of(failure) is not None:
+                raise
+            log.exception("a bug: %s do not follow the metadata", what)
 
     def _publish_to_share_groups(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """What nobody has used yet is not made for it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..replication.controller.controller import Controller
 from ..replication.controller.result import ControllerResult
+from ..storage.files import LogDirectoryFailure
 from .cordoning import CORDONED_KEY
 from .quorum_log import QuorumLog
 from .quorum_start import broker_heartbeat
@@ -63,7 +64,7 @@ class LoneVoter:
                     return
                 self.offset = end_offset
                 self._committed(end_offset)
-        except Exception as failure:
+        except LogDirectoryFailure as failure:
             self._failed(failure)
         finally:
             self._committing = None

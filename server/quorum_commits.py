@@ -16,6 +16,7 @@ from ..metadata.image import EMPTY_IMAGE, MetadataImage
 from ..metadata.replacing import replace
 from ..metadata.transactions import MetadataTransactions
 from ..protocol.schema import Message
+from ..replication.controller.controller import Controller
 from .metadata_batches import QuorumVoters, decode_batches
 from .quorum_log import Loaded, QuorumLog
 from .quorum_snapshots import SnapshotId, read_snapshot
@@ -32,6 +33,22 @@ class Appended(NamedTuple):
     records: Sequence[Message]
     epoch: int
     append_timestamp_ms: int
+
+
+def replay_decision(
+    controller: Controller, records: Sequence[Message], epoch: int, now_ms: int, kraft_version: int
+) -> None:
+    """Before the records are appended: what cannot be replayed here could be replayed nowhere. A controller that fails is
+    where it was.
+    """
+    image, next_offset = controller.image, controller.next_offset
+    try:
+        controller.replay(records, epoch, now_ms)
+    except Exception:
+        for _ in controller.learn(image):
+            pass
+        controller.load(image, next_offset, kraft_version)
+        raise
 
 
 def snapshot_commits(quorum_log: QuorumLog, loaded: Loaded) -> Commits:

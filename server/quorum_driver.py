@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,14 @@ from ..metadata.transactions import MetadataTransactions
 from ..protocol.schema import Message
 from ..replication.controller.controller import Controller
 from ..storage.files import LogDirectoryFailure
+from .halting import cannot_begin, unusable
 from .listener import Endpoint
 from .metadata_batches import QuorumVoters
-from .metrics import LeaderlessTimes
 from .quorum_alone import LoneVoter, leaving, tell_of_cordoning
-from .quorum_commits import Appended, Commits, snapshot_commits
+from .quorum_commits import Appended, Commits, replay_decision, snapshot_commits
+from .quorum_leader import NOBODY, KnownLeader, Leader
 from .quorum_log import QuorumLog
-from .quorum_replies import Reply, WaitingReplies, not_controller
+from .quorum_replies import Reply, WaitingReplies, failed_here, not_controller
 from .quorum_snapshotting import Snapshotting
 from .quorum_start import activation, new_controller, open_log, take_over
 from .slices import SlicedWork, in_slices, uncollected
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 
-NOBODY = -1
-
 
 class QuorumDriver:
     """The face of the controller for the rest of the broker, see docs/architecture.md."""
@@ -55,21 +54,21 @@ class QuorumDriver:
         #: Of this broker's registration: what shows that a request comes from this incarnation of it.
         self.broker_epoch = -1
         #: Called when another node leads the quorum, or nobody, or in another epoch; and when this one becomes active.
-        self.on_leader_changed: list[Callable[[], None]] = []
+        self._known_leader = KnownLeader(broker.now_ms)
+        self.on_leader_changed = self._known_leader.on_changed
+        self.leaderless = self._known_leader.leaderless
         #: Done when this node has published all that was committed when it began to listen.
         self.caught_up: asyncio.Future[None]
-        self._leader = (NOBODY, 0, False)
-        self.leaderless = LeaderlessTimes()
         self._waiting = WaitingReplies()
         self._flushing = ThreadPoolExecutor(1, "metadata-flush")
         self._is_active = False
         self._active_epoch = 0
         self._epoch_start = 0
         self._publishes = True
-        self._publishing = SlicedWork(self._fail)
+        self._publishing = SlicedWork(self._publishing_failed)
         #: Of a snapshot that was fetched; of what a new controller is to know.
-        self._loading = SlicedWork(self._fail)
-        self._learning = SlicedWork(self._fail)
+        self._loading = SlicedWork(lambda failure: self._fail(unusable("a snapshot", failure)))
+        self._learning = SlicedWork(lambda failure: self._fail(cannot_begin(failure)))
         #: Below it everything is published; -1 before the first image.
         self._published_offset = -1
         self._unpublished = False
@@ -103,7 +102,7 @@ class QuorumDriver:
 
     @property
     def leader_id(self) -> int:
-        return self._leader[0]
+        return self._known_leader.leader.id
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
@@ -164,7 +163,7 @@ class QuorumDriver:
             self._commits = Commits(opened.log, MetadataDelta(image), image, MetadataTransactions())
             self._alone = LoneVoter(opened.log, self._broker.now_ms, self._flushing, self._advance, self._fail)
             self._epoch_start, self._active_epoch, self._is_active = taken.epoch_start_offset, taken.epoch, True
-            self._leader = (self._broker.node_id, taken.epoch, True)
+            self._known_leader.leader = Leader(self._broker.node_id, taken.epoch, True)
             self._publisher.publish(taken.delta, image)
             self._published(image)
         self._broker.config.subscribe(lambda names: tell_of_cordoning(self._broker, names))
@@ -258,14 +257,17 @@ class QuorumDriver:
         controller = self.controller
         if controller.next_offset != self.quorum_log.end_offset:  # the quorum has written something of its own
             controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
-        result = controller.handle(request, version)
-        if result.records:
-            try:
-                self._append(result.records, result.atomic)
-            except LogDirectoryFailure as failure:
-                self._fail(failure)
-                reply(not_controller(request))
-                return
+        try:
+            result = controller.handle(request, version)
+            self._append(result.records, result.atomic)
+        except LogDirectoryFailure as failure:
+            self._fail(failure)
+            reply(not_controller(request))
+            return
+        except Exception:
+            log.exception("a bug: the controller failed in %s", type(request).__name__)
+            reply(failed_here(request))
+            return
         if result.kraft_version:
             self._is_joined().raise_kraft_version(result.kraft_version)
             controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
@@ -280,8 +282,9 @@ class QuorumDriver:
             return
         controller, now_ms, base_offset = self.controller, self._broker.now_ms(), self.quorum_log.end_offset
         metadata_version = controller.image.features.metadata_version
-        self.quorum_log.append(records, self.epoch, now_ms, metadata_version, atomic)
-        controller.replay(records, self.epoch, now_ms)
+        batches = self.quorum_log.encoded(records, self.epoch, now_ms, metadata_version, atomic)
+        replay_decision(controller, records, self.epoch, now_ms, self.kraft_version)
+        self.quorum_log.append_batches(batches, now_ms)
         assert self.quorum_log.end_offset == controller.next_offset, "the log and the controller count the same records"
         self._commits.appended(Appended(base_offset, controller.next_offset, records, self.epoch, now_ms))
         if self._raft is not None:
@@ -297,8 +300,12 @@ class QuorumDriver:
 
     def _advance(self, end_offset: int) -> None:
         """Everything below `end_offset` is committed."""
-        if self._commits.advance(end_offset):
-            self._unpublished = True
+        try:
+            if self._commits.advance(end_offset):
+                self._unpublished = True
+        except Exception as error:
+            self._fail(unusable(f"the metadata log from offset {self._commits.offset} on", error))
+            return
         self._publish()
 
     def _publish(self) -> None:
@@ -315,6 +322,14 @@ class QuorumDriver:
             return False
         return self._published_offset >= 0 or self._raft is None or self._raft.is_caught_up_with_leader
 
+    def _publishing_failed(self, failure: Exception) -> None:
+        """The publisher keeps what fails from the rest; what comes here is a first image that cannot be served, or a bug."""
+        if not self.caught_up.done():
+            self._fail(unusable("the first image", failure))
+        else:
+            log.error("a bug: an image was not published", exc_info=failure)
+            self._unpublished = True
+
     def _published(self, image: MetadataImage) -> None:
         self._published_offset = image.offset + 1
         if not self.caught_up.done():
@@ -328,17 +343,14 @@ class QuorumDriver:
         if self._commits.in_transaction or self._commits.is_replaced:
             return None
         image = self._commits.image()
-        if self._raft is None:
-            return image, self.quorum_log.quorum
-        voters, kraft_version = self._raft.replica.voters.at(image.offset + 1)
-        return image, QuorumVoters(kraft_version, voters.to_record().voters)
+        return image, self.quorum_log.quorum if self._raft is None else self._raft.voters_at(image.offset + 1)
 
     def _fail(self, failure: Exception) -> None:
         """Without its log a controller decides nothing: what waits is refused, and what comes; the broker cannot go on."""
-        log.critical("the metadata log failed; nothing of the cluster can change any more", exc_info=failure)
-        if not self._broker.failed.done():
-            self._broker.failed.set_result(failure)
-        self._resign()
+        if self._broker.halt(failure):
+            if self._raft is not None:
+                self._raft.close()
+            self._resign()
 
     # ---- who leads
 
@@ -352,25 +364,14 @@ class QuorumDriver:
         self._advance(replica.high_watermark)
         if not self._is_active and self._may_activate() and not self._learning.is_busy:
             self._learn()
-        self._note_leader((replica.role.leader_id, replica.epoch, self._is_active))
-
-    def _note_leader(self, leader: tuple[int, int, bool]) -> None:
-        if leader != self._leader:
-            self._leader = leader
-            self.leaderless.leader_is(leader[0], self._broker.now_ms())
-            log.info("node %d leads the quorum in epoch %d", *leader[:2])
-            for function in list(self.on_leader_changed):
-                function()
+        self._known_leader.note(Leader(replica.role.leader_id, replica.epoch, self._is_active))
 
     def _may_activate(self) -> bool:
         """A leader whose own first record is committed, and everything before it."""
         raft = self._raft
         assert raft is not None
-        return raft.replica.is_leader and raft.is_caught_up_with_leader and self._is_replayed
-
-    @property
-    def _is_replayed(self) -> bool:
-        return self._commits.offset == self.quorum_log.end_offset
+        leads = raft.replica.is_leader and raft.is_caught_up_with_leader
+        return leads and self._commits.offset == self.quorum_log.end_offset
 
     def _loaded(self) -> None:
         """A snapshot, which is published even if nothing comes behind it."""

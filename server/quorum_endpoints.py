@@ -64,7 +64,7 @@ class QuorumEndpoints:
         return self._told.get(node_id)
 
     def learn(self, message: Any) -> None:
-        """From an answer, or from a leader that introduces itself."""
+        """From an answer, or from a leader that introduces itself, whose request names the one partition that there is."""
         for node in getattr(message, "node_endpoints", ()):
             self._told[node.node_id] = Endpoint("", node.host, node.port)
         for endpoint in getattr(message, "leader_endpoints", ())[:1]:

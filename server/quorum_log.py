@@ -128,11 +128,17 @@ class QuorumLog:
 
     def append(self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool) -> None:
         """The records of one decision. Raises LogDirectoryFailure."""
+        self.append_batches(self.encoded(records, epoch, now_ms, metadata_version, atomic), now_ms)
+
+    def encoded(
+        self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool
+    ) -> bytes:
+        """The batches that they are, from the end of the log on."""
         offset, batches = self.end_offset, []
         for part in in_parts(records, atomic):
             batches.append(encode_records(part, offset, epoch, now_ms, metadata_version))
             offset += len(part)
-        self.append_batches(b"".join(batches), now_ms)
+        return b"".join(batches)
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
         batch = encode_control_batch(records, base_offset=self.end_offset, timestamp=now_ms, leader_epoch=epoch)

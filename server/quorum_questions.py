@@ -38,6 +38,11 @@ class EnvelopedCall(Call):
     def reply(self, response: Message) -> None:
         self._answer(response)
 
+    def fail(self) -> None:
+        response: Any = self.api.response()
+        response.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._answer(response)
+
 
 def ask_leader(call: Call) -> None:
     """Answers with what the leader of the quorum answers; NOT_CONTROLLER when there is none that does."""

@@ -14,8 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Union
 
 from ..protocol.errors import ErrorCode
+from ..protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from ..protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from ..protocol.messages.fetch import FetchRequest, FetchResponse
 from ..protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from ..protocol.records.errors import BatchError
 from ..protocol.schema import Message
 from ..replication.quorum import wire
 from ..replication.quorum.effects import (
@@ -35,7 +38,10 @@ from ..replication.quorum.effects import (
 )
 from ..replication.quorum.replica import QuorumReplica
 from ..replication.quorum.roles import Follower, Leader, Resigned
+from ..storage.files import LogDirectoryFailure
+from .halting import cause_of
 from .listener import Endpoint
+from .metadata_batches import QuorumVoters
 from .probes import is_gone
 from .quorum_state import QuorumState, write_quorum_state
 
@@ -51,11 +57,15 @@ _FETCH = "quorum-fetch"
 _Outgoing = Union[Send, Reply]
 #: For the other voters to know that this leader steps down; without it they find out by its silence.
 _RESIGNATION_S = 1.0
+#: Before a timer is tried again that failed by a bug: at once it would fail for ever, and nothing else would be done.
+_AFTER_A_BUG_S = 0.1
 
 
 class QuorumRaft:
-    """`changed` is called after everything that may have moved the high watermark or the leader, `failed` for a disk that
-    fails, or a bug.
+    """`changed` is called after everything that may have moved the high watermark or the leader, `failed` for what halts the
+    node (`halting.py`): a disk that fails, or a state that contradicts itself.
+
+    What others send can end their request, and nothing else: see `_handle`.
     """
 
     def __init__(
@@ -95,12 +105,26 @@ class QuorumRaft:
 
     def request(self, token: Any, request: Message) -> None:
         """`token.reply(response)` is called once, now or later."""
-        self.endpoints.learn(request)
-        self._handle(PeerRequest(token, request))
+        if self._is_credible(request):
+            self.endpoints.learn(request)
+        self._handle(PeerRequest(token, request), lambda: refuse_token(token))
+
+    def _is_credible(self, request: Message) -> bool:
+        """Whether what it says of its sender is to be kept: else a stranger could send us to look for the leader there."""
+        if not isinstance(request, BeginQuorumEpochRequest | EndQuorumEpochRequest):
+            return False
+        asked = wire.partition_of(request)
+        is_ours = request.cluster_id in (None, self._broker.cluster_id)
+        return is_ours and asked is not None and asked.leader_epoch >= self.replica.epoch and asked.leader_id >= 0
 
     def appended(self) -> None:
         """The controller here, which leads, has appended to the log."""
         self._handle(Appended(self.replica.epoch, self._replicated.end_offset))
+
+    def voters_at(self, end_offset: int) -> QuorumVoters:
+        """What the log says of the quorum below that offset."""
+        voters, kraft_version = self.replica.voters.at(end_offset)
+        return QuorumVoters(kraft_version, voters.to_record().voters)
 
     def raise_kraft_version(self, version: int) -> None:
         """The replica leads, and has not refused it."""
@@ -128,18 +152,34 @@ class QuorumRaft:
 
     def _expire(self) -> None:
         if not self._is_closed:
-            self._guard(lambda: self.replica.expire(self._clock()))
+            self._guard("a timer", lambda: self.replica.expire(self._clock()))
 
-    def _handle(self, message: Input) -> None:
+    def _handle(self, message: Input, refuse: Callable[[], None] = lambda: None) -> None:
+        """`refuse` ends the request that the message is, when it cannot be handled."""
         if not self._is_closed:
-            self._guard(lambda: self.replica.handle(message, self._clock()))
+            self._guard(type(message).__name__, lambda: self.replica.handle(message, self._clock()), refuse)
 
-    def _guard(self, step: Callable[[], None]) -> None:
-        """What fails in here leaves a replica that cannot be trusted: it says and does nothing any more."""
+    def _guard(self, what: str, step: Callable[[], None], refuse: Callable[[], None] = lambda: None) -> None:
+        """A cause that halts leaves a replica that says and does nothing any more. Anything else ends what it came with; the
+        effects of what was done before are carried out, so that the disk has what the replica has.
+        """
         try:
-            step()
+            try:
+                step()
+            except BatchError as error:
+                log.warning("%s was not taken: %s", what, error)
+                refuse()
+            except Exception as failure:
+                if cause_of(failure) is not None:
+                    raise
+                log.exception("a bug: %s failed in the quorum", what)
+                refuse()
             self._settle()
         except Exception as failure:
+            if cause_of(failure) is None:
+                log.exception("a bug: what follows from %s failed in the quorum", what)
+                self._arm(_AFTER_A_BUG_S)
+                return
             self.close()
             self.failed(failure)
 
@@ -182,7 +222,11 @@ class QuorumRaft:
     def _write_state(self, state: ElectionState) -> None:
         said = QuorumState(state.leader_id, state.leader_epoch, state.voted_id, state.voted_directory_id)
         voters = self.replica.voter_set.ids
-        write_quorum_state(self._quorum_log.directory, said, self.replica.kraft_version, voters)
+        directory = self._quorum_log.directory
+        try:
+            write_quorum_state(directory, said, self.replica.kraft_version, voters)
+        except OSError as error:
+            raise LogDirectoryFailure(str(directory.parent), "writing quorum-state", error) from error
 
     def _go(self, effect: _Outgoing) -> None:
         if isinstance(effect, Reply):
@@ -219,13 +263,13 @@ class QuorumRaft:
         if await is_gone([(endpoint.host, endpoint.port)]):
             self._handle(LeaderGone(leader_id))
 
-    def _arm(self) -> None:
+    def _arm(self, least_s: float = 0.0) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         deadline = self.replica.deadline()
         if deadline is not None and not self._is_closed:
-            wait_s = max(0, deadline - self._clock()) / 1000
+            wait_s = max(least_s, (deadline - self._clock()) / 1000)
             self._timer = asyncio.get_running_loop().call_later(wait_s, self._expire)
 
     # ---- the disk
@@ -245,7 +289,7 @@ class QuorumRaft:
                     await loop.run_in_executor(self._flushing_thread, flush.run)
                     self._quorum_log.flushed(flush, self._clock())
                 self.is_synced(min(end, replicated.lowest_end))
-        except Exception as failure:
+        except LogDirectoryFailure as failure:
             self.close()
             self.failed(failure)
         finally:
@@ -296,3 +340,8 @@ class QuorumRaft:
         self.close()
         if self._flushing is not None:
             await asyncio.wait([self._flushing])
+
+
+def refuse_token(token: Any) -> None:
+    """Ends the request of another node; a token is a `Call`."""
+    token.fail()

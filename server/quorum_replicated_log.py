@@ -11,7 +11,7 @@ from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.control import ControlRecord, decode_control
 from ..protocol.records.record import decode_batch
 from ..replication.quorum.log import ControlAt, EpochEnd, SnapshotId
-from ..storage.files import sync_directory, write_fully
+from ..storage.files import LogDirectoryFailure, sync_directory, write_fully
 from .quorum_log import QuorumLog
 from .quorum_snapshots import READ_ONLY, control_batches, partial_path
 from .quorum_snapshots import SnapshotId as SnapshotFile
@@ -114,6 +114,12 @@ class ReplicatedQuorumLog:
             return None
 
     def write_snapshot(self, snapshot: SnapshotId, position: int, data: Any) -> int:
+        try:
+            return self._write_part(snapshot, position, data)
+        except OSError as error:
+            raise self._failed("writing a snapshot", error) from error
+
+    def _write_part(self, snapshot: SnapshotId, position: int, data: Any) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if position == 0 else 0)
         fd = os.open(partial_path(self._path(snapshot)), flags, 0o600)
         try:
@@ -126,6 +132,15 @@ class ReplicatedQuorumLog:
         return end
 
     def adopt_snapshot(self, snapshot: SnapshotId) -> Sequence[ControlAt]:
+        try:
+            return self._adopt(snapshot)
+        except OSError as error:
+            raise self._failed("adopting a snapshot", error) from error
+
+    def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
+        return LogDirectoryFailure(str(self._quorum_log.directory.parent), doing, error)
+
+    def _adopt(self, snapshot: SnapshotId) -> Sequence[ControlAt]:
         path = self._path(snapshot)
         partial = partial_path(path)
         controls = [ControlAt(snapshot.end_offset - 1, control.record) for control in self._controls_of(partial)]

@@ -52,6 +52,10 @@ def not_controller(request: Message) -> Message:
     return refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
 
 
+def failed_here(request: Message) -> Message:
+    return refuse(request, RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
 def _answer(reply: Reply, response: Message) -> None:
     try:
         reply(response)

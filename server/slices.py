@@ -68,10 +68,12 @@ class SlicedWork:
         return self._steps is not None
 
     def begin(self, steps: Iterator[None], done: Callable[[], None]) -> None:
-        """The first slice is done here, and `done` called before this returns if that is all. What it raises is raised."""
+        """The first slice is done here, and `done` called before this returns if that is all. Whatever a step or `done`
+        raises, now or later, goes to `failed`.
+        """
         assert self._steps is None, "one after the other"
         self._steps, self._done = steps, done
-        self._slice()
+        self._go_on()
 
     def stop(self) -> None:
         """What is left is not done."""

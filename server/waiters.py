@@ -8,7 +8,10 @@ clears none.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+
+log = logging.getLogger("odradek.waiters")
 
 #: Deadlines are kept this coarsely, and never fire early. Kafka's own wheel ticks each millisecond; its waits are
 #: hundreds.
@@ -61,7 +64,7 @@ class Deadlines:
     def _fire(self, due: int) -> None:
         for parked in self._buckets.pop(due):
             parked.deadline = None
-            parked.expired()
+            _contained(parked.expired)
 
     def _fire_one(self, parked: Parked) -> None:
         parked.deadline = None
@@ -87,4 +90,12 @@ class Wakeups:
     def _run(self) -> None:
         ready, self._ready = self._ready, []
         for complete in ready:
-            complete()
+            _contained(complete)
+
+
+def _contained(function: Callable[[], object]) -> None:
+    """Those that wait have nothing to do with each other: if one fails, the rest is still answered."""
+    try:
+        function()
+    except Exception:
+        log.exception("a bug: a reply that waited could not be given")

@@ -9,7 +9,7 @@ Versions 0-1, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT16, INT32, STRING, UINT16, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -33,4 +33,4 @@ class AddRaftVoterRequest(Message):
 class AddRaftVoterResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")

@@ -7,7 +7,7 @@ Versions 0-1, flexible from 1.
 
 from __future__ import annotations
 
-from ..schema import BOOL, FLOAT64, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, FLOAT64, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -44,7 +44,7 @@ class EntityDataResponse(Message):
 @struct
 class EntryDataResponse(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     entity: list[EntityDataResponse] = wire(array(EntityDataResponse))
 
 

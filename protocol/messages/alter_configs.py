@@ -8,7 +8,7 @@ Versions 0-2, flexible from 2.
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -33,7 +33,7 @@ class AlterConfigsRequest(Message):
 @struct
 class AlterConfigsResourceResponse(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
 

@@ -9,7 +9,7 @@ Versions 0-1, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -35,7 +35,7 @@ class AlterPartitionReassignmentsRequest(Message):
 class ReassignablePartitionResponse(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
 
 
 @struct
@@ -49,5 +49,5 @@ class AlterPartitionReassignmentsResponse(Message):
     throttle_time_ms: int = wire(INT32)
     allow_replication_factor_change: bool = wire(BOOL, "1+", default=True)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     responses: list[ReassignableTopicResponse] = wire(array(ReassignableTopicResponse))

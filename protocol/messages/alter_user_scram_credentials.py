@@ -8,7 +8,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import BYTES, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BYTES, ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -36,7 +36,7 @@ class AlterUserScramCredentialsRequest(Message):
 class AlterUserScramCredentialsResult(Message):
     user: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
 
 
 @message("0", flexible="0+", key=51)

@@ -10,7 +10,7 @@ Versions 0-1, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -50,7 +50,7 @@ class Assignment(Message):
 class ConsumerGroupHeartbeatResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     member_id: str | None = wire(STRING, nullable="0+", default=None)
     member_epoch: int = wire(INT32)
     heartbeat_interval_ms: int = wire(INT32)

@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, UINT16, UUID, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT16, INT32, STRING, UINT16, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -38,4 +38,4 @@ class ControllerRegistrationRequest(Message):
 class ControllerRegistrationResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")

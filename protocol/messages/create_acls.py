@@ -9,7 +9,7 @@ Versions 1-3, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -31,7 +31,7 @@ class CreateAclsRequest(Message):
 @struct
 class AclCreationResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
 
 
 @message("1-3", flexible="2+", key=30)

@@ -9,7 +9,7 @@ Versions 0-3, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -35,7 +35,7 @@ class CreatePartitionsRequest(Message):
 class CreatePartitionsTopicResult(Message):
     name: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
 
 
 @message("0-3", flexible="2+", key=37)

@@ -14,7 +14,7 @@ Versions 2-7, flexible from 5. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -59,7 +59,7 @@ class CreatableTopicResult(Message):
     name: str = wire(STRING)
     topic_id: bytes = wire(UUID, "7+")
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "1+", nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, "1+", nullable="0+")
     topic_config_error_code: int = wire(INT16, "5+", tag=0)
     num_partitions: int = wire(INT32, "5+", default=-1)
     replication_factor: int = wire(INT16, "5+", default=-1)

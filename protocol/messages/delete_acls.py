@@ -9,7 +9,7 @@ Versions 1-3, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -31,7 +31,7 @@ class DeleteAclsRequest(Message):
 @struct
 class DeleteAclsMatchingAcl(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
     pattern_type: int = wire(INT8, "1+", default=3)
@@ -44,7 +44,7 @@ class DeleteAclsMatchingAcl(Message):
 @struct
 class DeleteAclsFilterResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     matching_acls: list[DeleteAclsMatchingAcl] = wire(array(DeleteAclsMatchingAcl))
 
 

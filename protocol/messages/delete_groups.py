@@ -8,7 +8,7 @@ Versions 0-3, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @message("0-3", flexible="2+", key=42)
@@ -20,7 +20,7 @@ class DeleteGroupsRequest(Message):
 class DeletableGroupResult(Message):
     group_id: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "3+", nullable="3+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, "3+", nullable="3+", default=None)
 
 
 @message("0-3", flexible="2+", key=42)

@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -26,12 +26,12 @@ class DeleteShareGroupOffsetsResponseTopic(Message):
     topic_name: str = wire(STRING)
     topic_id: bytes = wire(UUID)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
 
 
 @message("0", flexible="0+", key=92)
 class DeleteShareGroupOffsetsResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     responses: list[DeleteShareGroupOffsetsResponseTopic] = wire(array(DeleteShareGroupOffsetsResponseTopic))

@@ -11,7 +11,7 @@ Versions 1-6, flexible from 4. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -32,7 +32,7 @@ class DeletableTopicResult(Message):
     name: str | None = wire(STRING, nullable="6+")
     topic_id: bytes = wire(UUID, "6+")
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "5+", nullable="5+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, "5+", nullable="5+", default=None)
 
 
 @message("1-6", flexible="4+", key=20)

@@ -10,7 +10,7 @@ Versions 1-3, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @message("1-3", flexible="2+", key=29)
@@ -44,5 +44,5 @@ class DescribeAclsResource(Message):
 class DescribeAclsResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     resources: list[DescribeAclsResource] = wire(array(DescribeAclsResource))

@@ -8,7 +8,7 @@ Versions 0-1, flexible from 1.
 
 from __future__ import annotations
 
-from ..schema import BOOL, FLOAT64, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, FLOAT64, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -46,5 +46,5 @@ class EntryData(Message):
 class DescribeClientQuotasResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     entries: list[EntryData] | None = wire(array(EntryData), nullable="0+")

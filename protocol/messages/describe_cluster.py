@@ -10,7 +10,7 @@ Versions 0-2, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @message("0-2", flexible="0+", key=60)
@@ -33,7 +33,7 @@ class DescribeClusterBroker(Message):
 class DescribeClusterResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     endpoint_type: int = wire(INT8, "1+", default=1)
     cluster_id: str = wire(STRING)
     controller_id: int = wire(INT32, default=-1)

@@ -11,7 +11,7 @@ Versions 1-4, flexible from 4. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -50,7 +50,7 @@ class DescribeConfigsResourceResult(Message):
 @struct
 class DescribeConfigsResult(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     resource_type: int = wire(INT8)
     resource_name: str = wire(STRING)
     configs: list[DescribeConfigsResourceResult] = wire(array(DescribeConfigsResourceResult))

@@ -11,7 +11,7 @@ Versions 0-6, flexible from 5. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, BYTES, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, BYTES, ERROR_TEXT, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @message("0-6", flexible="5+", key=15)
@@ -33,7 +33,7 @@ class DescribedGroupMember(Message):
 @struct
 class DescribedGroup(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "6+", nullable="6+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, "6+", nullable="6+", default=None)
     group_id: str = wire(STRING)
     group_state: str = wire(STRING)
     protocol_type: str = wire(STRING)

@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, INT64, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, INT64, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -35,7 +35,7 @@ class ProducerState(Message):
 class PartitionResponse(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     active_producers: list[ProducerState] = wire(array(ProducerState))
 
 

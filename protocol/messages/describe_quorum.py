@@ -10,7 +10,7 @@ Versions 0-2, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, INT64, STRING, UINT16, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, INT64, STRING, UINT16, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -42,7 +42,7 @@ class ReplicaState(Message):
 class PartitionDataResponse(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "2+", nullable="2+")
+    error_message: str | None = wire(ERROR_TEXT, "2+", nullable="2+")
     leader_id: int = wire(INT32)
     leader_epoch: int = wire(INT32)
     high_watermark: int = wire(INT64)
@@ -72,6 +72,6 @@ class Node(Message):
 @message("0-2", flexible="0+", key=55)
 class DescribeQuorumResponse(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, "2+", nullable="2+")
+    error_message: str | None = wire(ERROR_TEXT, "2+", nullable="2+")
     topics: list[TopicDataResponse] = wire(array(TopicDataResponse))
     nodes: list[Node] = wire(array(Node), "2+")

@@ -8,7 +8,7 @@ Versions 0-1, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -37,7 +37,7 @@ class DescribeShareGroupOffsetsResponsePartition(Message):
     leader_epoch: int = wire(INT32)
     lag: int = wire(INT64, "1+", default=-1)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
 
 
 @struct
@@ -54,7 +54,7 @@ class DescribeShareGroupOffsetsResponseGroup(Message):
     group_id: str = wire(STRING)
     topics: list[DescribeShareGroupOffsetsResponseTopic] = wire(array(DescribeShareGroupOffsetsResponseTopic))
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
 
 
 @message("0-1", flexible="0+", key=90)

@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -30,7 +30,7 @@ class CredentialInfo(Message):
 class DescribeUserScramCredentialsResult(Message):
     user: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     credential_infos: list[CredentialInfo] = wire(array(CredentialInfo))
 
 
@@ -38,5 +38,5 @@ class DescribeUserScramCredentialsResult(Message):
 class DescribeUserScramCredentialsResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     results: list[DescribeUserScramCredentialsResult] = wire(array(DescribeUserScramCredentialsResult))

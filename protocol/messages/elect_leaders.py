@@ -9,7 +9,7 @@ Versions 0-2, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -29,7 +29,7 @@ class ElectLeadersRequest(Message):
 class PartitionResult(Message):
     partition_id: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
 
 
 @struct

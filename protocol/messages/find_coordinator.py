@@ -13,7 +13,7 @@ Versions 0-6, flexible from 3. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @message("0-6", flexible="3+", key=10)
@@ -30,14 +30,14 @@ class Coordinator(Message):
     host: str = wire(STRING, "4+")
     port: int = wire(INT32, "4+")
     error_code: int = wire(INT16, "4+")
-    error_message: str | None = wire(STRING, "4+", nullable="4+")
+    error_message: str | None = wire(ERROR_TEXT, "4+", nullable="4+")
 
 
 @message("0-6", flexible="3+", key=10)
 class FindCoordinatorResponse(Message):
     throttle_time_ms: int = wire(INT32, "1+")
     error_code: int = wire(INT16, "0-3")
-    error_message: str | None = wire(STRING, "1-3", nullable="1-3")
+    error_message: str | None = wire(ERROR_TEXT, "1-3", nullable="1-3")
     node_id: int = wire(INT32, "0-3")
     host: str = wire(STRING, "0-3")
     port: int = wire(INT32, "0-3")

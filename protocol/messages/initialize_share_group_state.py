@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -33,7 +33,7 @@ class InitializeShareGroupStateRequest(Message):
 class PartitionResult(Message):
     partition: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
 
 
 @struct

@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -42,5 +42,5 @@ class OngoingTopicReassignment(Message):
 class ListPartitionReassignmentsResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     topics: list[OngoingTopicReassignment] = wire(array(OngoingTopicReassignment))

@@ -19,7 +19,21 @@ Versions 3-13, flexible from 9. What each added:
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Message, Records, array, message, struct, wire
+from ..schema import (
+    ERROR_TEXT,
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    UUID,
+    Message,
+    Records,
+    array,
+    message,
+    struct,
+    wire,
+)
 
 
 @struct
@@ -46,7 +60,7 @@ class ProduceRequest(Message):
 @struct
 class BatchIndexAndErrorMessage(Message):
     batch_index: int = wire(INT32, "8+")
-    batch_index_error_message: str | None = wire(STRING, "8+", nullable="8+", default=None)
+    batch_index_error_message: str | None = wire(ERROR_TEXT, "8+", nullable="8+", default=None)
 
 
 @struct
@@ -63,7 +77,7 @@ class PartitionProduceResponse(Message):
     log_append_time_ms: int = wire(INT64, "2+", default=-1)
     log_start_offset: int = wire(INT64, "5+", default=-1)
     record_errors: list[BatchIndexAndErrorMessage] = wire(array(BatchIndexAndErrorMessage), "8+")
-    error_message: str | None = wire(STRING, "8+", nullable="8+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, "8+", nullable="8+", default=None)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch, "10+", tag=0)
 
 

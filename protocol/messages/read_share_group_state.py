@@ -8,7 +8,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -41,7 +41,7 @@ class StateBatch(Message):
 class PartitionResult(Message):
     partition: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     state_epoch: int = wire(INT32)
     start_offset: int = wire(INT64)
     state_batches: list[StateBatch] = wire(array(StateBatch))

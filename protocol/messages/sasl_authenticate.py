@@ -9,7 +9,7 @@ Versions 0-2, flexible from 2. What each added:
 
 from __future__ import annotations
 
-from ..schema import BYTES, INT16, INT64, STRING, Message, message, wire
+from ..schema import BYTES, ERROR_TEXT, INT16, INT64, Message, message, wire
 
 
 @message("0-2", flexible="2+", key=36)
@@ -20,6 +20,6 @@ class SaslAuthenticateRequest(Message):
 @message("0-2", flexible="2+", key=36)
 class SaslAuthenticateResponse(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     auth_bytes: bytes = wire(BYTES)
     session_lifetime_ms: int = wire(INT64, "1+")

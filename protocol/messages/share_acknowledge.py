@@ -8,7 +8,7 @@ Versions 1-2, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, INT64, STRING, UUID, Message, array, message, struct, wire
 
 
 @struct
@@ -49,7 +49,7 @@ class LeaderIdAndEpoch(Message):
 class PartitionData(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
 
 
@@ -71,7 +71,7 @@ class NodeEndpoint(Message):
 class ShareAcknowledgeResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = wire(INT32, "2+")
     responses: list[ShareAcknowledgeTopicResponse] = wire(array(ShareAcknowledgeTopicResponse))
     node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ..schema import (
     BOOL,
+    ERROR_TEXT,
     INT8,
     INT16,
     INT32,
@@ -87,9 +88,9 @@ class AcquiredRecords(Message):
 class PartitionData(Message):
     partition_index: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     acknowledge_error_code: int = wire(INT16)
-    acknowledge_error_message: str | None = wire(STRING, nullable="0+", default=None)
+    acknowledge_error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
     records: Records = wire(RECORDS, nullable="0")
     acquired_records: list[AcquiredRecords] = wire(array(AcquiredRecords))
@@ -113,7 +114,7 @@ class NodeEndpoint(Message):
 class ShareFetchResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = wire(INT32, "1+")
     responses: list[ShareFetchableTopicResponse] = wire(array(ShareFetchableTopicResponse))
     node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))

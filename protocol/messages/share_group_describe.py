@@ -7,7 +7,7 @@ Version 1, flexible.
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
 
 
 @message("1", flexible="0+", key=77)
@@ -42,7 +42,7 @@ class Member(Message):
 @struct
 class DescribedGroup(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     group_id: str = wire(STRING)
     group_state: str = wire(STRING)
     group_epoch: int = wire(INT32)

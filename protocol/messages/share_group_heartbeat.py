@@ -8,7 +8,7 @@ Version 1, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, UUID, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT16, INT32, STRING, UUID, Message, array, message, struct, wire
 
 
 @message("1", flexible="0+", key=76)
@@ -35,7 +35,7 @@ class Assignment(Message):
 class ShareGroupHeartbeatResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     member_id: str | None = wire(STRING, nullable="0+", default=None)
     member_epoch: int = wire(INT32)
     heartbeat_interval_ms: int = wire(INT32)

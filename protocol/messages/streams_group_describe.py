@@ -8,7 +8,7 @@ Versions 0-1, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, INT64, STRING, UINT16, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, INT64, STRING, UINT16, Message, array, message, struct, wire
 
 
 @message("0-1", flexible="0+", key=89)
@@ -123,7 +123,7 @@ class Member(Message):
 @struct
 class DescribedGroup(Message):
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     group_id: str = wire(STRING)
     group_state: str = wire(STRING)
     group_epoch: int = wire(INT32)

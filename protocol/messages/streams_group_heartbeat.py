@@ -9,7 +9,7 @@ Versions 0-1, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, INT64, STRING, UINT16, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, INT64, STRING, UINT16, Message, array, message, struct, wire
 
 
 @struct
@@ -93,7 +93,7 @@ class StreamsGroupHeartbeatRequest(Message):
 @struct
 class Status(Message):
     status_code: int = wire(INT8)
-    status_detail: str = wire(STRING)
+    status_detail: str = wire(ERROR_TEXT)
 
 
 @struct
@@ -125,7 +125,7 @@ class EndpointToPartitions(Message):
 class StreamsGroupHeartbeatResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)
     member_id: str = wire(STRING)
     member_epoch: int = wire(INT32)
     heartbeat_interval_ms: int = wire(INT32)

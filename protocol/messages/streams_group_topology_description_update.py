@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -50,4 +50,4 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
 class StreamsGroupTopologyDescriptionUpdateResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+", default=None)
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+", default=None)

@@ -7,7 +7,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, Message, message, wire
+from ..schema import ERROR_TEXT, INT16, INT32, Message, message, wire
 
 
 @message("0", flexible="0+", key=64)
@@ -19,4 +19,4 @@ class UnregisterBrokerRequest(Message):
 class UnregisterBrokerResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")

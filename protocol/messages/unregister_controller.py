@@ -8,7 +8,7 @@ Version 0, flexible.
 
 from __future__ import annotations
 
-from ..schema import INT16, INT32, STRING, Message, message, wire
+from ..schema import ERROR_TEXT, INT16, INT32, Message, message, wire
 
 
 @message("0", flexible="0+", key=94)
@@ -20,4 +20,4 @@ class UnregisterControllerRequest(Message):
 class UnregisterControllerResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")

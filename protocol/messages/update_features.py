@@ -9,7 +9,7 @@ Versions 0-2, all flexible. What each added:
 
 from __future__ import annotations
 
-from ..schema import BOOL, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
+from ..schema import BOOL, ERROR_TEXT, INT8, INT16, INT32, STRING, Message, array, message, struct, wire
 
 
 @struct
@@ -31,12 +31,12 @@ class UpdateFeaturesRequest(Message):
 class UpdatableFeatureResult(Message):
     feature: str = wire(STRING)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
 
 
 @message("0-2", flexible="0+", key=57)
 class UpdateFeaturesResponse(Message):
     throttle_time_ms: int = wire(INT32)
     error_code: int = wire(INT16)
-    error_message: str | None = wire(STRING, nullable="0+")
+    error_message: str | None = wire(ERROR_TEXT, nullable="0+")
     results: list[UpdatableFeatureResult] = wire(array(UpdatableFeatureResult), "0-1")

@@ -10,12 +10,18 @@ from ...protocol.internal.control_records import KRaftVersionRecord, VotersRecor
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from .effects import Effect, ElectionState, Flush, Reply, Send, WriteState
+from .invariants import must_hold
 from .log import ControlAt, ReplicatedLog, SnapshotId
 from .roles import MAY_FOLLOW, Follower, Role, Unattached
 from .voters import NOBODY, Address, ReplicaKey, VoterHistory, VoterSet
 
 #: A voter that begins stands at once, or nearly: where somebody leads, the pre-vote is refused and disturbs nobody.
 FIRST_STANDS_MS = 50
+#: Epochs are signed 32-bit numbers on the wire and in `quorum-state`.
+MAX_EPOCH = (1 << 31) - 1
+#: An epoch that is further ahead than this is nobody's: at an election a second it would take half a year without a leader.
+#: Whoever believed one message that names the last epoch could never elect a leader again.
+MAX_EPOCH_LEAP = 1 << 24
 
 
 class Chance(Protocol):
@@ -116,10 +122,11 @@ class Core:
     def become(self, role: Role) -> None:
         """The only way to another role. What must outlive a crash is written before anything is said in it."""
         before = self.role
-        assert type(role) in MAY_FOLLOW[type(before)], f"{before} may not become {role}"
-        assert role.epoch >= before.epoch, f"epoch {before.epoch} goes back to {role.epoch}"
+        must_hold(type(role) in MAY_FOLLOW[type(before)], f"{before} may not become {role}")
+        must_hold(role.epoch >= before.epoch, f"epoch {before.epoch} goes back to {role.epoch}")
+        must_hold(role.epoch <= MAX_EPOCH, f"no epoch is left after {before.epoch}")
         if role.epoch == before.epoch and before.voted is not None:
-            assert role.voted == before.voted, f"the vote of epoch {role.epoch} changes from {before.voted}"
+            must_hold(role.voted == before.voted, f"the vote of epoch {role.epoch} changes from {before.voted}")
         self.role = role
         self._in_flight.clear()
         self.write_state()
@@ -143,13 +150,19 @@ class Core:
 
     def become_follower(self, epoch: int, leader_id: int, now: int) -> None:
         voted = self.role.voted if epoch == self.epoch else None
-        assert leader_id != self.local.id, f"{self.local} cannot follow itself"
+        must_hold(leader_id != self.local.id, f"{self.local} cannot follow itself")
         update_at = now + self.config.fetch_timeout_ms
         self.become(Follower(epoch, leader_id, voted, now + self.config.fetch_timeout_ms, update_voter_at=update_at))
 
+    def is_credible(self, epoch: int) -> bool:
+        """Whether a quorum can have come to that epoch, as far as this replica can tell."""
+        return epoch <= self.epoch + MAX_EPOCH_LEAP
+
     def heard_of(self, epoch: int, leader_id: int, now: int) -> None:
         """Somebody says who leads in which epoch. Older news changes nothing, and what is known does not change."""
-        if leader_id == self.local.id:
+        if not self.is_credible(epoch):
+            return
+        if leader_id == self.local.id or leader_id < 0:
             # Said of what we were before a restart, or are; an epoch above ours we have led and forgotten cannot be.
             leader_id = NOBODY
         if epoch > self.epoch:

@@ -11,9 +11,11 @@ from ...protocol.messages.fetch import FetchResponse, PartitionData
 from ...protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from ...protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ...protocol.messages.update_raft_voter import KRaftVersionFeature, Listener, UpdateRaftVoterRequest
+from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from . import wire
 from .core import Core
+from .invariants import DivergedCommit
 from .log import EpochEnd, SnapshotId
 from .roles import Follower, Unattached
 from .voters import NOBODY
@@ -21,10 +23,6 @@ from .voters import NOBODY
 #: When a leader is gone, the others find out nearly together; and a vote among them takes less than the second.
 OTHERS_LEARN_MS = 10
 NEXT_STANDS_MS = 100
-
-
-class DivergedCommit(AssertionError):
-    """The leader's log differs from ours below the high watermark: committed records would change. Never to be obeyed."""
 
 
 class Following:
@@ -133,9 +131,9 @@ class Following:
             return
         role.fetch_deadline = now + core.config.fetch_timeout_ms
         role.has_fetched = True
-        self._take(role, answer)
+        self._take(role, answer, now)
 
-    def _take(self, role: Follower, answer: PartitionData) -> None:
+    def _take(self, role: Follower, answer: PartitionData, now: int) -> None:
         core = self._core
         if answer.diverging_epoch.epoch >= 0:
             self._truncate(EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset))
@@ -144,7 +142,12 @@ class Following:
             role.snapshot_position = 0
         else:
             if answer.records:
-                core.learn(core.log.append_fetched(answer.records))
+                try:
+                    core.learn(core.log.append_fetched(answer.records))
+                except BatchError:
+                    # Damaged on the way, or made up: the next answer may be good.
+                    core.back_off(role.leader_id, now)
+                    raise
                 core.flush()
             core.advance_high_watermark(answer.high_watermark)
 

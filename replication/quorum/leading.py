@@ -175,7 +175,7 @@ class Leading:
     def _records(self, asked: FetchPartition, max_bytes: int) -> Message:
         log, records = self._core.log, None
         if asked.fetch_offset < log.end_offset:
-            records = log.read(asked.fetch_offset, max_bytes)
+            records = log.read(asked.fetch_offset, max(0, min(max_bytes, self._core.config.fetch_max_bytes)))
         return self._fetch_answer(records=records)
 
     def _fetch_answer(self, **fields: Any) -> Message:
@@ -206,7 +206,8 @@ class Leading:
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
         error, size, data = self.refuse(asked.current_leader_epoch), 0, b""
         if error is ErrorCode.NONE:
-            found = core.log.read_snapshot(snapshot, asked.position, request.max_bytes)
+            most = max(0, min(request.max_bytes, core.config.fetch_snapshot_max_bytes))
+            found = core.log.read_snapshot(snapshot, asked.position, most)
             if found is None:
                 error = ErrorCode.SNAPSHOT_NOT_FOUND
             elif not 0 <= asked.position < found[0]:

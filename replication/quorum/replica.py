@@ -192,7 +192,7 @@ class QuorumReplica:
         asked = wire.partition_of(request)
         if request.cluster_id not in (None, core.config.cluster_id):
             core.reply(token, wire.refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
-        elif asked is None:
+        elif asked is None or not core.is_credible(wire.epoch_of(asked)):
             core.reply(token, wire.refusal(request, ErrorCode.INVALID_REQUEST))
         elif isinstance(request, VoteRequest):
             core.reply(token, self._elections.handle(request, asked, now))

@@ -20,6 +20,7 @@ from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
 from . import kraft_version
 from .core import Core
+from .invariants import must_hold
 from .leading import Leading
 from .roles import NEVER, Leader
 from .voters import Address, ReplicaKey, Voter, VoterSet
@@ -171,7 +172,7 @@ class VoterChanges:
 
     def _append(self, change: _Change, voters: VoterSet, now: int) -> None:
         core = self._core
-        assert core.voter_set.has_overlapping_majority(voters), f"{core.voter_set.ids} -> {voters.ids}"
+        must_hold(core.voter_set.has_overlapping_majority(voters), f"{core.voter_set.ids} -> {voters.ids}")
         change.offset = core.log.end_offset
         self._change = change
         self._leading.append([ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record())], now)

@@ -44,6 +44,14 @@ def partition_of(request: Any) -> Any | None:
     return partition if is_metadata and (partition.partition if index is None else index) == 0 else None
 
 
+def epoch_of(partition: Any) -> int:
+    """The epoch that the sender of a request claims."""
+    for name in ("leader_epoch", "replica_epoch", "current_leader_epoch"):
+        if hasattr(partition, name):
+            return int(getattr(partition, name))
+    raise AssertionError(f"no epoch in {partition}")
+
+
 def answer_of(response: Any) -> Any | None:
     """The part of a response about the metadata partition; None when there is only an error."""
     topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics

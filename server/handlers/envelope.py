@@ -6,6 +6,8 @@ broker asks another. What a broker does not hand on is refused: INVALID_REQUEST 
 
 from __future__ import annotations
 
+import logging
+
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import MalformedMessage, decode, encode
 from ...protocol.errors import ErrorCode
@@ -16,6 +18,8 @@ from ...replication.controller.controller import DECISIONS
 from ..dispatch import Call
 from ..forwarding import decoded_principal, is_not_controller
 from ..quorum_questions import QUESTIONS, EnvelopedCall
+
+log = logging.getLogger("odradek.quorum")
 
 _KEY_BYTES = 4
 
@@ -31,7 +35,13 @@ def handle(call: Call) -> EnvelopeResponse | None:
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
 
     def answer(response: Message) -> None:
-        call.reply(_enveloped(api, header, inner, response))
+        try:
+            enveloped = _enveloped(api, header, inner, response)
+        except Exception:
+            # Whoever calls this has no part in it: a commit, or another node's answer.
+            log.exception("a bug: the answer to %s in an Envelope cannot be encoded", api.name)
+            enveloped = EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        call.reply(enveloped)
 
     if api.name in QUESTIONS:
         EnvelopedCall(call, api, header, inner, answer).handle()
