@@ -11,11 +11,13 @@ PORT ?=
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
 
-# What a broker needs and no more.
-$(VENV)/.broker: pyproject.toml
+# What a broker needs and no more. The compiled kernel is optional: without a compiler its wheel is empty, and the broker
+# walks over records in Python.
+$(VENV)/.broker: pyproject.toml kernel/pyproject.toml kernel/odradek_kernel.c
 	@echo "installing the broker into $(VENV) (about ten seconds) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek
+	@$(PIP) install --quiet --force-reinstall --no-deps ./kernel
 	@touch $@
 
 # What the tests need besides: clients, Spark, the tools of style.

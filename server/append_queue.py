@@ -1,9 +1,9 @@
-"""Batches that have to be opened before they are written: another codec is wanted, or each record must be looked at.
+"""Batches that are too much work for the loop to check: large or compressed ones, and those that get another codec.
 
-Opening costs as much as there are records, and a small batch may hold a hundred megabytes of them. So a thread does it,
-on a copy, and the loop goes on. What comes for the same partition meanwhile queues up behind: a partition is written in
-the order in which its batches came, whatever its configuration becomes. A connection with a batch in here is held
-(handlers/produce.py), so there is one request of each in memory.
+A small batch may hold a hundred megabytes of records. So a thread opens it (opening.py), on a copy, and the loop goes on.
+What comes for the same partition meanwhile queues up behind: a partition is written in the order in which its batches
+came, whatever its configuration becomes. A connection with a batch in here is held (handlers/produce.py), so there is one
+request of each in memory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
 from .batch_checks import CheckedBatch, Refused, check_batch
+from .opening import opening_threads
 
 if TYPE_CHECKING:
     from .hosted_partition import AppendResult, HostedPartition
@@ -54,7 +55,7 @@ class AppendQueue:
         copy = None if records is None else bytearray(records)
         check = partial(check_batch, copy, hosted.rules, version, queued.now_ms, hosted.name)
         self._waiting.append(queued)
-        opening = asyncio.get_running_loop().run_in_executor(None, check)
+        opening = asyncio.get_running_loop().run_in_executor(opening_threads(), check)
         opening.add_done_callback(partial(self._opened, queued))
 
     def _opened(self, queued: QueuedAppend, opening: asyncio.Future[CheckedBatch]) -> None:

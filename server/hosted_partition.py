@@ -1,8 +1,8 @@
 """A partition that has a replica here, and what is written to it by those who produce; `Replica` is what it is itself.
 
-The way of a producer's batch is `append`. A batch that is plainly good (its header says so, its CRC is right, and the
-topic asks for nothing that needs a look inside) is written as it came, with its offset and leader epoch put in place;
-every other one goes through `batch_checks.py`, which refuses it or makes of it what is to be written.
+The way of a producer's batch is `append`. A batch that is plainly good (its header is, its CRC is right, and its records
+are what the header and the topic want, by one walk over them) is written as it came, with its offset and leader epoch put
+in place; every other one goes through `batch_checks.py`, which refuses it or makes of it what is to be written.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from crc32c import crc32c
 
 from ..protocol.errors import ErrorCode
 from ..protocol.records import batch
-from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ..protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
 from ..protocol.records.control import encode_end_transaction
+from ..protocol.records.errors import CorruptBatch
+from ..protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
 from ..storage.files import LogDirectoryFailure
 from ..storage.producers import ProducerBatch
 from ..storage.transaction_checks import check_marker, is_in_transaction
 from .append_queue import AppendQueue, QueuedAppend
-from .batch_checks import CheckedBatch, Refused, RefusedUnseen, check_batch, is_costly
+from .batch_checks import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, Validation, check_batch
+from .opening import AT_ONCE
 from .replica import Replica
 
 if TYPE_CHECKING:
@@ -93,13 +96,13 @@ class HostedPartition(Replica):
                 and 0 <= attributes & ~TRANSACTIONAL_FLAG <= _ZSTD
                 and (attributes & ~TRANSACTIONAL_FLAG != _ZSTD or version >= _FIRST_VERSION_WITH_ZSTD)
                 and 0 < count == last_delta + 1
-                and max_timestamp - now_ms <= self.rules.timestamp_after_max_ms
                 and (producer_id < 0 or sequence >= 0)
                 and (
                     attributes <= _ZSTD
                     or (producer_id >= 0 and (is_in_transaction or self.is_in_transaction(producer_id, producer_epoch)))
                 )
                 and crc32c(memoryview(records)[21:]) == crc
+                and self._are_good(records, attributes & COMPRESSION_MASK, count, base_timestamp, max_timestamp, now_ms)
             ):
                 fields = (
                     self.log.log_end_offset, length, self.role.leader_epoch, 2, crc, attributes, last_delta,
@@ -108,16 +111,43 @@ class HostedPartition(Replica):
                 return self._write(records, _new_tuple(BatchHeader, fields), now_ms)
         return self._append_checked(records, now_ms, required_acks, version, is_in_transaction)
 
+    def _are_good(
+        self, records: Any, codec: int, count: int, base_timestamp: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether the records are those of the header and what the topic wants, as far as the loop can tell at once."""
+        rules = self.rules
+        latest = min(now_ms + rules.timestamp_after_max_ms, LONG_MAX)
+        if rules.validation < (Validation.FULL if codec else Validation.FRAMING) and not rules.needs_records:
+            return max_timestamp <= latest
+        earliest = now_ms - rules.timestamp_before_max_ms
+        if codec:
+            try:
+                payload = AT_ONCE.decompress(codec, memoryview(records)[HEADER_BYTES:], count, now_ms)
+            except CorruptBatch:
+                return False
+            if payload is None:
+                return False
+            most = rules.max_decompressed_bytes
+            found = raw_walk(payload, 0, count, most, base_timestamp, earliest, latest, rules.compact, False)
+        elif AT_ONCE.takes(count, now_ms):
+            start = HEADER_BYTES
+            found = raw_walk(records, start, count, INT_MAX, base_timestamp, earliest, latest, rules.compact, False)
+        else:
+            return False
+        return found == (0, max_timestamp, 0, 0, 0)
+
     def _append_checked(
         self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
     ) -> AppendResult:
         refusal = self._refusal(required_acks)
         if refusal is not None:
             return refusal
-        if self.queue is not None or is_costly(records, self.rules, now_ms):
+        if self.queue is not None:
             return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
         try:
-            checked = check_batch(records, self.rules, version, now_ms, self.name)
+            checked = check_batch(records, self.rules, version, now_ms, self.name, at_once=True)
+        except NotAtOnce:
+            return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
         except Refused as refused:
             return self.refused(refused, len(records or b""))
         return self._write_checked(checked, now_ms, is_in_transaction)

@@ -324,7 +324,8 @@ class Partitions:
         config = self._broker.config
         overrides = dict(image.config(TOPIC_RESOURCE, topic))
         log_config = config.topic_log_config(overrides)
-        settings = TopicSettings(log_config, append_rules(config.topic_values(overrides), log_config))
+        validation = config.get("odradek.produce.validation")
+        settings = TopicSettings(log_config, append_rules(config.topic_values(overrides), log_config, validation))
         self._settings[topic] = settings
         return settings
 

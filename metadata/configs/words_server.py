@@ -113,6 +113,8 @@ BROKER = {
     # Odradek's own.
     "odradek.metrics.host": "The address on which Prometheus metrics are served.",
     "odradek.metrics.port": "The port on which Prometheus metrics are served; none unless set.",
+    "odradek.produce.validation": "The checks of produced batches: header (and CRC), framing (also the records of those "
+    "that are not compressed) or full (the records of all).",
 }
 
 CLIENT_METRICS = {

@@ -18,7 +18,7 @@ from typing import Any
 import cramjam
 
 from ..varint import Buffer
-from .errors import CorruptBatch
+from .errors import CorruptBatch, TooLargeDecompressed
 
 
 class Compression(IntEnum):
@@ -49,6 +49,8 @@ _SNAPPY_GREATEST_RATIO = 32
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_STORED = 1 << 31
+_LZ4_SIZE = struct.Struct("<I")
+_LZ4_HAS_BLOCK_CHECKSUMS, _LZ4_HAS_CONTENT_SIZE, _LZ4_HAS_CONTENT_CHECKSUM = 0x10, 0x08, 0x04
 
 #: What a result is expected to take, as a multiple of its compressed size. Too small costs a second try, too large only
 #: address space.
@@ -69,8 +71,86 @@ def decompress(compression: Compression, data: Buffer, limit: int = MAX_DECOMPRE
         raise CorruptBatch(f"{compression.name.lower()} data is damaged: {error}") from None
 
 
-def _too_large(codec: str, limit: int) -> CorruptBatch:
-    return CorruptBatch(f"{codec} data yields more than {limit} bytes")
+def decompress_into(compression: Compression, data: Buffer, out: Any) -> int:
+    """Decompresses `data` to the start of the writable buffer `out`; returns the size of the result.
+
+    It is stricter than `decompress`: one lz4 frame of independent blocks and one gzip member is all that every
+    client reads. Raises CorruptBatch, and TooLargeDecompressed when `out` is too small.
+    """
+    try:
+        return _INTO[compression](data, out)
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):
+            raise _too_large(compression.name.lower(), len(out)) from None
+        raise CorruptBatch(f"{compression.name.lower()} data is damaged: {error}") from None
+    except (IndexError, struct.error) as error:
+        raise CorruptBatch(f"{compression.name.lower()} data is damaged: {error}") from None
+
+
+def _gzip_into(data: Buffer, out: Any) -> int:
+    made: int = cramjam.gzip.decompress_into(data, out)
+    if made != int.from_bytes(data[-4:], "little"):
+        raise CorruptBatch("gzip data has more than one member")
+    return made
+
+
+def _snappy_into(data: Buffer, out: Any) -> int:
+    view, room = memoryview(data), memoryview(out)
+    if view[:8] != _XERIAL_MAGIC:
+        return _snappy_block_into(view, room)
+    if int.from_bytes(view[8:12], "big") < 1:
+        raise CorruptBatch("snappy data of version 0")
+    pos, made = len(_XERIAL_HEADER), 0
+    while pos < len(view):
+        (size,) = struct.unpack_from(">i", view, pos)
+        pos += 4
+        if not 0 <= size <= len(view) - pos:
+            raise CorruptBatch(f"snappy block of {size} bytes, {len(view) - pos} remain")
+        made += _snappy_block_into(view[pos : pos + size], room[made:])
+        pos += size
+    return made
+
+
+def _snappy_block_into(block: memoryview, room: memoryview) -> int:
+    size: int = cramjam.snappy.decompress_raw_len(block)
+    if size > len(block) * _SNAPPY_GREATEST_RATIO:
+        raise CorruptBatch(f"snappy block of {len(block)} bytes claims to hold {size}")
+    if size > len(room):
+        raise _too_large("snappy", len(room))
+    made: int = cramjam.snappy.decompress_raw_into(block, room[:size])
+    return made
+
+
+def _lz4_into(data: Buffer, out: Any) -> int:
+    _check_lz4_frame(data)
+    made: int = cramjam.lz4.decompress_into(data, out)
+    return made
+
+
+def _check_lz4_frame(data: Buffer) -> None:
+    """Raises CorruptBatch unless Java reads all of `data`: one frame, version 1, independent blocks, no dictionary."""
+    flags = data[4]
+    if data[:4] != _LZ4_HEADER[:4] or flags & 0b1110_0011 != 0b0110_0000:
+        raise CorruptBatch("lz4 data is not a frame of independent blocks")
+    pos = len(_LZ4_HEADER) + (8 if flags & _LZ4_HAS_CONTENT_SIZE else 0)
+    after_block = 4 if flags & _LZ4_HAS_BLOCK_CHECKSUMS else 0
+    (size,) = _LZ4_SIZE.unpack_from(data, pos)
+    while size:
+        pos += 4 + (size & ~_LZ4_STORED) + after_block
+        (size,) = _LZ4_SIZE.unpack_from(data, pos)
+    pos += 8 if flags & _LZ4_HAS_CONTENT_CHECKSUM else 4
+    if pos != len(data):
+        raise CorruptBatch("lz4 data does not end with its first frame")
+
+
+def _zstd_into(data: Buffer, out: Any) -> int:
+    # No bytes are no frame and no records to Java.
+    made: int = cramjam.zstd.decompress_into(data, out) if len(data) else 0
+    return made
+
+
+def _too_large(codec: str, limit: int) -> TooLargeDecompressed:
+    return TooLargeDecompressed(f"{codec} data yields more than {limit} bytes")
 
 
 def _compress_gzip(data: Buffer, level: int | None) -> bytes:
@@ -201,4 +281,10 @@ _DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], Buffer]] = {
     Compression.SNAPPY: _decompress_snappy,
     Compression.LZ4: _decompress_lz4,
     Compression.ZSTD: _decompress_zstd,
+}
+_INTO: dict[Compression, Callable[[Buffer, Any], int]] = {
+    Compression.GZIP: _gzip_into,
+    Compression.SNAPPY: _snappy_into,
+    Compression.LZ4: _lz4_into,
+    Compression.ZSTD: _zstd_into,
 }

@@ -19,6 +19,10 @@ class CorruptBatch(BatchError):
     error_code = ErrorCode.CORRUPT_MESSAGE
 
 
+class TooLargeDecompressed(CorruptBatch):
+    """The records take more than they may once they are decompressed."""
+
+
 class InvalidBatch(BatchError):
     """The batch arrived as it was sent, and says what it must not: counts that disagree, records that do not parse."""
 

@@ -1,0 +1,159 @@
+/* The walk over the records of an uncompressed batch, format 2 (KIP-98).
+ *
+ * protocol/records/walk.py holds the same walk in Python, its contract and the meaning of what it returns;
+ * tests/protocol/test_walk.py holds both against each other. Bytes come from strangers: `at` never passes `stop`, `stop`
+ * never passes `end`, and every length is compared with what remains before it is added.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+enum { WHOLE = 0, BROKEN = 1, ENDLESS_LENGTH = 2 };
+
+typedef struct {
+    const uint8_t *at;
+    const uint8_t *stop;
+} Cursor;
+
+typedef struct {
+    int64_t most_bytes, base, earliest, latest;
+    int needs_key;
+    int64_t max_timestamp, disordered, keyless, out_of_range;
+} Found;
+
+/* A zigzag varint of at most `bits` bits; 0 when it ends too early, or is longer. */
+static int read_varint(Cursor *cursor, int bits, int64_t *value)
+{
+    uint64_t number = 0;
+    int shift = 0;
+    while (cursor->at < cursor->stop) {
+        uint64_t byte = *cursor->at++;
+        if (shift + 7 > bits && (byte >> (bits - shift)) != 0)
+            return 0;
+        number |= (byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            *value = (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
+            return 1;
+        }
+        shift += 7;
+    }
+    return 0;
+}
+
+/* Passes what a length from `least` on says; 0 when it is not there. */
+static int skip_bytes(Cursor *cursor, int64_t least, int64_t *size)
+{
+    if (!read_varint(cursor, 32, size) || *size < least || *size > cursor->stop - cursor->at)
+        return 0;
+    if (*size > 0)
+        cursor->at += *size;
+    return 1;
+}
+
+static int skip_headers(Cursor *cursor)
+{
+    int64_t count, size;
+    if (!read_varint(cursor, 32, &count) || count < 0 || count > cursor->stop - cursor->at)
+        return 0;
+    for (; count > 0; count--)
+        if (!skip_bytes(cursor, 0, &size) || !skip_bytes(cursor, -1, &size))
+            return 0;
+    return 1;
+}
+
+/* One record, whose body `cursor` holds. */
+static int walk_record(Cursor *cursor, int64_t index, Found *found)
+{
+    int64_t delta, offset, key, value, timestamp;
+    if (cursor->at == cursor->stop)
+        return 0;
+    cursor->at++; /* attributes, which mean nothing */
+    if (!read_varint(cursor, 64, &delta) || !read_varint(cursor, 32, &offset) || !skip_bytes(cursor, -1, &key)
+        || !skip_bytes(cursor, -1, &value) || !skip_headers(cursor) || cursor->at != cursor->stop)
+        return 0;
+    timestamp = (int64_t)((uint64_t)found->base + (uint64_t)delta);
+    if (timestamp > found->max_timestamp)
+        found->max_timestamp = timestamp;
+    found->disordered += offset != index;
+    if (found->needs_key && key < 0)
+        found->keyless++;
+    else if (timestamp != -1 && (timestamp < found->earliest || timestamp > found->latest))
+        found->out_of_range++;
+    return 1;
+}
+
+/* Java takes a length that does not end for another fault than the rest. */
+static int is_endless(const uint8_t *at, const uint8_t *end)
+{
+    int index;
+    for (index = 0; index < 5; index++)
+        if (at + index >= end || at[index] < 0x80)
+            return 0;
+    return 1;
+}
+
+static int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, Found *found)
+{
+    int64_t index, length;
+    Cursor cursor;
+    for (index = 0; index < count; index++) {
+        cursor.at = at;
+        cursor.stop = end;
+        if (!read_varint(&cursor, 32, &length))
+            return is_endless(at, end) ? ENDLESS_LENGTH : BROKEN;
+        if (length < 0 || length > end - cursor.at || length > found->most_bytes)
+            return BROKEN;
+        at = cursor.stop = cursor.at + length;
+        if (!walk_record(&cursor, index, found))
+            return BROKEN;
+    }
+    return at == end ? WHOLE : BROKEN;
+}
+
+static PyObject *walk(PyObject *module, PyObject *arguments)
+{
+    PyObject *buffer;
+    Py_buffer view;
+    Py_ssize_t start;
+    long long count, most_bytes, base, earliest, latest;
+    int needs_key, releases, fault;
+    Found found;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OnLLLLLpp", &buffer, &start, &count, &most_bytes, &base, &earliest, &latest,
+                          &needs_key, &releases))
+        return NULL;
+    if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (start < 0 || start > view.len) {
+        PyBuffer_Release(&view);
+        PyErr_SetString(PyExc_ValueError, "the records begin outside of the buffer");
+        return NULL;
+    }
+    found = (Found){most_bytes, base, earliest, latest, needs_key, -1, 0, 0, 0};
+    const uint8_t *bytes = (const uint8_t *)view.buf;
+    if (releases) {
+        Py_BEGIN_ALLOW_THREADS
+        fault = walk_records(bytes + start, bytes + view.len, count, &found);
+        Py_END_ALLOW_THREADS
+    } else {
+        fault = walk_records(bytes + start, bytes + view.len, count, &found);
+    }
+    PyBuffer_Release(&view);
+    return Py_BuildValue("(iLLLL)", fault, (long long)found.max_timestamp, (long long)found.disordered,
+                         (long long)found.keyless, (long long)found.out_of_range);
+}
+
+static PyMethodDef methods[] = {
+    {"walk", walk, METH_VARARGS,
+     "walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> tuple"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "odradek_kernel", "The walk over the records of a batch.", -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_odradek_kernel(void)
+{
+    return PyModule_Create(&definition);
+}
