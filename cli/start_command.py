@@ -61,12 +61,14 @@ def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
     from ..protocol.records.errors import OldFormatInLog
     from ..server.config import BrokerConfig
+    from ..server.descriptors import TooFewDescriptors, raise_limit
     from ..storage.directory import DirectoryInUse
     from ..storage.files import LogDirectoryFailure
     from ..storage.meta_properties import InvalidMetaProperties
 
     _log_to_standard_error(verbose=options.verbose)
     try:
+        raise_limit()
         properties = properties_of(options)
         if options.port is not None:
             properties["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
@@ -77,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
             return complain(f"{error.strerror}; choose another with --port N, or --port 0 for any that is free")
         return complain(error)
     except (
-        UsageError, InvalidConfig, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog
+        UsageError, InvalidConfig, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog,
+        TooFewDescriptors,
     ) as error:  # fmt: skip
         return complain(error)
 

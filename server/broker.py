@@ -20,6 +20,7 @@ from ..storage.files import LogDirectoryFailure
 from .auto_creation import AutoCreation
 from .connection_limits import ConnectionLimits
 from .coordinator_driver import GroupDriver
+from .descriptors import DESCRIPTORS, other_nodes
 from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
@@ -34,6 +35,7 @@ from .partitions import Partitions
 from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
+from .repeated_lines import RepeatedLines
 from .replica_moves import ReplicaMoves
 from .streams_groups import StreamsTopics
 from .transaction_driver import TransactionDriver
@@ -74,6 +76,8 @@ class BrokerServer:
         self.image: MetadataImage = EMPTY_IMAGE
         self.listeners: list[Listener] = []
         self._limits = ConnectionLimits(config)
+        #: Lines of the log that peers provoke.
+        self.lines = RepeatedLines()
         self._listener_changes = ListenerChanges(self)
         #: The APIs that brokers' listeners serve, as ApiVersions shows them.
         self.dispatcher = Dispatcher("broker")
@@ -145,6 +149,7 @@ class BrokerServer:
                 if not listener.is_started:
                     await listener.start()
             self.config.subscribe(self._listener_changes.config_changed)
+            self.on_published.append(lambda _: DESCRIPTORS.peers_are(self, other_nodes(self)))
             if self.lifecycle is not None:
                 await self.lifecycle.run()
         except BaseException:
@@ -188,6 +193,8 @@ class BrokerServer:
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()
+        self.lines.stop()
+        DESCRIPTORS.forget(self)
 
     def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:

@@ -19,10 +19,13 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
 from ..storage.slices import LogSlice
+from .descriptors import DESCRIPTORS
 from .dispatch import Call, PeerFault
+from .peer_text import shown_reason
 from .sending import FileSender
 
 if TYPE_CHECKING:
@@ -35,8 +38,9 @@ log = logging.getLogger("odradek.connection")
 READ_BUFFER_BYTES = 256 * 1024
 #: Frames up to this are copied out of the shared buffer: codecs are quickest on bytes of their own.
 COPIED_FRAME_BYTES = 16 * 1024
-#: The first buffer of a frame that has not come whole; the next ones are four times what has arrived.
-FIRST_FRAME_BUFFER_BYTES = 64 * 1024
+#: The first buffer of a frame that has not come whole; the next ones are four times what has arrived. A thousand peers that
+#: send the beginning of a frame and wait cost 4 MB.
+FIRST_FRAME_BUFFER_BYTES = 4 * 1024
 #: Answers that a peer has not read yet; beyond it no further request of this peer is taken.
 WRITE_HIGH_WATER_BYTES = 512 * 1024
 #: Requests of one connection that wait for their answers; each is a small object. Clients have 5 to 1,000 in flight.
@@ -71,12 +75,15 @@ class Connection(asyncio.BufferedProtocol):
         "connection_id",
         "counted_as",
         "dispatcher",
+        "has_asked",
         "listener",
         "listener_name",
         "max_frame_bytes",
+        "opened_s",
         "principal",
         "refused_batches",
         "remote_address",
+        "takes_descriptor",
     )
 
     def __init__(self, listener: Listener) -> None:
@@ -93,7 +100,13 @@ class Connection(asyncio.BufferedProtocol):
         self.client_id_bytes: bytes | None = None
         #: Whether anything came since the listener last looked for idle connections.
         self.active = True
+        #: Whether a whole request has come.
+        self.has_asked = False
+        #: The loop's time when it was opened.
+        self.opened_s = 0.0
         self.closed = False
+        #: Whether it counts in the budget of descriptors; a simulated one does not.
+        self.takes_descriptor = False
         #: The address that it counts for in the limits; None when it was refused.
         self.counted_as: str | None = None
         self.calls: deque[Call] = deque()
@@ -130,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_by = None
         if self._sender is not None:
             self._sender.close()
-            self._sender = None
+            self._forget_sender()
         self.listener.lost(self)
 
     def eof_received(self) -> bool:
@@ -198,6 +211,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         finally:
             self._taking = False
+        if pos:
+            self.has_asked = True
         if pos < end and not self.closed:
             self._keep(buffer, pos, end)
         if self._out or self.calls:
@@ -322,26 +337,39 @@ class Connection(asyncio.BufferedProtocol):
             found = self._transport.get_extra_info("socket")
             if found is None:
                 return False  # a simulated connection
+            if not DESCRIPTORS.take_extra():
+                return False  # what is left is for others, who would get no answer at all
             try:
                 loop = asyncio.get_running_loop()
                 self._sender = FileSender(found.fileno(), loop, self._resume, self._sending_failed)
             except OSError as error:
-                log.warning("%s: answers are copied: %s", self.remote_address, error)
+                DESCRIPTORS.return_extra()
+                self._warn("copied", f"answers to {self.remote_address} are copied: {error}")
                 return False
         return True
 
     def _sending_failed(self, error: OSError) -> None:
         if not isinstance(error, ConnectionError):
-            log.error("the answer to %s cannot be sent: %s", self.remote_address, error)
-        self._sender = None
+            self._warn("unsent", f"the answer to {self.remote_address} cannot be sent: {error}", logging.ERROR)
+        self._forget_sender()
         self.abort()
+
+    def _forget_sender(self) -> None:
+        """It has closed its descriptor."""
+        self._sender = None
+        DESCRIPTORS.return_extra()
 
     # Endings.
 
     def close_for(self, reason: str) -> None:
-        """Ends the connection: the peer's fault, in one line that names it."""
-        log.warning("closing the connection of %s on %s: %s", self.remote_address, self.listener_name, reason)
+        """Ends the connection for a fault of the peer, in one line that names it; the same faults again are counted."""
+        shown = shown_reason(reason)
+        words = f"closing the connection of {self.remote_address} on {self.listener_name}: {shown}"
+        self._warn((self.listener_name, shown), words)
         self.close()
+
+    def _warn(self, kind: Hashable, words: str, level: int = logging.WARNING) -> None:
+        self.broker.lines.log(log, level, self.counted_as or "", kind, words)
 
     def close(self) -> None:
         """What has been answered is still sent, for as long as the peer takes it."""

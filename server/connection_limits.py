@@ -7,7 +7,7 @@ The configuration is read for each connection, so a dynamic change holds from th
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.configs import connection_overrides
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 _UNLIMITED = 2**31 - 1
 #: Between two connections where the rate is 0.
 _AS_GOOD_AS_NEVER_S = 3600.0
+
+
+class Refusal(NamedTuple):
+    """`key` is the configuration key whose limit is reached."""
+
+    key: str
+    words: str
 
 
 class ConnectionLimits:
@@ -34,8 +41,8 @@ class ConnectionLimits:
     def open(self) -> int:
         return self._open
 
-    def enter(self, ip: str, listener: str) -> str | None:
-        """Counts a connection in; or says why it may not be."""
+    def enter(self, ip: str, listener: str) -> Refusal | None:
+        """Counts a connection in, or returns the limit that it would exceed."""
         config = self._config
         overrides = connection_overrides(config.get("max.connections.per.ip.overrides"))
         limits = (
@@ -45,7 +52,7 @@ class ConnectionLimits:
         )
         for there, limit, key in limits:
             if there >= limit:
-                return f"there are {there} already ({key} is {limit})"
+                return Refusal(key, f"there are {there} already ({key} is {limit})")
         self._by_ip[ip] += 1
         self._by_listener[listener] += 1
         self._open += 1

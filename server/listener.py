@@ -6,7 +6,6 @@ What `listeners` may say is in `endpoints.py`. A wildcard host listens on IPv6 a
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import logging
 import socket
@@ -14,8 +13,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .acceptor import Acceptor
+from .bound_sockets import bound_sockets
 from .connection import READ_BUFFER_BYTES, Connection
 from .connection_limits import ConnectionLimits
+from .descriptors import DESCRIPTORS, other_nodes
 from .dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -25,6 +27,14 @@ log = logging.getLogger("odradek.listener")
 
 #: Idle connections are looked for this many times in connections.max.idle.ms.
 IDLE_SWEEPS = 8
+#: Connections that wait to be accepted, unless socket.listen.backlog.size is set: its default of 50 is full after 3 ms of a
+#: burst, and whoever comes then waits a second until TCP tries again.
+BACKLOG = 1024
+#: A connection that has sent no request for so long may be ended to make room for another. Kafka's clients send their
+#: first request at once.
+SILENCE_S = 3.0
+#: Connections that make room at once; each keeps its descriptor until the event loop has closed it.
+MOST_ENDING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +70,22 @@ class Listener:
         self.read_view = memoryview(self.read_buffer)
         # In the order in which they came.
         self.connections: dict[Connection, None] = {}
+        #: Those that had sent no whole request when somebody last looked, the oldest first.
+        self._unproven: dict[Connection, None] = {}
+        #: Those that make room for others and still have their descriptors.
+        self._ending: set[Connection] = set()
         self._silent_sweeps: Counter[Connection] = Counter()
+        #: Which connections it competes with for descriptors.
+        self.kind = _kind(broker, endpoint.name)
+        #: Connections closed as soon as they were accepted, by reason.
+        self.refused: Counter[str] = Counter()
         self._bound: list[socket.socket] = []
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Acceptor | asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
 
     def bind(self) -> None:
         """Takes the address, so that its port is known; nobody can connect yet. Raises OSError when it cannot be had."""
-        self._bound = self._sockets(self.endpoint.port)
+        self._bound = bound_sockets(self.endpoint.host, self.endpoint.port, self._buffer_sizes())
         port = self._bound[0].getsockname()[1]
         self.endpoint = Endpoint(self.endpoint.name, self.endpoint.host, port)
 
@@ -77,62 +95,121 @@ class Listener:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
+        DESCRIPTORS.peers_are(self.broker, other_nodes(self.broker))
+        DESCRIPTORS.measure()
+        DESCRIPTORS.guarantee(self.kind)
         for bound in self._bound:
-            bound.setblocking(False)
-            server = await loop.create_server(lambda: Connection(self), sock=bound, backlog=self._backlog())
-            self._servers.append(server)
+            if hasattr(bound, "accept"):
+                acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
+                acceptor.start(self._backlog())
+                self._servers.append(acceptor)
+            else:  # a simulated one, which takes no descriptor
+                self._servers.append(await loop.create_server(lambda: Connection(self), sock=bound))
         if self.idle_s > 0:
             self._sweep = loop.call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
 
+    def _buffer_sizes(self) -> dict[int, int]:
+        """Socket options that connections inherit.
+
+        Without a key the system sizes each connection's buffers by its traffic, as -1 does; Kafka's 100 KiB would send one
+        large answer in ten parts.
+        """
+        options = {"socket.receive.buffer.bytes": socket.SO_RCVBUF, "socket.send.buffer.bytes": socket.SO_SNDBUF}
+        config = self.broker.config
+        return {
+            option: config.get(key)
+            for key, option in options.items()
+            if key in config.values.texts and config.get(key) > 0
+        }
+
     def _backlog(self) -> int:
-        backlog: int = self.broker.config.get("socket.listen.backlog.size")
+        config = self.broker.config
+        key = "socket.listen.backlog.size"
+        backlog: int = config.get(key) if key in config.values.texts else BACKLOG
         return backlog
-
-    def _sockets(self, port: int) -> list[socket.socket]:
-        """One bound socket per address of the host, all on one port."""
-        found: list[socket.socket] = []
-        try:
-            for family, host in _addresses(self.endpoint.host):
-                found.append(self._socket(family, host, port))
-                port = found[0].getsockname()[1]
-        except OSError as error:
-            for made in found:
-                made.close()
-            reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
-            raise OSError(error.errno, f"cannot listen on {self.endpoint.address}: {reason}") from None
-        return found
-
-    def _socket(self, family: int, host: str, port: int) -> socket.socket:
-        made = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if host == "::" else 1)
-            for key, option in (
-                ("socket.receive.buffer.bytes", socket.SO_RCVBUF),
-                ("socket.send.buffer.bytes", socket.SO_SNDBUF),
-            ):
-                # Connections inherit it. What nobody has set is left to the system, as -1 is: it sizes each connection's
-                # buffers by what goes through them, and Kafka's 100 KiB would make ten waits of one large answer.
-                if key in self.broker.config.values.texts and (size := self.broker.config.get(key)) > 0:
-                    made.setsockopt(socket.SOL_SOCKET, option, size)
-            made.bind((host, port))
-        except OSError:
-            made.close()
-            raise
-        return made
 
     async def stop(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._servers:
+            DESCRIPTORS.withdraw(self.kind)
         for bound in self._bound[len(self._servers) :]:
             bound.close()
         for server in self._servers:
             server.close()
+            if isinstance(server, Acceptor):
+                await server.wait_closed()
         for connection in list(self.connections):
             connection.abort()
         for server in self._servers:
             await server.wait_closed()
+
+    # Who may connect.
+
+    def _decide(self, accepted: socket.socket, address: Any) -> Connection | None:
+        """The connection for a socket that was accepted; None when it is to be closed."""
+        ip = _plain_address(address[0])
+        if not self._admits(ip, accepted.fileno()):
+            return None
+        connection = Connection(self)
+        connection.counted_as = ip
+        connection.takes_descriptor = True
+        DESCRIPTORS.enter(self.kind)
+        return connection
+
+    def _admits(self, ip: str, fd: int | None) -> bool:
+        """Counts the connection in, or logs why it may not be. `fd` is None when it takes no descriptor."""
+        if fd is not None and not DESCRIPTORS.has_room(self.kind, fd) and not self._make_room(fd):
+            # Of no one peer: whoever comes is refused.
+            words = (
+                f"refusing connections on {self.name}: {DESCRIPTORS.taken} are open, and the other descriptors of this "
+                f"process are kept for logs and peers (its limit is {DESCRIPTORS.limit}: ulimit -n)"
+            )
+            self._refuse("descriptors", "", words)
+            return False
+        refused = self.limits.enter(ip, self.name)
+        if refused is not None:
+            self._refuse(refused.key, ip, f"refusing a connection of {ip} on {self.name}: {refused.words}")
+            return False
+        return True
+
+    def _refuse(self, reason: str, peer: str, words: str) -> None:
+        self.refused[reason] += 1
+        self.broker.lines.log(log, logging.WARNING, peer, ("refused", self.name, reason), words)
+
+    def _make_room(self, fd: int) -> bool:
+        """Ends the connection that has been open longest without a request, if any has been for `SILENCE_S`.
+
+        So a flood of connections that say nothing does not keep others out for longer than that.
+        """
+        if not DESCRIPTORS.has_spares(fd) or len(self._ending) >= MOST_ENDING:
+            return False
+        before_s = asyncio.get_running_loop().time() - SILENCE_S
+        waiting = self._unproven
+        while waiting:
+            oldest = next(iter(waiting))
+            if not oldest.closed and not oldest.has_asked and oldest.opened_s > before_s:
+                return False
+            del waiting[oldest]
+            if not oldest.closed and not oldest.has_asked:
+                self._refuse(
+                    "silent",
+                    "",
+                    f"closing connections on {self.name} that have sent no request, to make room for others",
+                )
+                self._ending.add(oldest)
+                oldest.abort()
+                return True
+        return False
+
+    def _not_set_up(self, connection: Connection) -> None:
+        """The system refused what a connection needs, or the listener stops."""
+        if connection.counted_as is not None and connection not in self.connections:
+            self._left(connection, connection.counted_as)
+
+    def _nothing_left(self, error: OSError) -> None:
+        words = f"no connection can be accepted on {self.name} now: {error.strerror}"
+        self._refuse("system", "", words)
 
     # What connections report.
 
@@ -140,18 +217,19 @@ class Listener:
         peer: Any = transport.get_extra_info("peername") or ("", 0)
         ip = _plain_address(peer[0])
         connection.client_host = f"/{_java_address(ip)}"
-        refused = self.limits.enter(ip, self.name)
-        if refused is not None:
-            connection.closed = True
-            log.warning("refusing a connection of %s on %s: %s", ip, self.name, refused)
-            transport.abort()
-            return
+        if connection.counted_as is None:
+            if not self._admits(ip, None):
+                connection.closed = True
+                transport.abort()
+                return
+            connection.counted_as = ip
         connection.remote_address = f"[{ip}]:{peer[1]}" if ":" in ip else f"{ip}:{peer[1]}"
         connection.connection_id = f"{self.endpoint.address}-{connection.remote_address}"
-        connection.counted_as = ip
         self.connections[connection] = None
         loop = asyncio.get_running_loop()
-        pause_s = self.limits.pause_s(self.name, loop.time())
+        connection.opened_s = loop.time()
+        self._unproven[connection] = None
+        pause_s = self.limits.pause_s(self.name, connection.opened_s)
         if pause_s > 0:
             connection.hold(connection)
             loop.call_later(pause_s, connection.release)
@@ -159,10 +237,18 @@ class Listener:
     def lost(self, connection: Connection) -> None:
         if connection.counted_as is None:
             return
-        self.limits.leave(connection.counted_as, self.name)
         self.connections.pop(connection, None)
+        self._unproven.pop(connection, None)
+        self._ending.discard(connection)
         self._silent_sweeps.pop(connection, None)
+        self._left(connection, connection.counted_as)
         self.broker.connection_lost(connection)
+
+    def _left(self, connection: Connection, ip: str) -> None:
+        connection.counted_as = None
+        self.limits.leave(ip, self.name)
+        if connection.takes_descriptor:
+            DESCRIPTORS.leave(self.kind)
 
     def _close_idle(self) -> None:
         silent: Counter[Connection] = Counter()
@@ -180,26 +266,12 @@ class Listener:
         self._sweep = asyncio.get_running_loop().call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
 
 
-def _addresses(host: str) -> list[tuple[int, str]]:
-    """(family, address) of every address that a listener's host stands for."""
-    if host in ("", "::"):
-        return [(socket.AF_INET6, "::")] if _has_ipv6() else [(socket.AF_INET, "0.0.0.0")]
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    known = [(int(family), str(address[0])) for family, _, _, _, address in found]
-    if not _has_ipv6():
-        known = [(family, address) for family, address in known if family == socket.AF_INET]
-    return list(dict.fromkeys(known))
-
-
-def _has_ipv6() -> bool:
-    if not socket.has_ipv6:
-        return False
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
+def _kind(broker: BrokerServer, name: str) -> str:
+    """Connections of controllers, of brokers on a listener of their own, and of all others."""
+    said = broker.config.listeners
+    if any(endpoint.name == name for endpoint in said.controllers):
+        return "controllers"
+    return "brokers" if name == said.inter_broker_name and len(said.brokers) > 1 else "clients"
 
 
 def _plain_address(text: str) -> str:

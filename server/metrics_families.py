@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ..protocol.errors import ErrorCode
-from . import metrics_cluster, metrics_groups, metrics_share
+from . import metrics_cluster, metrics_descriptors, metrics_groups, metrics_share
 from .metrics import Times, TopicMetrics
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def families(broker: BrokerServer) -> Iterator[Metric]:
     yield from _topics(broker)
     yield from _requests(broker)
     yield from _connections(broker)
+    yield from metrics_descriptors.descriptors(broker)
     yield from metrics_cluster.cluster(broker)
     yield from metrics_cluster.quorum(broker)
     if not broker.config.is_broker:

@@ -11,6 +11,7 @@ from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.control import ControlRecord, decode_control
 from ..protocol.records.record import decode_batch
 from ..replication.quorum.log import ControlAt, EpochEnd, SnapshotId
+from ..storage.descriptors import open_fd, open_for_reading
 from ..storage.files import LogDirectoryFailure, sync_directory, write_fully
 from .quorum_log import QuorumLog
 from .quorum_snapshots import READ_ONLY, control_batches, partial_path
@@ -104,7 +105,7 @@ class ReplicatedQuorumLog:
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
         try:
-            with self._path(snapshot).open("rb") as file:
+            with open_for_reading(self._path(snapshot)) as file:
                 size = os.fstat(file.fileno()).st_size
                 if not 0 <= position < size:
                     return size, b""
@@ -121,7 +122,7 @@ class ReplicatedQuorumLog:
 
     def _write_part(self, snapshot: SnapshotId, position: int, data: Any) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if position == 0 else 0)
-        fd = os.open(partial_path(self._path(snapshot)), flags, 0o600)
+        fd = open_fd(partial_path(self._path(snapshot)), flags, 0o600)
         try:
             write_fully(fd, bytes(data), position)
             end = position + len(data)
@@ -144,7 +145,7 @@ class ReplicatedQuorumLog:
         path = self._path(snapshot)
         partial = partial_path(path)
         controls = [ControlAt(snapshot.end_offset - 1, control.record) for control in self._controls_of(partial)]
-        fd = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_fd(partial, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fchmod(fd, READ_ONLY)
             os.fsync(fd)

@@ -26,6 +26,7 @@ from ..protocol.internal.control_records import (
 from ..protocol.records.batch import HEADER_BYTES, read_header
 from ..protocol.records.control import ControlRecord, ControlType, encode_control_batch
 from ..protocol.schema import Message
+from ..storage.descriptors import open_fd, open_for_reading
 from ..storage.files import sync_directory, write_fully
 from .metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches, decode_one_by_one, encode_records
 from .slices import Steps
@@ -81,7 +82,7 @@ def read_snapshot(path: Path) -> Steps[LoadedSnapshot]:
 
 def iter_batches(path: Path) -> Iterator[bytes]:
     """Of a snapshot's file, one at a time; what of the last one is there, if it is cut off. Raises as `read_snapshot`."""
-    with path.open("rb") as file:
+    with open_for_reading(path) as file:
         left = os.fstat(file.fileno()).st_size
         while head := file.read(HEADER_BYTES):
             left -= len(head)
@@ -92,7 +93,7 @@ def iter_batches(path: Path) -> Iterator[bytes]:
 
 def control_batches(path: Path) -> Iterator[bytes]:
     """As `iter_batches`, but the others are passed over unread."""
-    with path.open("rb") as file:
+    with open_for_reading(path) as file:
         while head := file.read(HEADER_BYTES):
             header = read_header(head)
             if header.is_control:
@@ -155,7 +156,7 @@ def write_image_snapshot(directory: Path, image: MetadataImage, quorum: QuorumVo
 def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
     partial = partial_path(path)
     partial.unlink(missing_ok=True)
-    fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = open_fd(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         position = 0
         for batch in batches:

@@ -10,6 +10,7 @@ import os
 import struct
 from typing import NamedTuple
 
+from .descriptors import open_fd
 from .files import TXN_INDEX_SUFFIX, Place, read_if_exists, unlink_if_exists
 
 _ENTRY = struct.Struct(">hqqqq")
@@ -38,7 +39,7 @@ def read_aborted(place: Place, base_offset: int, suffix: str = "") -> list[Abort
 
 def append_aborted(place: Place, base_offset: int, entry: AbortedTransaction, suffix: str = "") -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    fd = os.open(_path(place, base_offset, suffix), flags, 0o644)
+    fd = open_fd(_path(place, base_offset, suffix), flags, 0o644)
     try:
         os.write(fd, _ENTRY.pack(_VERSION, *entry))
     finally:

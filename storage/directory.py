@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from .checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, read_offsets
 from .config import LogConfig
+from .descriptors import open_fd
 from .files import OPEN_FILES, LogDirectoryFailure, OpenFiles, read_if_exists, unlink_if_exists, write_atomically
 from .log import Log
 from .meta_properties import MetaProperties, read_meta_properties
@@ -129,7 +130,7 @@ class LogDirectory:
         return self.meta_properties.directory_id if self.meta_properties is not None else None
 
     def _acquire_lock(self) -> None:
-        fd = os.open(f"{self.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = open_fd(f"{self.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # Java takes POSIX locks, which do not hold between two brokers of one process; flock does.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from typing import Protocol
+
+from .descriptors import SPARES, open_fd
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -24,11 +25,11 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFI
 
 Buffer = bytes | bytearray | memoryview
 
-#: Half of the process's descriptors may be data files; the rest is for connections, indexes and checkpoints.
-_DATA_FILE_SHARE = 2
-_FEWEST_DATA_FILES = 16
-#: More than this many at once brings nothing: opening a file costs some microseconds.
-_MOST_DATA_FILES = 4096
+#: More open data files than this bring nothing: opening a file costs some microseconds. The server lowers the limit while
+#: connections need the descriptors (server/descriptors.py).
+MOST_DATA_FILES = 4096
+#: What stands open however few descriptors there are: the metadata log, and some partitions that are in use at once.
+FEWEST_DATA_FILES = 8
 
 
 class LogDirectoryFailure(Exception):
@@ -66,7 +67,7 @@ class OpenFile:
 
     def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
         self.fd = -1
-        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self.fd = open_fd(path, flags | os.O_CLOEXEC, 0o644)
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -86,8 +87,8 @@ class OpenFiles:
 
     __slots__ = ("_ring", "limit")
 
-    def __init__(self, limit: int | None = None) -> None:
-        self.limit = limit if limit is not None else default_limit()
+    def __init__(self, limit: int = MOST_DATA_FILES) -> None:
+        self.limit = limit
         self._ring: dict[Closeable, None] = {}
 
     def __len__(self) -> int:
@@ -96,33 +97,40 @@ class OpenFiles:
     def admit(self, owner: Closeable) -> None:
         """`owner` has opened its file; another one may be asked to close its own."""
         self._ring[owner] = None
-        while len(self._ring) > self.limit:
+        self.shrink_to(self.limit, owner)
+
+    def shrink_to(self, count: int, kept: Closeable | None = None) -> None:
+        """Has files closed until no more than `count` are open; never that of `kept`."""
+        while len(self._ring) > max(count, kept is not None):
             try:
                 oldest = next(iter(self._ring))
-            except RuntimeError:  # a reading thread admits at this moment; the next one evicts
+            except (
+                RuntimeError,
+                StopIteration,
+            ):  # another thread admits or forgets at this moment; the next one evicts
                 return
             self._ring.pop(oldest, None)
-            if oldest.used and oldest is not owner:
+            if oldest.used and oldest is not kept:
                 oldest.used = False
                 self._ring[oldest] = None
-            elif oldest is not owner:
+            elif oldest is not kept:
                 oldest.release_file()
             else:
-                self._ring[owner] = None
+                self._ring[oldest] = None
+
+    def close_some(self) -> bool:
+        """Halves the number of open files while no descriptor is left; returns False when it cannot."""
+        count = len(self._ring)
+        self.shrink_to(count // 2)
+        return len(self._ring) < count
 
     def forget(self, owner: Closeable) -> None:
         self._ring.pop(owner, None)
 
 
-def default_limit() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return _MOST_DATA_FILES
-    return max(_FEWEST_DATA_FILES, min(_MOST_DATA_FILES, soft // _DATA_FILE_SHARE))
-
-
 #: Descriptors are the process's, so their count is too.
 OPEN_FILES = OpenFiles()
+SPARES.close_unneeded = OPEN_FILES.close_some
 
 
 def pread_nowait(fd: int, size: int, position: int) -> bytes | bytearray:
@@ -163,7 +171,7 @@ def write_fully(fd: int, buffer: Buffer, position: int) -> None:
 
 def sync_directory(path: str) -> None:
     """Makes creations, renames and deletions in a directory survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -173,7 +181,7 @@ def sync_directory(path: str) -> None:
 def write_atomically(path: str, content: bytes, *, sync: bool = True) -> None:
     """A file that is seen whole or not at all: written beside, synced, renamed over."""
     temporary = path + ".tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         write_fully(fd, content, 0)
         if sync:
@@ -187,7 +195,7 @@ def write_atomically(path: str, content: bytes, *, sync: bool = True) -> None:
 
 def read_if_exists(path: str) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .descriptors import open_fd
 from .epochs import FILE_NAME
 from .files import LogDirectoryFailure, OpenFile, Place, sync_directory, write_atomically
 
@@ -46,7 +47,7 @@ class PendingFlush:
 def _sync_if_exists(path: str) -> None:
     """Compaction or retention may have taken the segment meanwhile."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:

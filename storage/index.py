@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import struct
 
+from .descriptors import open_fd
 from .files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Place, unlink_if_exists, write_fully
 
 #: 512 entries stand for at least 2 MB of records: one small write in 2 MB.
@@ -57,7 +58,7 @@ class _SparseIndex:
     def _load(self) -> None:
         width = self.ENTRY.size
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             raise CorruptIndex(f"{self.path} is missing") from None
         try:
@@ -78,7 +79,7 @@ class _SparseIndex:
         raise NotImplementedError
 
     def _entries(self, first: int, count: int) -> bytes:
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(fd, count * self.ENTRY.size, first * self.ENTRY.size)
         finally:
@@ -98,7 +99,7 @@ class _SparseIndex:
             return self._in_file + self._bisect(self._pending, column, target)
         if not self._in_file:
             return -1
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return self._bisect_file(fd, column, target)
         finally:
@@ -135,7 +136,7 @@ class _SparseIndex:
         """Brings the file up to date."""
         if not self._pending and not sync:
             return
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = open_fd(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             write_fully(fd, self._pending, self._in_file * self.ENTRY.size)
             self._in_file += len(self._pending) // self.ENTRY.size

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import CorruptBatch, OldFormatInLog, OldMessageFormat
+from .descriptors import open_fd
 from .files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
 
@@ -40,7 +41,7 @@ def batches_of(
     """(position, header, bytes) of the batches in the first `size` bytes of a file, until one is not whole or, with
     `verify`, its CRC is wrong. The bytes are valid until the next step. Raises OldFormatInLog at the file's start.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         chunk, chunk_at = memoryview(b""), position
         while size - position >= HEADER_BYTES:
@@ -114,7 +115,7 @@ def scan(
 def write_indexes(place: Place, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
     for kind, content in ((INDEX_SUFFIX, found.offset_index), (TIME_INDEX_SUFFIX, found.time_index)):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        fd = os.open(place.file(base_offset, kind + suffix), flags, 0o644)
+        fd = open_fd(place.file(base_offset, kind + suffix), flags, 0o644)
         try:
             write_fully(fd, content, 0)
         finally:

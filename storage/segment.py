@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from ..protocol.records.errors import CorruptBatch, OldFormatInLog
+from .descriptors import open_fd
 from .files import LOG_SUFFIX, SEGMENT_SUFFIXES, Buffer, OpenFile, OpenFiles, Place, unlink_if_exists, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
 from .recovery import rebuild_indexes
@@ -75,7 +76,7 @@ class Segment:
         segment = cls(place, files, base_offset, now_ms, suffix)
         for kind in SEGMENT_SUFFIXES[:3]:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            os.close(os.open(place.file(base_offset, kind + suffix), flags, 0o644))
+            os.close(open_fd(place.file(base_offset, kind + suffix), flags, 0o644))
         if preallocated:
             os.truncate(segment.path, preallocated)
         segment.max_timestamp = NO_TIMESTAMP

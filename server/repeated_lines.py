@@ -1,0 +1,89 @@
+"""Log lines that a peer can provoke as often as it likes: the first at once, then one a minute with a count.
+
+A line is the same as another when it has the same key: usually the peer's address without its port, and the reason. A peer
+that varies the reason has few keys. At the end of each period the counts are logged, and keys without one are forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Hashable
+
+#: From the first line to the counts, and between counts.
+PERIOD_S = 60.0
+#: Keys of one peer in a period; the reasons beyond share one key.
+MOST_KEYS_OF_ONE = 16
+#: Keys in a period; the peers beyond share one key.
+MOST_KEYS = 128
+
+_OTHERS = "other peers"
+
+
+class _Seen:
+    """A line of this period, and how many like it were not written."""
+
+    __slots__ = ("count", "level", "logger", "words")
+
+    def __init__(self, logger: logging.Logger, level: int, words: str) -> None:
+        self.logger = logger
+        self.level = level
+        self.words = words
+        self.count = 0
+
+
+class RepeatedLines:
+    """The repeated lines of one broker."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, Hashable], _Seen] = {}
+        self._keys_of: Counter[str] = Counter()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def log(self, logger: logging.Logger, level: int, peer: str, kind: Hashable, words: str) -> bool:
+        """Logs `words`, or counts them. `peer` is an address without port, "" for whatever is not of one peer.
+
+        Returns whether the line was written.
+        """
+        key = (peer, kind)
+        seen = self._seen.get(key)
+        if seen is None and len(self._seen) >= MOST_KEYS:
+            key = (_OTHERS, "")
+        elif seen is None and self._keys_of[peer] >= MOST_KEYS_OF_ONE:
+            key = (peer, _OTHERS)
+        seen = seen or self._seen.get(key)
+        if seen is not None:
+            seen.count += 1
+            return False
+        self._seen[key] = _Seen(logger, level, words)
+        self._keys_of[peer] += 1
+        logger.log(level, "%s", words)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._end_period)
+        return True
+
+    def _end_period(self) -> None:
+        """Counts start again; a key that had a count stays, so that its next line is counted too."""
+        self._timer = None
+        seen, self._seen = self._seen, {}
+        self._keys_of.clear()
+        for key, line in seen.items():
+            if line.count:
+                line.logger.log(line.level, "%d more like: %s", line.count, line.words)
+                line.count = 0
+                self._seen[key] = line
+                self._keys_of[key[0]] += 1
+        if self._seen:
+            self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._end_period)
+
+    def stop(self) -> None:
+        """Logs what was counted until now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for line in self._seen.values():
+            if line.count:
+                line.logger.log(line.level, "%d more like: %s", line.count, line.words)
+        self._seen.clear()
+        self._keys_of.clear()

@@ -1,0 +1,92 @@
+"""Connections that an attacker holds, and brokers under a limit of descriptors."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.hostile.attack_room import AttackRoom
+
+#: The beginning of a request that never ends: 100 MB are announced, then the header's first bytes.
+HALF_FRAME = struct.pack(">ihh", 100_000_000, 0, 9) + b"x" * 100
+#: Until connections that are refused have been closed, and lines are in the log.
+DEADLINE_S = 20
+
+
+def limited(room: AttackRoom, soft: int, hard: int | None = None) -> AttackRoom:
+    """Every broker of the room runs with these limits of open files."""
+    for node in room.nodes:
+        node.python = ("prlimit", f"--nofile={soft}:{hard or soft}", sys.executable)  # type: ignore[attr-defined]
+    return room
+
+
+class Flood:
+    """Connections to these addresses, opened as fast as possible and held. `sent` goes out on each of them."""
+
+    def __init__(self, addresses: Iterable[str], count: int, sent: bytes = b"") -> None:
+        self._sockets: list[socket.socket] = []
+        _allow_sockets()
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            for _ in range(count):
+                with contextlib.suppress(ConnectionError):
+                    made = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
+                    self._sockets.append(made)
+                    made.sendall(sent)
+
+    def __len__(self) -> int:
+        return len(self._sockets)
+
+    def open_ones(self) -> int:
+        """How many the broker has not closed."""
+        return sum(map(_is_open, self._sockets))
+
+    def close(self) -> None:
+        for made in self._sockets:
+            made.close()
+
+    def __enter__(self) -> Flood:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _is_open(made: socket.socket) -> bool:
+    made.setblocking(False)
+    try:
+        return made.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def _allow_sockets() -> None:
+    """The attacker has as many descriptors as it may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def open_descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def lines_with(path: Path, words: str) -> list[str]:
+    return [line for line in path.read_text(errors="replace").splitlines() if re.search(words, line)]
+
+
+def awaiting(deadline_s: float = DEADLINE_S) -> Iterator[None]:
+    """Steps of a loop that looks for something, until AssertionError at the deadline."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.02)
+    raise AssertionError(f"not in {deadline_s} s")

@@ -1,0 +1,194 @@
+"""Floods of connections under small limits of descriptors: the broker serves on, refuses what is too much, and recovers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+from compat_tests.broker_process import free_port
+from compat_tests.wire import ConnectionClosed, WireClient
+from tests.hostile.attack_room import AttackRoom
+from tests.hostile.floods import HALF_FRAME, Flood, awaiting, limited, lines_with, open_descriptors
+from tests.server.cluster_process import scraped
+from tests.server.data_path_stand import batch_of
+
+_REFUSED = "refusing connections on PLAINTEXT"
+_ROLLING_BYTES = 600_000
+
+
+def create(client: WireClient, topic: str, **fields: Any) -> None:
+    made = CreatableTopic(topic, fields.get("partitions", 1), fields.get("replicas", 1))
+    (result,) = client.call(CreateTopicsRequest(topics=[made], timeout_ms=30_000), 7).topics
+    assert result.error_code == 0, result
+
+
+def produce(client: WireClient, topic: str, value: bytes) -> None:
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(value))])]
+    (answer,) = client.call(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data), 9).responses
+    assert answer.partition_responses[0].error_code == 0, answer
+
+
+def is_served(address: str) -> bool:
+    try:
+        with WireClient(address, timeout=20) as client:
+            return client.call(ApiVersionsRequest(), 0).error_code == 0
+    except (ConnectionClosed, ConnectionError):
+        return False
+
+
+def works_on(client: WireClient, node: Any, topic: str) -> None:
+    """A topic is created, and its log rolls segments."""
+    create(client, topic)
+    for _ in range(4):
+        produce(client, topic, bytes(_ROLLING_BYTES))
+    assert len(list((node.data_dir / f"{topic}-0").glob("*.log"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "sent"),
+    [(64, 200, b""), (256, 400, HALF_FRAME), (1024, 1500, HALF_FRAME), (1024, 1500, b"")],
+    ids=["64", "256-half-frames", "1024-half-frames", "1024"],
+)
+def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
+    tmp_path: Path, limit: int, count: int, sent: bytes
+) -> None:
+    room = limited(AttackRoom(tmp_path, log_segment_bytes="1048576"), limit)
+    with room:
+        (node,) = room.nodes
+        with WireClient(room.bootstrap) as early:
+
+            def flood(room: AttackRoom) -> None:
+                with Flood(room.targets, count, sent) as flood:
+                    for _ in awaiting():
+                        if flood.open_ones() < limit and lines_with(node.log_file, _REFUSED):
+                            break
+                    assert 0 < flood.open_ones() < limit
+                    assert open_descriptors(node.pid) < limit
+                    works_on(early, node, "made-in-a-flood")
+                for _ in awaiting():
+                    if is_served(room.bootstrap):
+                        break
+
+            room.run(flood).check()
+        assert len(lines_with(node.log_file, _REFUSED)) == 1
+        assert len(node.log_file.read_text().splitlines()) < 10
+        assert node.stop() == 0  # type: ignore[attr-defined]
+
+
+def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_path: Path) -> None:
+    room = limited(AttackRoom(tmp_path, nodes=3), 256)
+    with room:
+        cluster = room._cluster
+        assert cluster is not None
+        cluster.create_topic("replicated", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+
+        def isr() -> dict[int, tuple[int, list[int]]]:
+            return {
+                index: (partition.leader_epoch, sorted(partition.isr_nodes))
+                for index, partition in cluster.partitions("replicated").items()
+            }
+
+        before, controller = isr(), cluster.controller()
+
+        def flood(room: AttackRoom) -> None:
+            with WireClient(room.addresses[0]) as early, Flood(room.targets, 400, HALF_FRAME):
+                create(early, "made-in-a-flood", partitions=6, replicas=3)
+                produced = [WireClient.call(early, ApiVersionsRequest(), 0) for _ in range(100)]
+                assert all(answer.error_code == 0 for answer in produced)
+
+        room.run(flood).check()
+        assert (isr(), cluster.controller()) == (before, controller)
+        made = cluster.partitions("made-in-a-flood")
+        cluster.until(
+            lambda: all(len(cluster.partitions("made-in-a-flood")[index].isr_nodes) == 3 for index in made),
+            "ISR is whole",
+        )
+        for node in room.nodes:
+            assert not lines_with(node.log_file, "fenced|resign|not heard of")
+
+
+def test_silent_connections_make_room_for_new_ones_while_the_flood_stays(tmp_path: Path) -> None:
+    with limited(AttackRoom(tmp_path), 64) as room, Flood([room.bootstrap], 200) as flood:
+        for _ in awaiting():
+            if is_served(room.bootstrap):
+                break
+        assert flood.open_ones() > 0
+
+
+def test_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
+    with limited(AttackRoom(tmp_path), 64, 512) as room:
+        limits = Path(f"/proc/{room.nodes[0].pid}/limits").read_text()
+        assert re.search(r"Max open files\s+512\s+512", limits)
+
+
+@pytest.mark.parametrize("limit", [24, 40])
+def test_start_under_too_small_a_limit_fails_with_one_line(tmp_path: Path, limit: int) -> None:
+    command = ["prlimit", f"--nofile={limit}", sys.executable, "-m", "odradek", "start", "--port", "0"]
+    ended = subprocess.run(
+        [*command, "--data-dir", str(tmp_path / "data")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert f"may have {limit} open files" in line
+    assert "ulimit" in line
+
+
+def test_metrics_tell_what_is_left_and_a_flood_of_scrapers_takes_little(tmp_path: Path) -> None:
+    port = free_port()
+    with limited(AttackRoom(tmp_path, odradek_metrics_port=str(port)), 256) as room:
+        (node,) = room.nodes
+        quiet = scraped(port)
+        assert quiet["odradek_process_descriptors_limit"] == 256
+        remaining = 'odradek_network_connections_remaining{listener="PLAINTEXT"}'
+        assert quiet[remaining] > 50
+        before = open_descriptors(node.pid)
+        with Flood([f"127.0.0.1:{port}"], 300, b"GET /metrics HTTP/1.1\r\n"):
+            for _ in awaiting():
+                with contextlib.suppress(OSError):
+                    assert scraped(port)["odradek_process_descriptors_limit"] == 256
+                    break
+            assert open_descriptors(node.pid) < before + 32
+            assert is_served(room.bootstrap)
+        with Flood([room.bootstrap], 400):
+            for _ in awaiting():
+                found = scraped(port)
+                if found[remaining] == 0:
+                    break
+            assert found['odradek_network_connections_refused_total{listener="PLAINTEXT",reason="descriptors"}'] > 100
+        for _ in awaiting():
+            if scraped(port)[remaining] == quiet[remaining]:
+                break
+
+
+def test_burst_in_one_turn_is_refused_before_descriptors_run_out(tmp_path: Path) -> None:
+    """The process is stopped while the connections come, so that all of them wait when it goes on."""
+    with limited(AttackRoom(tmp_path), 64) as room:
+        (node,) = room.nodes
+        node.process.send_signal(19)  # type: ignore[union-attr]
+        with Flood([room.bootstrap], 300) as flood:
+            node.process.send_signal(18)  # type: ignore[union-attr]
+            for _ in awaiting():
+                if flood.open_ones() < 64:
+                    break
+            assert not lines_with(node.log_file, "Too many open files")
+        assert node.is_running
+        for _ in awaiting():
+            if is_served(room.bootstrap):
+                break
+
+
+def test_connection_that_is_refused_ends_at_once(tmp_path: Path) -> None:
+    with limited(AttackRoom(tmp_path), 64) as room, Flood([room.bootstrap], 60):
+        host, _, port = room.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=1) as refused:
+            assert refused.recv(1) == b""
