@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.records.errors import BatchError
-from ..storage.checkpoints import CLEANER_OFFSETS, TopicPartition, read_offsets, write_offsets
+from ..storage.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets, write_offsets
 from ..storage.compaction import CleaningJob, CleaningResult, Dirt, finish, job, look
 from ..storage.files import LogDirectoryFailure
 from ..storage.offset_map import BYTES_PER_KEY
@@ -130,7 +130,10 @@ class LogCleaner:
 
     def _checkpoint(self, path: str) -> dict[TopicPartition, int]:
         if path not in self._clean_up_to:
-            self._clean_up_to[path] = read_offsets(path, CLEANER_OFFSETS)
+            found = find_offsets(path, CLEANER_OFFSETS)
+            if found.note is not None:
+                log.warning(found.note)
+            self._clean_up_to[path] = found.offsets
         return self._clean_up_to[path]
 
 

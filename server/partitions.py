@@ -11,7 +11,6 @@ A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); t
 from __future__ import annotations
 
 import logging
-import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,31 +19,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from ..replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ..replication.partition import Partition
-from ..storage.checkpoints import (
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    TopicPartition,
-    read_offsets,
-    write_offsets,
-)
+from ..storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, write_offsets
 from ..storage.config import LogConfig
-from ..storage.directory import (
-    DELETE_SUFFIX,
-    STRAY_SUFFIX,
-    LogDirectory,
-    ReplicaDirectory,
-    checkpoints_of,
-    replica_directory_name,
-)
+from ..storage.directory import DELETE_SUFFIX, LogDirectory, checkpoints_of
 from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
-from ..storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from ..storage.partition_metadata import write_topic_id
 from .batch_checks import AppendRules, append_rules
 from .cordoning import cordoned_directories
 from .directory_reports import DirectoryReports
 from .hosted_partition import HostedPartition
 from .internal_topics import INTERNAL_TOPICS
+from .replicas_on_disk import gone_replicas, is_ours, rename_stray, report_opening
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -215,37 +201,21 @@ class Partitions:
                 self.directory_failed(failure)
 
     def _load_directory(self, directory: LogDirectory, image: MetadataImage) -> Iterator[None]:
-        high_watermarks = read_offsets(directory.path, HIGH_WATERMARKS)
-        for replica in directory.replicas():
+        for note in directory.notes:
+            log.warning(note)
+        high_watermarks = directory.checkpoints.high_watermarks
+        replicas = directory.replicas()
+        for replica in replicas:
             if replica.suffix == DELETE_SUFFIX:
                 directory.doom(replica.path, self._broker.now_ms())
             elif not replica.suffix:
                 key = (replica.topic, replica.partition)
-                if self._is_ours(replica, image) and key not in self._by_name:
+                if is_ours(directory, replica, image, self._node_id) and key not in self._by_name:
                     self._open(directory, image, *key, high_watermarks.get(key, 0))
                 else:
-                    self._put_aside(directory, replica)
+                    rename_stray(directory, replica)
                 yield
-
-    def _is_ours(self, replica: ReplicaDirectory, image: MetadataImage) -> bool:
-        topic = image.topic(replica.topic)
-        registration = topic.partitions.get(replica.partition) if topic is not None else None
-        if topic is None or registration is None or self._node_id not in registration.replicas:
-            return False
-        try:
-            topic_id = read_topic_id(replica.path)
-        except CorruptPartitionMetadata as error:
-            log.error("%s: %s", replica.path, error)
-            return False
-        return topic_id is None or topic_id == topic.id
-
-    def _put_aside(self, directory: LogDirectory, replica: ReplicaDirectory) -> None:
-        stray = f"{directory.path}/{replica_directory_name(replica.topic, replica.partition, STRAY_SUFFIX)}"
-        log.warning("%s is not a replica of this broker any more: renamed to %s", replica.path, stray)
-        try:
-            os.rename(replica.path, stray)  # noqa: PTH104
-        except OSError as error:
-            raise LogDirectoryFailure(directory.path, f"renaming {replica.path}", error) from error
+        directory.forget_checkpoints(gone_replicas(directory, replicas, image, self._node_id))
 
     def _create(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
@@ -291,9 +261,15 @@ class Partitions:
     ) -> HostedPartition:
         settings = self._settings.get(topic) or self._read_settings(image, topic)
         now_ms = self._broker.now_ms()
-        opened: Log = directory.open_log(topic, index, settings.log_config, now_ms=now_ms, jitter=random.random())
-        if opened.recovered_bytes:
-            log.warning("%s: %d bytes behind the last whole batch were cut off", opened.path, opened.recovered_bytes)
+        opened: Log = directory.open_log(
+            topic,
+            index,
+            settings.log_config,
+            now_ms=now_ms,
+            is_replicated=len(image.topics.by_name[topic].partitions[index].replicas) > 1,
+            jitter=random.random(),
+        )
+        report_opening(opened)
         end = opened.log_end_offset
         role = Partition(self._node_id, end, max(opened.log_start_offset, min(high_watermark, end)))
         topic_id = image.topics.by_name[topic].id

@@ -19,14 +19,23 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, read_offsets
+from .checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, FoundOffsets, TopicPartition, find_offsets
 from .config import LogConfig
 from .descriptors import open_fd
-from .files import OPEN_FILES, LogDirectoryFailure, OpenFiles, read_if_exists, unlink_if_exists, write_atomically
+from .ends import PROVEN, UNPROVEN, Claim
+from .files import (
+    OPEN_FILES,
+    LogDirectoryFailure,
+    OpenFiles,
+    read_if_exists,
+    set_aside,
+    unlink_if_exists,
+    write_atomically,
+)
 from .log import Log
 from .meta_properties import MetaProperties, read_meta_properties
 
@@ -65,6 +74,7 @@ class Checkpoints:
 
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 def replica_directory_name(topic: str, partition: int, suffix: str = "") -> str:
@@ -86,12 +96,13 @@ def parse_replica_directory(path: str) -> ReplicaDirectory | None:
 class LogDirectory:
     """In use from `open` to `close`, or until a LogDirectoryFailure makes the server take it offline (`fail`).
 
-    `had_clean_shutdown` and `previous_broker_epoch` are of the shutdown before this start.
+    `had_clean_shutdown` and `previous_broker_epoch` are of the shutdown before this start. `notes`: what was odd about the
+    files in here when it was opened, a line each.
     """
 
     __slots__ = (
-        "_doomed", "_in_use", "_lock", "checkpoints", "had_clean_shutdown", "is_online", "meta_properties", "path",
-        "previous_broker_epoch",
+        "_doomed", "_in_use", "_lock", "_proven", "checkpoints", "had_clean_shutdown", "is_online", "meta_properties",
+        "notes", "path", "previous_broker_epoch",
     )  # fmt: skip
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -101,6 +112,9 @@ class LogDirectory:
         self.had_clean_shutdown = False
         self.previous_broker_epoch = -1
         self.checkpoints = Checkpoints()
+        self.notes: list[str] = []
+        #: The checkpoints whose checksum is right.
+        self._proven: set[str] = set()
         self._lock: int | None = None
         self._in_use = False
         # Directories of deleted replicas, and when their files may go.
@@ -110,7 +124,7 @@ class LogDirectory:
     def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
         """Makes the directory if need be, locks it, and reads what is known of it. Formatting is the caller's.
 
-        Raises DirectoryInUse, LogDirectoryFailure, InvalidMetaProperties, CorruptCheckpoint.
+        Raises DirectoryInUse, LogDirectoryFailure, InvalidMetaProperties.
         """
         directory = cls(path)
         try:
@@ -142,11 +156,43 @@ class LogDirectory:
 
     def _read(self) -> None:
         self.meta_properties = read_meta_properties(self.path)
-        self.checkpoints.recovery_points = read_offsets(self.path, RECOVERY_POINTS)
-        self.checkpoints.log_start_offsets = read_offsets(self.path, LOG_START_OFFSETS)
-        content = read_if_exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        found = self.checkpoints
+        for name, offsets in (
+            (RECOVERY_POINTS, found.recovery_points),
+            (LOG_START_OFFSETS, found.log_start_offsets),
+            (HIGH_WATERMARKS, found.high_watermarks),
+        ):
+            self._take(name, find_offsets(self.path, name), offsets)
+        path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if os.path.isdir(path):
+            self.notes.append(f"{path}: a directory, renamed to {set_aside(path)}; the logs are recovered")
+        content = read_if_exists(path)
         self.had_clean_shutdown = content is not None
         self.previous_broker_epoch = _broker_epoch_of(content)
+
+    def _take(self, name: str, found: FoundOffsets, offsets: dict[TopicPartition, int]) -> None:
+        offsets.update(found.offsets)
+        if found.is_proven:
+            self._proven.add(name)
+        if found.note is not None:
+            self.notes.append(found.note)
+
+    def _claims(self, key: TopicPartition, *, is_replicated: bool) -> list[Claim]:
+        """Where a log ended by the checkpoints, which count for the first opening only: the next log of the name is another.
+
+        After a crash the recovery point of a replica may be of records that were cut off since, since others have not
+        had them.
+        """
+        found, claims = self.checkpoints, []
+        for name, offsets in (
+            (RECOVERY_POINTS, found.recovery_points),
+            (LOG_START_OFFSETS, found.log_start_offsets),
+            (HIGH_WATERMARKS, found.high_watermarks),
+        ):
+            offset = offsets.get(key, 0)
+            if offset and (name != RECOVERY_POINTS or self.had_clean_shutdown or not is_replicated):
+                claims.append(Claim(offset, PROVEN if name in self._proven else UNPROVEN, f"{self.path}/{name}"))
+        return claims
 
     def _begin_use(self) -> None:
         """From here on, the end of the process is a crash unless `mark_clean_shutdown` says otherwise."""
@@ -197,26 +243,43 @@ class LogDirectory:
         *,
         now_ms: int,
         path: str | None = None,
+        is_replicated: bool = False,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
     ) -> Log:
-        """The log of a replica in here, made if it does not exist. `path`: its directory, where it has a suffix."""
+        """The log of a replica in here, made if it does not exist. `path`: its directory, where it has a suffix.
+
+        `is_replicated`: the partition has other replicas.
+        """
         key = (topic, partition)
         current = path is None
         if not self._in_use:
             self._begin_use()
+        claims = self._claims(key, is_replicated=is_replicated) if current else []
+        found = self.checkpoints
         return Log.open(
             path or f"{self.path}/{replica_directory_name(topic, partition)}",
             topic,
             partition,
             config,
             now_ms=now_ms,
-            recovery_point=self.checkpoints.recovery_points.get(key, 0) if current else 0,
-            log_start_offset=self.checkpoints.log_start_offsets.get(key, 0) if current else 0,
+            recovery_point=found.recovery_points.pop(key, 0) if current else 0,
+            log_start_offset=found.log_start_offsets.pop(key, 0) if current else 0,
+            claims=claims,
             clean=self.had_clean_shutdown,
             jitter=jitter,
             files=files,
         )
+
+    def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
+        """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose directories are gone."""
+        before, self.checkpoints = self.checkpoints, Checkpoints()
+        for old, new in (
+            (before.recovery_points, self.checkpoints.recovery_points),
+            (before.log_start_offsets, self.checkpoints.log_start_offsets),
+            (before.high_watermarks, self.checkpoints.high_watermarks),
+        ):
+            new.update((key, offset) for key, offset in old.items() if key in keep)
 
     def close_logs(self, logs: Iterable[Log], now_ms: int) -> None:
         """Closes all logs of the directory cleanly. Many are synced at once, instead of file by file for minutes."""

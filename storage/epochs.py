@@ -25,12 +25,23 @@ UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 #: No entry is missing in the file.
 _NOTHING = 1 << 63
+_EMPTY = b"0\n0\n"
+
+
+def _decode(content: bytes) -> list[tuple[int, int]]:
+    """Raises ValueError, IndexError."""
+    version, count, *lines = content.decode("ascii").splitlines()
+    if int(version) != 0 or int(count) != len(lines):
+        raise ValueError(f"{len(lines)} entries, its head says {count}")
+    return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
 
 
 class LeaderEpochs:
     """(epoch, start offset) pairs, both ascending."""
 
-    __slots__ = ("_epochs", "_place", "_starts", "_unsynced_from", "_unwritten_from", "latest")
+    __slots__ = (
+        "_epochs", "_place", "_starts", "_unsynced_from", "_unwritten_from", "is_doubtful", "is_missing", "latest",
+    )  # fmt: skip
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -38,6 +49,8 @@ class LeaderEpochs:
         self._starts: list[int] = []
         # The file is as it should be for a log that ends here or before: the file, and the disk.
         self._unwritten_from = self._unsynced_from = _NOTHING
+        #: The file was not there, or could not be read, when it was loaded.
+        self.is_missing = self.is_doubtful = False
         #: The last epoch, or UNDEFINED_EPOCH.
         self.latest = UNDEFINED_EPOCH
 
@@ -46,16 +59,16 @@ class LeaderEpochs:
         """From the file, if there is one. One that cannot be read counts as none: the batches know their epochs."""
         epochs = cls(place)
         content = read_if_exists(f"{place.path}/{FILE_NAME}")
-        is_good = content is not None
-        if content:
-            try:
-                lines = content.decode("ascii").split("\n")
-                for line in lines[2 : 2 + int(lines[1])]:
-                    epoch, start = line.split(" ")
-                    epochs.assign(int(epoch), int(start))
-            except (ValueError, IndexError):
-                epochs.clear()
-                is_good = False
+        try:
+            pairs = _decode(content) if content else []
+            for epoch, start in pairs:
+                epochs.assign(epoch, start)
+            is_good = content == b"" or (content is not None and len(epochs) == len(pairs) > 0) or content == _EMPTY
+        except (ValueError, IndexError):
+            is_good = False
+        if not is_good:
+            epochs.clear()
+            epochs.is_doubtful, epochs.is_missing = True, content is None
         epochs._unwritten_from = epochs._unsynced_from = _NOTHING if is_good else -1
         return epochs
 

@@ -21,6 +21,8 @@ SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
+#: Of files that are kept because something is wrong with them; nothing reads them.
+DAMAGED_SUFFIX = ".damaged"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 Buffer = bytes | bytearray | memoryview
@@ -202,6 +204,16 @@ def read_if_exists(path: str) -> bytes | None:
         return os.read(fd, os.fstat(fd).st_size + 1)
     finally:
         os.close(fd)
+
+
+def set_aside(path: str) -> str:
+    """Renames a file, or a directory, to a name that nothing reads; the name."""
+    kept, number = path + DAMAGED_SUFFIX, 1
+    while os.path.lexists(kept):
+        number += 1
+        kept = f"{path}{DAMAGED_SUFFIX}.{number}"
+    os.rename(path, kept)
+    return kept
 
 
 def unlink_if_exists(path: str) -> None:

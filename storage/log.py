@@ -15,6 +15,7 @@ from contextlib import suppress
 from ..protocol.records.batch import BatchHeader, iter_headers
 from .aborted import AbortedTransaction, append_aborted, read_aborted
 from .config import LogConfig
+from .ends import Claim
 from .files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
 from .flushing import PendingFlush
 from .index import MAX_RELATIVE_OFFSET
@@ -45,6 +46,7 @@ class Log(LogSegments):
         now_ms: int,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        claims: Sequence[Claim] = (),
         clean: bool = False,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
@@ -53,11 +55,14 @@ class Log(LogSegments):
 
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
         `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
-        `segment.jitter.ms` by which segments are rolled early. `recovered_bytes` then says how much was cut off.
+        `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (ends.py).
+        `recovered_bytes` then says how much was cut off, `damage` what cannot be read, and `opening_notes` what was odd.
         """
         place = Place(os.fspath(path))
         try:
-            loaded = LogLoader(place, config, files, now_ms).load(log_start_offset, recovery_point, clean=clean)
+            loaded = LogLoader(place, config, files, now_ms).load(
+                log_start_offset, recovery_point, clean=clean, claims=claims
+            )
         except OSError as error:
             raise LogDirectoryFailure(place.log_directory, f"opening {place.path}", error) from error
         log = cls(place, topic, partition, config, loaded, files)

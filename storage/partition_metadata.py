@@ -14,6 +14,8 @@ from .files import read_if_exists, write_atomically
 FILE_NAME = "partition.metadata"
 _VERSION_LINE = "version: 0"
 _TOPIC_ID = "topic_id: "
+#: Two characters of the file's text.
+_MOST_FLIPPED_BITS = 12
 
 
 class CorruptPartitionMetadata(Exception):
@@ -34,6 +36,11 @@ def decode_partition_metadata(content: bytes) -> bytes:
         return uuid_from_text(lines[1].removeprefix(_TOPIC_ID))
     except ValueError as error:
         raise CorruptPartitionMetadata(str(error)) from None
+
+
+def is_damaged_copy(found: bytes, expected: bytes) -> bool:
+    """Whether an id that was read is the expected one but for damage: two topics' ids differ in about half of their bits."""
+    return 0 < (int.from_bytes(found) ^ int.from_bytes(expected)).bit_count() <= _MOST_FLIPPED_BITS
 
 
 def read_topic_id(path: str) -> bytes | None:

@@ -1,31 +1,46 @@
-"""What is left of a segment after a crash: the whole batches from its start, up to the first byte that is none.
+"""The whole batches of a segment's file, and the holes between them.
 
 Also the one place where indexes are built from a log file. A batch counts when it lies within the file, its CRC is right,
-and its offsets go on from those before it; a torn or damaged batch ends the log.
+and its offsets go on from those before it. Bad bytes with a whole batch behind them are a hole (resync.py). Bad bytes with
+none are the tail, of which the caller decides whether it is torn or damaged (ends.py).
 """
 
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
+from zlib import crc32
 
-from ..protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, read_header
+from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import CorruptBatch, OldFormatInLog, OldMessageFormat
 from .descriptors import open_fd
 from .files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, write_fully
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, OffsetIndex, TimeIndex
+from .resync import next_whole_batch
 
 DEFAULT_INDEX_INTERVAL_BYTES = 4096
 _CHUNK_BYTES = 1 << 20
 _MAGIC_AT = 16
+_OLD_HEAD = struct.Struct(">8xiI")
 
 #: Called with each whole batch: its header, and its bytes (valid during the call only).
 OnBatch = Callable[[BatchHeader, memoryview], None]
 
 
+class Hole(NamedTuple):
+    """Bytes of a file between whole batches: what lay there had the offsets from `first_offset` up to `next_offset`."""
+
+    position: int
+    size: int
+    first_offset: int
+    next_offset: int
+    reason: str
+
+
 class WholeBatches(NamedTuple):
-    """What a scan found, and the indexes that belong to it."""
+    """What a scan found, and the indexes that belong to it. `size`: the end of the last whole batch."""
 
     size: int
     next_offset: int
@@ -33,6 +48,7 @@ class WholeBatches(NamedTuple):
     offset_of_max_timestamp: int
     offset_index: bytes
     time_index: bytes
+    holes: tuple[Hole, ...] = ()
 
 
 def batches_of(
@@ -51,7 +67,7 @@ def batches_of(
             try:
                 header = read_header(chunk, at)
             except OldMessageFormat:
-                if position == 0:
+                if position == 0 and _is_old_message(chunk, at):
                     raise OldFormatInLog(path, chunk[at + _MAGIC_AT]) from None
                 return
             except CorruptBatch:
@@ -73,6 +89,12 @@ def _read(fd: int, size: int, position: int) -> memoryview:
     return memoryview(os.pread(fd, size, position))
 
 
+def _is_old_message(chunk: memoryview, at: int) -> bool:
+    """Whether there is a whole message of format 0 or 1, and not a damaged batch: its CRC-32 stands before its format."""
+    length, crc = _OLD_HEAD.unpack_from(chunk, at)
+    return length > len(chunk) - at - LOG_OVERHEAD or crc32(chunk[at + _MAGIC_AT : at + LOG_OVERHEAD + length]) == crc
+
+
 def _is_whole(chunk: memoryview, at: int, header: BatchHeader, verify: bool) -> bool:
     if len(chunk) - at < header.size or header.last_offset_delta < 0:
         return False
@@ -84,32 +106,87 @@ def _is_whole(chunk: memoryview, at: int, header: BatchHeader, verify: bool) -> 
     return True
 
 
+class _Scan:
+    """Follows the batches of one file, and makes its indexes entry by entry as appending would have."""
+
+    def __init__(self, base_offset: int, interval: int, limit_offset: int, on_batch: OnBatch | None) -> None:
+        self._base_offset = base_offset
+        self._interval = interval
+        self._on_batch = on_batch
+        self.limit_offset = min(limit_offset, base_offset + MAX_RELATIVE_OFFSET + 1)
+        self.end = 0
+        self.next_offset = base_offset
+        self.leader_epoch = -1
+        self.offsets = bytearray()
+        self.times = bytearray()
+        self.max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
+        self.max_at = base_offset
+        self._last_entry_at = 0
+
+    def follow(self, batches: Iterator[tuple[int, BatchHeader, memoryview]], path: str, size: int) -> str:
+        """Takes the batches that go on from those before. Why it stopped, when that is before the end of the file."""
+        for position, header, view in batches:
+            last_offset = header.last_offset
+            if header.base_offset < self.next_offset or last_offset >= self.limit_offset:
+                return "offsets out of order"
+            if header.base_offset > self.next_offset and _goes_back(path, size, position, header, self.next_offset):
+                return "offsets out of order"
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_at = header.max_timestamp, last_offset
+            if position - self._last_entry_at > self._interval:
+                self.offsets += OffsetIndex.ENTRY.pack(last_offset - self._base_offset, position)
+                self._index_time()
+                self._last_entry_at = position
+            if self._on_batch is not None:
+                self._on_batch(header, view)
+            self.end, self.next_offset, self.leader_epoch = position + header.size, last_offset + 1, header.leader_epoch
+        return "no whole batch"
+
+    def _index_time(self) -> None:
+        if self.max_timestamp > self._indexed_timestamp:
+            self.times += TimeIndex.ENTRY.pack(self.max_timestamp, self.max_at - self._base_offset)
+            self._indexed_timestamp = self.max_timestamp
+
+    def found(self, holes: tuple[Hole, ...]) -> WholeBatches:
+        self._index_time()
+        return WholeBatches(
+            self.end, self.next_offset, self.max_timestamp, self.max_at, bytes(self.offsets), bytes(self.times), holes
+        )
+
+
+def _goes_back(path: str, size: int, position: int, header: BatchHeader, next_offset: int) -> bool:
+    """Whether the batch behind one that leaves offsets out has some of these: then the first one's offset is damaged, which
+    no CRC covers.
+    """
+    for _, following, _ in batches_of(path, size, position + header.size):
+        return next_offset < following.base_offset < header.next_offset
+    return False
+
+
 def scan(
-    path: str, base_offset: int, size: int, interval: int, on_batch: OnBatch | None = None, *, verify: bool = True
+    path: str,
+    base_offset: int,
+    size: int,
+    interval: int,
+    on_batch: OnBatch | None = None,
+    *,
+    verify: bool = True,
+    limit_offset: int = 1 << 62,
 ) -> WholeBatches:
-    """Goes through a log file from its start and makes its indexes, entry by entry as appending would have."""
-    offsets, times = bytearray(), bytearray()
-    end, next_offset, last_entry_at = 0, base_offset, 0
-    indexed_timestamp = max_timestamp = NO_TIMESTAMP
-    max_at = base_offset
-    for position, header, view in batches_of(path, size, verify=verify):
-        last_offset = header.last_offset
-        if header.base_offset < next_offset or last_offset - base_offset > MAX_RELATIVE_OFFSET:
-            break
-        if header.max_timestamp > max_timestamp:
-            max_timestamp, max_at = header.max_timestamp, last_offset
-        if position - last_entry_at > interval:
-            offsets += OffsetIndex.ENTRY.pack(last_offset - base_offset, position)
-            if max_timestamp > indexed_timestamp:
-                times += TimeIndex.ENTRY.pack(max_timestamp, max_at - base_offset)
-                indexed_timestamp = max_timestamp
-            last_entry_at = position
-        if on_batch is not None:
-            on_batch(header, view)
-        end, next_offset = position + header.size, last_offset + 1
-    if max_timestamp > indexed_timestamp:
-        times += TimeIndex.ENTRY.pack(max_timestamp, max_at - base_offset)
-    return WholeBatches(end, next_offset, max_timestamp, max_at, bytes(offsets), bytes(times))
+    """Goes through the first `size` bytes of a log file. `limit_offset`: where the next segment begins."""
+    found = _Scan(base_offset, interval, limit_offset, on_batch)
+    holes: list[Hole] = []
+    position = 0
+    while True:
+        reason = found.follow(batches_of(path, size, position, verify=verify), path, size)
+        bad_at, offset = found.end, found.next_offset
+        following = None
+        if size > bad_at:
+            following = next_whole_batch(path, size, bad_at, offset, found.limit_offset, found.leader_epoch)
+        if following is None:
+            return found.found(tuple(holes))
+        position, header = following
+        holes.append(Hole(bad_at, position - bad_at, offset, header.base_offset, reason))
 
 
 def write_indexes(place: Place, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
@@ -127,12 +204,11 @@ def rebuild_indexes(path: str, place: Place, base_offset: int, size: int, suffix
     write_indexes(place, base_offset, scan(path, base_offset, size, DEFAULT_INDEX_INTERVAL_BYTES, verify=False), suffix)
 
 
-def recover_segment(place: Place, base_offset: int, interval: int, on_batch: OnBatch) -> tuple[WholeBatches, int]:
-    """Cuts a segment behind its last whole batch and rebuilds its indexes. What it now is, and how many bytes went."""
+def recover_segment(
+    place: Place, base_offset: int, interval: int, on_batch: OnBatch, limit_offset: int = 1 << 62
+) -> WholeBatches:
+    """Reads a segment through and writes its indexes."""
     path = place.file(base_offset, LOG_SUFFIX)
-    size = os.stat(path).st_size
-    found = scan(path, base_offset, size, interval, on_batch)
-    if found.size < size:
-        os.truncate(path, found.size)
+    found = scan(path, base_offset, os.stat(path).st_size, interval, on_batch, limit_offset=limit_offset)
     write_indexes(place, base_offset, found)
-    return found, size - found.size
+    return found

@@ -32,9 +32,29 @@ class LogSegments:
     """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
 
     __slots__ = (
-        "_bases", "_doomed", "_files", "_full_at_offset", "_jitter", "_limits_of", "_place", "_rolls_after", "_snapshots",
-        "config", "damage", "epochs", "generation", "last_flush_ms", "log_end_offset", "log_start_offset", "partition",
-        "producers", "recovered_bytes", "recovery_point", "segments", "topic",
+        "_bases",
+        "_doomed",
+        "_files",
+        "_full_at_offset",
+        "_jitter",
+        "_limits_of",
+        "_place",
+        "_rolls_after",
+        "_snapshots",
+        "config",
+        "damage",
+        "epochs",
+        "generation",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "opening_notes",
+        "partition",
+        "producers",
+        "recovered_bytes",
+        "recovery_point",
+        "segments",
+        "topic",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +81,7 @@ class LogSegments:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.recovered_bytes = loaded.truncated_bytes
+        self.opening_notes = loaded.notes
         self.epochs = loaded.epochs
         #: The parts of the log that cannot be read (damage.py).
         self.damage = loaded.damage

@@ -13,6 +13,7 @@ from odradek.protocol.records.control import encode_end_transaction
 from odradek.storage import loading
 from odradek.storage import segment as segment_module
 from odradek.storage.config import LogConfig
+from odradek.storage.ends import PROVEN, UNPROVEN, Claim
 
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
 
@@ -61,11 +62,12 @@ def active_name(active):
     return f"{active.base_offset:020d}.log"
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_flipped_bit_behind_the_recovery_point_ends_the_log_before_its_batch(logbook, seed):
+@pytest.mark.parametrize("seed", range(12))
+def test_flipped_bit_behind_the_recovery_point_becomes_a_damaged_range_and_all_else_stays(logbook, seed):
     log = logbook.open(SMALL)
     written = fill(logbook, log, 60, seed)
     log.close(logbook.now_ms)
+    end, bases = log.log_end_offset, [segment.base_offset for segment in log.segments]
     chance = random.Random(seed)
     headers = list(iter_headers(written))
     number = chance.randrange(10, 60)
@@ -74,15 +76,33 @@ def test_a_flipped_bit_behind_the_recovery_point_ends_the_log_before_its_batch(l
     start = next(p for p, h in headers if h.base_offset == segment.base_offset)
     # Base offset and leader epoch are not under the CRC; what stands after the magic byte is.
     at = position - start + chance.randrange(17, header.size)
-    with (logbook.path / f"{segment.base_offset:020d}.log").open("r+b") as file:
+    path = logbook.path / f"{segment.base_offset:020d}.log"
+    with path.open("r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]
         file.seek(at)
         file.write(bytes([byte ^ (1 << chance.randrange(8))]))
+    before = path.read_bytes()
     reopened = logbook.open(SMALL)
-    assert logbook.read_all(reopened) == written[:position]
-    assert reopened.log_end_offset == header.base_offset
-    assert reopened.segments[-1].base_offset == segment.base_offset, "later segments are gone"
+    assert [(one.file, one.position, one.size) for one in reopened.damage] == [
+        (path.name, position - start, header.size)
+    ]
+    assert [(one.first_offset, one.next_offset) for one in reopened.damage] == [
+        (header.base_offset, header.next_offset)
+    ]
+    assert (reopened.log_end_offset, reopened.recovered_bytes) == (end, 0)
+    assert path.read_bytes() == before, "the damaged bytes are kept"
+    assert [segment.base_offset for segment in reopened.segments][: len(bases)] == bases, "no segment goes"
+    assert whole_offsets(reopened) == [h.base_offset for _, h in headers if h is not header]
+
+
+def whole_offsets(log):
+    """The first offsets of all batches that can be read, those behind damage too."""
+    return [
+        found.base_offset
+        for segment in log.segments
+        for found, _ in loading.whole_batches(segment, log.damage, segment.base_offset)
+    ]
 
 
 def test_zeros_at_the_end_as_a_preallocating_broker_leaves_them_are_cut(logbook):
@@ -244,8 +264,18 @@ def test_segments_left_below_the_log_start_by_a_crash_do_not_bring_records_back(
 def test_a_log_that_ends_before_its_start_begins_anew_there(logbook):
     log = logbook.open(SMALL)
     fill(logbook, log, 5)
-    again = logbook.open(SMALL, log_start_offset=1000)
-    assert (again.log_start_offset, again.log_end_offset, again.size) == (1000, 1000, 0)
+    claims = [Claim(1000, PROVEN, "log start")]
+    again = logbook.open(SMALL, log_start_offset=1000, claims=claims)
+    assert (again.log_start_offset, again.log_end_offset, again.active.size) == (1000, 1000, 0)
+    assert not again.damage, "nothing that may be read is missing"
+
+
+def test_a_log_start_that_nothing_proves_removes_no_record(logbook):
+    log = logbook.open(SMALL)
+    written = fill(logbook, log, 5)
+    again = logbook.open(SMALL, log_start_offset=1000, claims=[Claim(1000, UNPROVEN, "log start")])
+    assert logbook.read_all(again) == written
+    assert any("1000" in note for note in again.opening_notes)
 
 
 def test_what_a_crash_left_half_done_is_finished(logbook):
@@ -294,7 +324,8 @@ def test_snapshots_of_what_was_lost_are_removed(logbook):
     for number in range(30):
         logbook.append(log, b"a" * 300, producer_id=7, producer_epoch=0, base_sequence=number)
     log.close(logbook.now_ms)
-    os.truncate(log.active.path, log.active.size - 1)
+    *_, (last_batch_at, _) = log.active.headers(0)
+    os.truncate(log.active.path, last_batch_at)
     again = logbook.open(SMALL)
     assert again.log_end_offset == 29
     assert not (logbook.path / f"{30:020d}.snapshot").exists()
