@@ -263,8 +263,8 @@ class LogDirectory:
             partition,
             config,
             now_ms=now_ms,
-            recovery_point=found.recovery_points.pop(key, 0) if current else 0,
-            log_start_offset=found.log_start_offsets.pop(key, 0) if current else 0,
+            recovery_point=found.recovery_points.get(key, 0) if current else 0,
+            log_start_offset=found.log_start_offsets.get(key, 0) if current else 0,
             claims=claims,
             clean=self.had_clean_shutdown,
             jitter=jitter,
@@ -272,7 +272,7 @@ class LogDirectory:
         )
 
     def forget_checkpoints(self, keep: Collection[TopicPartition] = ()) -> None:
-        """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose directories are gone."""
+        """Every replica is open: whatever is made from now on is new, but for those in `keep`, whose files are gone."""
         before, self.checkpoints = self.checkpoints, Checkpoints()
         for old, new in (
             (before.recovery_points, self.checkpoints.recovery_points),
@@ -304,6 +304,7 @@ class LogDirectory:
     def discard(self, log: Log, now_ms: int) -> None:
         """Deletes a replica: closed and out of the way at once, its files in the background (`delete_doomed`)."""
         path = self.rename(log, DELETE_SUFFIX)
+        self.forget_checkpoints(self.checkpoints.high_watermarks.keys() - {(log.topic, log.partition)})
         log.close(now_ms, clean=False)
         self.doom(path, now_ms + log.config.file_delete_delay_ms)
 

@@ -91,7 +91,8 @@ def _read(fd: int, size: int, position: int) -> memoryview:
 
 def _is_old_message(chunk: memoryview, at: int) -> bool:
     """Whether there is a whole message of format 0 or 1, and not a damaged batch: its CRC-32 stands before its format."""
-    length, crc = _OLD_HEAD.unpack_from(chunk, at)
+    fields: tuple[int, int] = _OLD_HEAD.unpack_from(chunk, at)
+    length, crc = fields
     return length > len(chunk) - at - LOG_OVERHEAD or crc32(chunk[at + _MAGIC_AT : at + LOG_OVERHEAD + length]) == crc
 
 

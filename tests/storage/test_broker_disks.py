@@ -15,6 +15,8 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import ConnectionClosed, WireClient
 
 PARTITIONS = 6
+#: Behind the one record that a partition has: the segment that the next one is appended to.
+SECOND_SEGMENT = "00000000000000000001.log"
 BATCH = encode_batch([Record(0, 1000, None, b"x" * 100)])
 
 
@@ -59,9 +61,7 @@ def test_a_full_log_directory_goes_offline_and_the_other_goes_on(tmp_path):
         assert 0 < len(in_two) < PARTITIONS, "both directories are used"
         broker.stop()
         # The disk of `two` is full as soon as its fullest partition is written to.
-        full = two / f"t-{min(in_two)}" / "00000000000000000000.log"
-        full.unlink()
-        full.symlink_to("/dev/full")
+        (two / f"t-{min(in_two)}" / SECOND_SEGMENT).symlink_to("/dev/full")
         broker.start()
         with WireClient(broker.bootstrap) as client:
             errors = produce(client)
@@ -90,9 +90,7 @@ def test_a_broker_without_any_log_directory_left_halts_and_starts_again_when_the
             assert not client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 7).topics[0].error_code
             assert set(produce(client).values()) == {ErrorCode.NONE}
         broker.stop()
-        segment = broker.data_dir / "t-0" / "00000000000000000000.log"
-        kept = segment.read_bytes()
-        segment.unlink()
+        segment = broker.data_dir / "t-0" / SECOND_SEGMENT
         segment.symlink_to("/dev/full")
         broker.start()
         with WireClient(broker.bootstrap) as client, contextlib.suppress(ConnectionClosed, OSError):
@@ -100,7 +98,6 @@ def test_a_broker_without_any_log_directory_left_halts_and_starts_again_when_the
         assert broker.process.wait(30) == 1
         assert "halting, the broker cannot go on" in broker.log_file.read_text()
         segment.unlink()
-        segment.write_bytes(kept)
         broker.start()
         with WireClient(broker.bootstrap) as client:
             assert set(ends(client).values()) == {ErrorCode.NONE}
