@@ -13,6 +13,7 @@ import struct
 
 from ..protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader, check_crc, read_header
 from ..protocol.records.errors import BatchError
+from .descriptors import open_fd
 
 _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
@@ -79,7 +80,7 @@ def next_whole_batch(
     `next_offset`: of the last good batch before. `limit_offset`: where the next segment begins. `leader_epoch`: of the last
     good batch, or -1.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         search = _Search(fd, size, next_offset, limit_offset, leader_epoch)
         claimed = _claimed_end(fd, bad_at)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..protocol.records.batch import HEADER_BYTES, MAGIC, read_header
 from ..protocol.records.errors import BatchError
+from .descriptors import open_fd
 from .files import INDEX_SUFFIX, LOG_SUFFIX, Place
 
 _READ_BYTES = 8192
@@ -45,7 +46,7 @@ def sealed_end(place: Place, base_offset: int, size: int, interval: int) -> Seal
 
 def _last_entry(path: str) -> tuple[int, int] | None:
     """(relative offset, position); of the segment's start when there is no entry, None when the file is no index."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         count, rest = divmod(os.fstat(fd).st_size, _ENTRY.size)
         if rest:
@@ -61,7 +62,7 @@ def _last_entry(path: str) -> tuple[int, int] | None:
 def _walk(
     path: str, base_offset: int, position: int, size: int, indexed: int | None, interval: int
 ) -> SealedEnd | None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         next_offset, is_dense, start = -1, True, position
         last_at = position
