@@ -20,11 +20,13 @@ from ..storage.files import LogDirectoryFailure
 from .auto_creation import AutoCreation
 from .connection_limits import ConnectionLimits
 from .coordinator_driver import GroupDriver
+from .damage_counters import DamageCounters
 from .descriptors import DESCRIPTORS, other_nodes
 from .dispatch import Dispatcher
 from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
 from .halting import decide
+from .healing import Healer
 from .listener import Endpoint, Listener
 from .listener_changes import ListenerChanges
 from .log_cleaner import LogCleaner
@@ -37,6 +39,7 @@ from .publisher import Publisher
 from .quorum_driver import QuorumDriver
 from .repeated_lines import RepeatedLines
 from .replica_moves import ReplicaMoves
+from .scrubber import Scrubber
 from .streams_groups import StreamsTopics
 from .transaction_driver import TransactionDriver
 from .waiters import Deadlines, Wakeups
@@ -98,6 +101,9 @@ class BrokerServer:
         self.producer_ids = ProducerIds(self)
         self.upkeep = LogUpkeep(self)
         self.cleaner = LogCleaner(self)
+        self.damage = DamageCounters()
+        self.scrubber = Scrubber(self)
+        self.healer = Healer(self)
         self.fetch_max_bytes: int = config.get("fetch.max.bytes")
         #: Whether consumers are told of replicas in their rack; Kafka's own selector is the only one there is.
         self.selects_replicas: bool = config.get("replica.selector.class") == RACK_AWARE_SELECTOR
@@ -144,6 +150,7 @@ class BrokerServer:
                 self.moves.resume()
                 self.upkeep.start()
                 self.cleaner.start()
+                self.scrubber.start()
             await self._serve_metrics()
             for listener in self.listeners:
                 if not listener.is_started:
@@ -165,6 +172,8 @@ class BrokerServer:
         await self._listener_changes.stop()
         for listener in self.listeners:
             await listener.stop()
+        await self.healer.stop()
+        await self.scrubber.stop()
         await self.cleaner.stop()
         await self.upkeep.stop()
         if "share_partitions" in self.__dict__:

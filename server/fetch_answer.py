@@ -91,6 +91,17 @@ def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) ->
     return PartitionData(index, error, -1, -1, -1, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, aborted, NO_REPLICA, b"")
 
 
+def nothing_yet(hosted: HostedPartition, wanted: FetchedPartition) -> Found:
+    """No records for now, and no error."""
+    log, high_watermark = hosted.log, hosted.role.high_watermark
+    stable = log.last_stable_offset(high_watermark)
+    data = PartitionData(
+        hosted.index, 0, high_watermark, stable, log.log_start_offset, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, [], NO_REPLICA,
+        b"",
+    )  # fmt: skip
+    return Found(wanted, hosted, data, None)
+
+
 def is_urgent(data: PartitionData) -> bool:
     """Whether there is something to tell beside records: that is not waited with."""
     return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA

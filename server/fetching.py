@@ -21,9 +21,11 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ..protocol.records.errors import CorruptBatch, OldFormatInLog
 from ..replication.isr import UNKNOWN_BROKER_EPOCH
+from ..storage.batch_walk import Pread
+from ..storage.damage import OffsetDamaged, SegmentSuspected
 from ..storage.files import LogDirectoryFailure, pread_nowait
 from ..storage.log import OffsetOutOfRange
-from ..storage.segment import Pread
+from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
 from .fetch_answer import (
     NO_EPOCH,
     NO_LEADER,
@@ -44,7 +46,7 @@ from .fetch_answer import (
 from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 from .hosted_partition import HostedPartition
 from .leaders import absent_error
-from .page_cache import Cold, sendable
+from .page_cache import Cold
 from .waiters import Parked
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Fetch(Parked):
         "_call",
         "_context",
         "_hosts",
+        "_inspections",
         "_is_last",
         "_is_new",
         "_is_warming",
@@ -119,7 +122,7 @@ class Fetch(Parked):
         #: It has not been looked at yet.
         self._is_new = True
         self._pread: Pread = pread_nowait
-        self._warmings = 0
+        self._warmings = self._inspections = 0
 
     # ---- life
 
@@ -168,6 +171,8 @@ class Fetch(Parked):
         response = None if self._call.connection.closed else self._attempt()
         if response is None and not self._is_warming and not self._call.connection.closed:
             self._watch()
+            if self.deadline is None:  # it began with an inspection
+                self._call.broker.deadlines.add(self, self._max_wait_ms)
             return
         self._call.broker.deadlines.remove(self)
         if response is not None:
@@ -184,6 +189,9 @@ class Fetch(Parked):
         except Cold as cold:
             self._warm(cold)
             return None
+        except Inspection as wanted:
+            self._inspect(wanted)
+            return None
         self._missing_bytes = self._min_bytes - found_bytes
         return None
 
@@ -195,6 +203,11 @@ class Fetch(Parked):
         # Whatever it had found is due once it is warm: the client has waited for the disk.
         self._is_last = True
         self._call.broker.run_in_thread(cold.read, self._warmed)
+
+    def _inspect(self, wanted: Inspection) -> None:
+        self._is_warming = True
+        self._inspections += 1
+        self._call.broker.scrubber.inspect(wanted.hosted, wanted.base_offset, partial(self._warmed, None))
 
     def _warmed(self, _: object) -> None:
         self._is_warming = False
@@ -283,6 +296,11 @@ class Fetch(Parked):
                 return self._read(hosted, wanted, left, whole_first)
             except OffsetOutOfRange:
                 error = _OFFSET_OUT_OF_RANGE
+            except SegmentSuspected as suspected:
+                if self._inspections < MOST_INSPECTIONS:
+                    raise Inspection(hosted, suspected.base_offset) from suspected
+                self._call.broker.scrubber.met(hosted, suspected)
+                error = suspected.error_code
             except (CorruptBatch, OldFormatInLog) as unreadable:
                 error = unreadable.error_code
             except LogDirectoryFailure as failure:
@@ -310,8 +328,12 @@ class Fetch(Parked):
             max_bytes = min(left, wanted.max_bytes)
             try:
                 records = log.read(offset, max_bytes, limit, whole_first, self._pread)
+            except OffsetDamaged as met:
+                return waits_for_healing(self._call.broker, hosted, wanted, met)
             except BlockingIOError:
                 raise Cold(partial(log.read, offset, max_bytes, limit, whole_first)) from None
+            if records.is_unverified:
+                self._call.broker.scrubber.verify_soon(hosted, records.segment_base_offset)
             if not records.size:
                 records = None
         aborted: list[AbortedTransaction] | None = None
@@ -332,7 +354,7 @@ class Fetch(Parked):
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
         # First what may find that it must wait, then what cannot be undone.
         may_wait = self._pread is os.pread
-        pieces = [None if one.records is None else sendable(one.records, may_wait=may_wait) for one in found]
+        pieces = [piece_of(one, may_wait=may_wait) for one in found]
         if session is not None:
             session_id = session.id
             found, pieces = self._tell(found, pieces)

@@ -30,7 +30,7 @@ class FollowedPartition:
     may be so, and when the log changes in another way than by what the leader answers.
     """
 
-    __slots__ = ("changed", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
+    __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
 
     def __init__(self, hosted: HostedPartition, now_ms: int) -> None:
         self.hosted = hosted
@@ -40,6 +40,8 @@ class FollowedPartition:
         #: How often it failed since it last went well, and until when it is left alone for that.
         self.failures = 0
         self.not_before_ms = 0
+        #: Why the last answer could not be written, where that is for its bytes.
+        self.damage: BatchError | None = None
         log, high_watermark = hosted.log, hosted.role.high_watermark
         if log.epochs.latest < 0 and log.log_end_offset > high_watermark:
             # No batch says who wrote it: only what is committed is known to be the leader's too.
@@ -90,8 +92,9 @@ class FollowedPartition:
                 return 0
             if data.records:
                 self._append(data.records, now_ms)
-        except BatchError as damaged:
-            return damaged.error_code
+        except BatchError as damage:
+            self.damage = damage
+            return damage.error_code
         except LogDirectoryFailure as failure:
             self.hosted.on_failure(failure)
             return _STORAGE_ERROR
@@ -100,19 +103,26 @@ class FollowedPartition:
         return 0
 
     def _append(self, records: Any, now_ms: int) -> None:
+        """Writes the batches before the first bad one, for which CorruptBatch is raised."""
         hosted = self.hosted
         next_offset, end = hosted.log.log_end_offset, 0
         headers: list[BatchHeader] = []
-        for position, header in iter_headers(records):
-            check_crc(records, position, header)
-            if header.base_offset < next_offset:
-                raise CorruptBatch(f"{hosted.name} ends at {next_offset}, and was given {header.base_offset}")
-            next_offset = header.next_offset
-            end = position + header.size
-            headers.append(header)
+        damage: BatchError | None = None
+        try:
+            for position, header in iter_headers(records):
+                check_crc(records, position, header)
+                if header.base_offset < next_offset or header.last_offset_delta < 0:
+                    raise CorruptBatch(f"{hosted.name} ends at {next_offset}, and was given {header.base_offset}")
+                next_offset = header.next_offset
+                end = position + header.size
+                headers.append(header)
+        except BatchError as error:
+            damage = error
         if headers:
             # A last batch that is cut off comes again.
             self._write(records if end == len(records) else memoryview(records)[:end], headers, now_ms)
+        if damage is not None:
+            raise damage
 
     def _write(self, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
         """In one piece, unless that is more than a segment may have."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .damaged_reads import inspects_again
 from .fetch_answer import Found
 from .fetch_sessions import FetchContext, FetchedPartition, FetchSession
 from .fetching import Fetch
@@ -87,6 +88,9 @@ class FollowerFetch(Fetch):
             )
 
     def _answer(self, found: list[Found]) -> FetchResponse:
+        for one in found:
+            if one.records is not None and one.hosted is not None:
+                inspects_again(self._call.broker, one.hosted, self._replica_id, one.wanted.fetch_offset)
         quota = self._call.broker.replication.leaders
         if quota.is_on:
             for one in found:

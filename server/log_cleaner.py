@@ -80,6 +80,10 @@ class LogCleaner:
             self._cleaned_now = None
         return True
 
+    def has_cleaned(self, hosted: HostedPartition) -> bool:
+        """Whether the log was ever compacted, as far as the checkpoint says: then offsets may be missing in it."""
+        return (hosted.topic, hosted.index) in self._checkpoint(hosted.directory.path)
+
     def works_on(self, hosted: HostedPartition) -> bool:
         """Whether the log is being compacted now."""
         return self._cleaned_now is hosted
@@ -104,6 +108,8 @@ class LogCleaner:
 
     def _may_clean(self, hosted: HostedPartition) -> bool:
         if hosted.offline or hosted.is_removed or self._broker.moves.get(hosted) is not None:
+            return False
+        if self._broker.healer.works_on(hosted):
             return False
         return (hosted.topic, hosted.index) not in self._uncleanable
 

@@ -43,7 +43,8 @@ def is_warm(records: LogSlice) -> bool:
     last_page = records.position + records.size - 1
     try:
         for position in (records.position, last_page):
-            pread_nowait(records.fd, 1, position)
+            if not pread_nowait(records.fd, 1, position):
+                raise records.cut_short()
     except BlockingIOError:
         return False
     return True

@@ -278,6 +278,7 @@ class Partitions:
             topic, topic_id, opened, role, directory, settings.rules, counters, self.directory_failed
         )
         hosted.on_proposal = self._propose
+        hosted.on_damage = self._broker.scrubber.met
         role.may_join, role.lag_time_max_ms = self._may_join, self._lag_time_max_ms
         self._by_name[topic, index] = hosted
         self._by_id[topic_id, index] = hosted

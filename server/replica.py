@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..protocol.errors import ErrorCode
+from ..protocol.records.errors import BatchError
 from ..replication.isr import IsrProposal
 from ..replication.partition import Partition, PartitionRegistration
 from ..storage.files import LogDirectoryFailure
@@ -53,11 +54,14 @@ class Replica:
         "directory",
         "end_watchers",
         "flush",
+        "given",
         "index",
+        "is_healing",
         "is_internal",
         "is_removed",
         "log",
         "offline",
+        "on_damage",
         "on_failure",
         "on_proposal",
         "queue",
@@ -91,6 +95,10 @@ class Replica:
         self.on_failure = on_failure
         #: Its log directory has failed.
         self.offline = False
+        #: Damaged records are being fetched from another replica: readers of them wait.
+        self.is_healing = False
+        #: The offset from which each follower was given records last; None where there are no followers.
+        self.given: dict[int, int] | None = None
         #: It is no longer this broker's: deleted, or moved to others.
         self.is_removed = False
         self.watchers: dict[Watcher, None] = {}
@@ -98,6 +106,8 @@ class Replica:
         self.end_watchers: dict[Watcher, None] = {}
         #: Told of changes of the set in sync that the controller is to be asked for.
         self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
+        #: Told of each read that got no records because they are damaged.
+        self.on_damage: Callable[[Any, BatchError], None] = _not_noted
         #: Batches that a thread opens, and what waits for the disk; None for as long as there are none.
         self.queue: AppendQueue | None = None
         self.flush: ReplicaFlush | None = None
@@ -276,6 +286,11 @@ class Replica:
         for watcher in [*self.watchers, *self.end_watchers]:
             watcher.disturbed()
 
+    def wake_readers(self) -> None:
+        """Those that waited for damaged records may have them now, or must be told that nobody has."""
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.disturbed()
+
     def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
         """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that cannot be."""
         if self.flush is None:
@@ -318,6 +333,10 @@ class Replica:
                 later.append(committing.pop())
             committing.append((offset, callback))
             committing.extend(reversed(later))
+
+
+def _not_noted(replica: Replica, damage: BatchError) -> None:
+    """It is not among the broker's partitions yet."""
 
 
 def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:

@@ -24,6 +24,7 @@ from ..protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from ..protocol.records.errors import BatchError
 from .followed_partition import FollowedPartition
 from .leaders import broker_endpoint
 from .out_of_range import ask_for_ends
@@ -279,12 +280,26 @@ class ReplicaFetcher:
     def _refused(self, followed: FollowedPartition, error: int) -> None:
         followed.failed(self._steady_ms(), self._backoff_ms)
         name = followed.hosted.name
-        if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+        damage, followed.damage = followed.damage, None
+        if damage is not None:
+            self._met_damage(followed, damage)
+        elif error == ErrorCode.CORRUPT_MESSAGE:
+            words = "%s: broker %d answers that its records from offset %d on are damaged"
+            offset = followed.hosted.log_end_offset
+            self._broker.damage.say((name, "leader", offset), words, name, self._leader, offset)
+        elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
             endpoint = self._endpoint()
             if endpoint is not None:
                 ask_for_ends(self._broker, endpoint, followed)
         elif error not in _NEWS_ON_THE_WAY or followed.failures > _QUIET_FAILURES:
             log.warning("%s: broker %d answers %s", name, self._leader, ErrorCode(error).name)
+
+    def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
+        """The leader does not know that its records are damaged; that they are asked for again tells it."""
+        name, offset = followed.hosted.name, followed.hosted.log_end_offset
+        self._broker.damage.bad_fetches += 1
+        words = "%s: what broker %d sent from offset %d on is damaged, and is fetched again: %s"
+        self._broker.damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
 
 
 #: How often the metadata may be on its way before it is worth a word.

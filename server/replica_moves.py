@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..protocol.records.batch import read_header
+from ..protocol.records.errors import BatchError
 from ..storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
 from ..storage.files import LogDirectoryFailure
 from ..storage.log import Log
@@ -123,6 +124,10 @@ class ReplicaMoves:
                 await self._copy(move)
             log.info("%s moved from %s to %s", hosted.name, began, move.destination.path)
         except _Ended:
+            self._end(move)
+        except BatchError as damage:
+            log.error("the move of %s to %s ends: %s", hosted.name, move.destination.path, damage)
+            hosted.on_damage(hosted, damage)
             self._end(move)
         except LogDirectoryFailure as failure:
             self._forget(move)

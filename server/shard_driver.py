@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..coordinator.result import Record, Reply
 from ..protocol.errors import ErrorCode
+from ..protocol.records.batch import check_crc, iter_headers
 from ..protocol.records.compression import Compression
-from ..protocol.records.errors import BatchError
+from ..protocol.records.errors import BatchError, CorruptBatch
 from ..protocol.schema import Message
+from ..storage.damage import SegmentSuspected
 from ..storage.files import LogDirectoryFailure
 from .shard_batches import append_records, error_for_clients
 from .shard_requests import Client, OpenRequests, Pending
@@ -36,6 +38,8 @@ LOAD_READ_BYTES = 128 * 1024
 LOAD_REPLAY_RECORDS = 500
 #: Between a shard that failed and its next loading.
 RELOAD_DELAY_MS = 100
+#: Between loadings while records are damaged: healing takes less where it can be had, and alone nothing comes of haste.
+DAMAGE_RELOAD_DELAY_MS = 1_000
 
 
 class ShardDriver:
@@ -65,6 +69,8 @@ class ShardDriver:
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._loading: asyncio.Task[None] | None = None
         self._reload: asyncio.TimerHandle | None = None
+        #: The last loading met damaged records.
+        self._is_damaged = False
         #: Decided in this turn and not appended yet.
         self._records: list[Record] = []
         self._replies: list[Reply] = []
@@ -113,8 +119,11 @@ class ShardDriver:
             while is_more:
                 is_more = loader.replay_some(LOAD_REPLAY_RECORDS)
                 await asyncio.sleep(0)
+        except BatchError as damage:
+            self._met_damage(damage)
+            return
         except Exception as error:
-            is_bug = not isinstance(error, (BatchError, OSError, LogDirectoryFailure))
+            is_bug = not isinstance(error, (OSError, LogDirectoryFailure))
             log.error("%s cannot be loaded: %s", self.partition.name, error, exc_info=is_bug)
             self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return
@@ -124,16 +133,31 @@ class ShardDriver:
         log.info("%s: %d records loaded in %d ms", self.partition.name, loader.record_count, took_ms)
         self._loaded(loader)
 
+    def _met_damage(self, damage: BatchError) -> None:
+        """The records may be healed from another replica; without them the state would be another."""
+        if not self._is_damaged:
+            log.error("%s cannot be loaded, and is tried again: %s", self.partition.name, damage)
+        self._is_damaged = True
+        self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self.partition.on_damage(self.partition, damage)
+        self._reload = self._loop.call_later(DAMAGE_RELOAD_DELAY_MS / 1000, self.load)
+
     async def _feed(self, loader: Any, offset: int) -> int:
         """Goes through the batches from `offset` on, and returns the offset after them."""
         found = self.partition.log.read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
         if batches is None:
             batches = await self._loop.run_in_executor(None, found.bytes)
+        for position, header in iter_headers(batches):
+            try:
+                check_crc(batches, position, header)
+            except CorruptBatch as damage:
+                raise SegmentSuspected(found.segment_base_offset, str(damage)) from damage
         loader.feed(batches)
         return found.next_offset if found.size else self.partition.log_end_offset
 
     def _loaded(self, loader: Any) -> None:
+        self._is_damaged = False
         self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
         self._took(self._shard, self._clock())
 

@@ -9,6 +9,7 @@ from ..coordinator.share.partition import Limits
 from ..metadata.configs.checks import duration_seconds
 from ..metadata.features import SHARE_VERSION
 from ..metadata.image import GROUP_RESOURCE
+from ..protocol.records.errors import BatchError
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -51,6 +52,11 @@ def reset_offset(broker: BrokerServer, group_id: str, hosted: HostedPartition) -
     _, found, duration = strategy.partition("by_duration:")
     if found:
         seconds = duration_seconds(duration) or 0
-        at = hosted.log.offset_for_timestamp(int(broker.now_ms() - seconds * 1000))
+        try:
+            at = hosted.log.offset_for_timestamp(int(broker.now_ms() - seconds * 1000))
+        except BatchError as damage:
+            # Rather from too early on than with records left out.
+            hosted.on_damage(hosted, damage)
+            return hosted.log_start_offset
         return hosted.log_end_offset if at is None else at.offset
     return hosted.log_end_offset

@@ -15,9 +15,10 @@ from ..coordinator.share.acquiring import Acquired, Wish, acquire
 from ..coordinator.share.partition import Refusal, SharePartition
 from ..coordinator.share.persister.state import ShareKey
 from ..protocol.messages.share_fetch import AcquiredRecords, PartitionData
+from ..protocol.records.errors import BatchError
+from ..storage.batch_walk import Pread
 from ..storage.files import pread_nowait
 from ..storage.log import OffsetOutOfRange
-from ..storage.segment import Pread
 from ..storage.slices import LogSlice
 from . import share_configs
 from .leaders import absent_error
@@ -156,13 +157,20 @@ class ShareFetch(Parked):
         for place in self._places:
             led = self._open(place, answer)
             if led is not None:
-                one = self._read(led, share_bytes)
+                one = None
+                try:
+                    one = self._read(led, share_bytes)
+                except BatchError as damage:
+                    self._met_damage(led, damage, answer)
                 if one is not None:
                     found.append(one)
         is_enough = sum(one.records.size for one in found) >= self._min_bytes
         if answer or is_enough or self._is_last:
             for one in found:
-                self._give(one, answer, share_bytes)
+                try:
+                    self._give(one, answer, share_bytes)
+                except BatchError as damage:
+                    self._met_damage(one.led, damage, answer)
         if self._tells_all and (answer or self._is_last):
             for led in self._waits_for:
                 place = (led.key.topic_id, led.key.partition)
@@ -188,6 +196,14 @@ class ShareFetch(Parked):
             return None
         self._watched.append(hosted)
         return led
+
+    @staticmethod
+    def _met_damage(led: LedSharePartition, damage: BatchError, answer: Answer) -> None:
+        """Damage that is being healed is waited for."""
+        led.hosted.on_damage(led.hosted, damage)
+        if not led.hosted.is_healing:
+            place = led.key.topic_id, led.key.partition
+            answer[place] = PartitionData(partition_index=place[1], error_code=int(damage.error_code), records=b"")
 
     def _read(self, led: LedSharePartition, max_bytes: int) -> Found | None:
         """What the log has from the next offset that is to be given out; no more batches than are asked for."""

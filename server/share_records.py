@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
+from ..storage.batch_walk import Pread
 from ..storage.files import pread_nowait
-from ..storage.segment import Pread
 from ..storage.slices import LogSlice
 
 if TYPE_CHECKING:

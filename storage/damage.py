@@ -26,6 +26,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..protocol.records.errors import CorruptBatch
 from .files import Place, read_if_exists, unlink_if_exists, write_atomically
 
 FILE_NAME = "odradek-damage"
@@ -48,6 +49,25 @@ class DamagedRange(NamedTuple):
     first_offset: int
     next_offset: int
     reason: str
+
+
+class OffsetDamaged(CorruptBatch):
+    """The offset that is read lies in a damaged range, or nothing but the range follows it."""
+
+    def __init__(self, path: str, damaged: DamagedRange) -> None:
+        super().__init__(
+            f"{path}: offsets {damaged.first_offset} to {damaged.next_offset - 1} are damaged "
+            f"({damaged.file} at {damaged.position}: {damaged.reason})"
+        )
+        self.damaged = damaged
+
+
+class SegmentSuspected(CorruptBatch):
+    """A reader met something else than a batch in a segment. How far the damage reaches is not known yet."""
+
+    def __init__(self, base_offset: int, words: str) -> None:
+        super().__init__(words)
+        self.base_offset = base_offset
 
 
 class Damage:

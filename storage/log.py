@@ -14,13 +14,15 @@ from contextlib import suppress
 
 from ..protocol.records.batch import BatchHeader, iter_headers
 from .aborted import AbortedTransaction, append_aborted, read_aborted
+from .batch_walk import Pread
 from .config import LogConfig
+from .damage import OffsetDamaged, SegmentSuspected
 from .ends import Claim
 from .files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
 from .flushing import PendingFlush
 from .index import MAX_RELATIVE_OFFSET
 from .loading import LogLoader, aborted_entry, follow_batch
-from .segment import Pread, Segment
+from .segment import Segment
 from .segments import LogSegments
 from .slices import LogSlice
 from .timestamps import TimestampedOffset, latest_record, record_at_or_after
@@ -157,7 +159,8 @@ class Log(LogSegments):
         (the first may take more, with `min_one_batch`). Of one segment: a slice may be shorter than there is to read.
 
         With `pread=pread_nowait` it raises BlockingIOError where finding them would wait for the disk; the same call
-        without it may then be made by another thread. Raises OffsetOutOfRange, and CorruptBatch where there is no batch.
+        without it may then be made by another thread. Raises OffsetOutOfRange; OffsetDamaged where `offset`, or all that
+        follows it, is known to be damaged; SegmentSuspected where there is no batch.
         """
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -170,13 +173,26 @@ class Log(LogSegments):
         except BlockingIOError:
             raise
         except FileNotFoundError as error:
-            if self.segment_of(offset).exists():  # it was removed while a thread was reading here
-                raise OffsetOutOfRange(f"offset {offset} is gone") from error
-            raise self._failed("reading", error) from error
+            raise self._file_gone(offset, error) from error
         except OSError as error:
             raise self._failed("reading", error) from error
 
+    def _file_gone(self, offset: int, error: FileNotFoundError) -> Exception:
+        segment = self.segment_of(offset)
+        if segment.exists():  # it was removed while a thread was reading here
+            return OffsetOutOfRange(f"offset {offset} is gone")
+        if os.path.exists(self.path):
+            return SegmentSuspected(segment.base_offset, f"{segment.path} is gone")
+        return self._failed("reading", error)
+
     def _read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool, pread: Pread) -> LogSlice:
+        met = self.damage.following(offset) if self.damage else None
+        if met is not None and met.first_offset <= offset:
+            raise OffsetDamaged(self.path, met)
+        if met is not None and met.first_offset < limit_offset:
+            limit_offset = met.first_offset
+        else:
+            met = None
         number = max(bisect_right(self._bases, offset) - 1, 0)
         segment = self.segments[number]
         start = segment.position_of(offset, pread)
@@ -185,14 +201,22 @@ class Log(LogSegments):
             number += 1
             segment, start = self.segments[number], 0
         whole = limit_offset >= segment.next_offset
-        limit = segment.size if whole else segment.position_of(limit_offset, pread)
+        if met is not None and met.file == os.path.basename(segment.path):
+            limit = met.position
+        else:
+            limit = segment.size if whole else segment.position_of(limit_offset, pread)
         stop, next_offset = segment.end_of_slice(start, max_bytes, limit, pread)
         if stop == start and start < limit and min_one_batch:
             stop, next_offset = segment.first_batch(start, pread)
+        if met is not None and start >= limit:  # compaction has left nothing before the damage
+            raise OffsetDamaged(self.path, met)
         if next_offset is None:
             return LogSlice(None, start, 0, offset, offset, segment.base_offset)
         segment.remember(next_offset, stop)
-        return LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
+        found = LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
+        if not segment.is_verified and number + 1 < len(self.segments):
+            found.is_unverified = True
+        return found
 
     def remember(self, taken: LogSlice) -> None:
         """Of what was read, a reader took this much and will ask for the next: `read` sees to that where it takes all."""
@@ -202,16 +226,34 @@ class Log(LogSegments):
                 return
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record whose timestamp is `timestamp` or later; None when there is none. Opens one batch."""
+        """The first record whose timestamp is `timestamp` or later; None when there is none. Opens one batch.
+
+        Raises OffsetDamaged where it may be in a damaged range, and as `read`.
+        """
         try:
-            return record_at_or_after(self.segments, timestamp, self.log_start_offset)
+            found = record_at_or_after(self.segments, timestamp, self.log_start_offset)
+            if self.damage:
+                self._check_lookup(timestamp, self.log_end_offset if found is None else found.offset)
+            return found
+        except FileNotFoundError as error:
+            raise self._file_gone(self.log_start_offset, error) from error
         except OSError as error:
             raise self._failed("reading", error) from error
+
+    def _check_lookup(self, timestamp: int, found_offset: int) -> None:
+        """Raises OffsetDamaged for a range between where the time index has the search begin and what it found."""
+        segment = self.segment_of(found_offset)
+        begun = segment.time_index.floor(timestamp)
+        for met in self.damage:
+            if met.next_offset > self.log_start_offset and begun <= met.next_offset and met.first_offset < found_offset:
+                raise OffsetDamaged(self.path, met)
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The first record with the largest timestamp (KIP-734); None in an empty log. Opens one batch."""
         try:
             return latest_record(self.segments)
+        except FileNotFoundError as error:
+            raise self._file_gone(self.log_start_offset, error) from error
         except OSError as error:
             raise self._failed("reading", error) from error
 

@@ -7,30 +7,38 @@ others need the descriptor. Reading takes `pread`, which is `os.pread` or, where
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
-from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
-from ..protocol.records.errors import CorruptBatch, OldFormatInLog
+from ..protocol.records.batch import LOG_OVERHEAD, BatchHeader
+from ..protocol.records.errors import CorruptBatch
+from .batch_walk import SCAN_BYTES, Pread, headers, spans, suspected
+from .damage import SegmentSuspected
 from .descriptors import open_fd
-from .files import LOG_SUFFIX, SEGMENT_SUFFIXES, Buffer, OpenFile, OpenFiles, Place, unlink_if_exists, write_fully
+from .files import (
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    Buffer,
+    OpenFile,
+    OpenFiles,
+    Place,
+    unlink_if_exists,
+    write_atomically,
+    write_fully,
+)
 from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
 from .recovery import rebuild_indexes
 
-Pread = Callable[[int, int, int], bytes | bytearray]
+log = logging.getLogger("odradek.storage")
 
-#: Enough for the headers between two index entries, when the batches are small ones.
-_SCAN_BYTES = 8192
 #: Places where readers stopped and will come back to. Consumers at different places in one segment are few.
 _MOST_HINTS = 32
 _UNKNOWN = -2
 I = TypeVar("I", OffsetIndex, TimeIndex)
-_SPAN = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
-_SPAN_BYTES = _SPAN.size
-#: What follows the length in the smallest message of formats 0 and 1; zeros are no such message.
-_LEAST_OLD_LENGTH = 14
 
 
 class Segment:
@@ -38,9 +46,8 @@ class Segment:
 
     __slots__ = (
         "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_place", "_tail_offset", "_tail_position",
-        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left", "has_aborted",
-        "max_timestamp", "next_offset",
-        "offset_of_max_timestamp", "size", "suffix", "used",
+        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left", "has_aborted", "holes",
+        "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size", "suffix", "used",
     )  # fmt: skip
 
     def __init__(self, place: Place, files: OpenFiles, base_offset: int, created_ms: int, suffix: str = "") -> None:
@@ -62,6 +69,10 @@ class Segment:
         self.entries_left = 0
         #: Whether there is an index of aborted transactions; None until somebody has looked.
         self.has_aborted: bool | None = None
+        #: (position, end) of the damaged ranges in the file, in order; None where there are none.
+        self.holes: Sequence[tuple[int, int]] | None = None
+        #: Its file was verified since the log was opened, or is to be soon.
+        self.is_verified = False
         self.max_timestamp = _UNKNOWN
         self.offset_of_max_timestamp = base_offset
         self.next_offset = base_offset
@@ -116,6 +127,7 @@ class Segment:
         if index is None:
             index = self._offset_index = self._opened(OffsetIndex)
             if index.last_position >= max(self.size, 1):
+                # Of a segment whose file was cut, the index is rebuilt too.
                 self._rebuild()
                 index = self._offset_index = OffsetIndex(self._place, self.base_offset, self.suffix)
         return index
@@ -136,12 +148,23 @@ class Segment:
 
     def _rebuild(self) -> None:
         self._offset_index = self._time_index = None
+        if not self.exists():
+            for path in self.index_paths()[:2]:
+                write_atomically(path, b"", sync=False)
+            return
+        log.warning("%s: its indexes are missing or wrong, and are built again", self.path)
         rebuild_indexes(self.path, self._place, self.base_offset, self.size, self.suffix)
 
     def forget_indexes(self) -> None:
         """To be read from their files again; what was only in memory of them is dropped."""
         self._offset_index = self._time_index = None
         self.max_timestamp = self._first_timestamp = _UNKNOWN
+
+    def replace_indexes(self, offset_index: bytes, time_index: bytes) -> None:
+        """Of a segment that is not appended to any more."""
+        for path, content in zip(self.index_paths(), (offset_index, time_index), strict=False):
+            write_atomically(path, content, sync=False)
+        self.forget_indexes()
 
     # ---- writing
 
@@ -200,12 +223,19 @@ class Segment:
         self._tail_offset = _UNKNOWN
         self._rescan_tail()
 
+    def shrink(self, size: int) -> None:
+        """The file turned out to have only `size` bytes."""
+        self.size = min(self.size, size)
+        self._hints = None
+        self._tail_offset = _UNKNOWN
+        self.close()
+
     def find_end(self) -> bool:
         """Sets `next_offset` from the last index entry on; False when the file does not end with a whole batch."""
         if not self.size:
             return True
         try:
-            start = self.offset_index.last_position if self.size > _SCAN_BYTES else 0
+            start = self.offset_index.last_position if self.size > SCAN_BYTES else 0
             for _, _, _, last_offset in self.spans(start):
                 self.next_offset = last_offset + 1
         except (CorruptBatch, struct.error):
@@ -226,8 +256,9 @@ class Segment:
     def become_inactive(self) -> None:
         """Another segment takes the appends: the indexes are completed, as Kafka's are."""
         self.write_indexes()
-        if os.stat(self.path).st_size != self.size:  # it was preallocated
-            os.truncate(self.path, self.size)
+        with suppress(FileNotFoundError):  # it is damaged, and another segment is begun for that
+            if os.stat(self.path).st_size > self.size:  # it was preallocated
+                os.truncate(self.path, self.size)
 
     def write_indexes(self) -> None:
         if self._time_index is not None and self.max_timestamp != _UNKNOWN:
@@ -265,31 +296,13 @@ class Segment:
     def spans(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, int, int, int]]:
         """(position, end position, base offset, last offset) of each batch from the one that starts at `position`.
 
-        Raises CorruptBatch where the disk has something else, OldFormatInLog where it is that.
+        See `batch_walk.spans`.
         """
-        fd = self.file().fd
-        chunk: bytes | bytearray = b""
-        chunk_at = position
-        while position < self.size:
-            at = position - chunk_at
-            if at + _SPAN_BYTES > len(chunk):
-                chunk, chunk_at, at = pread(fd, min(_SCAN_BYTES, self.size - position), position), position, 0
-            base_offset, length, magic, last_delta = _SPAN.unpack_from(chunk, at)
-            if magic != MAGIC and 0 <= magic < MAGIC and length >= _LEAST_OLD_LENGTH:
-                raise OldFormatInLog(self.path, magic)
-            end = position + LOG_OVERHEAD + length
-            if length < HEADER_BYTES - LOG_OVERHEAD or end > self.size:
-                raise CorruptBatch(f"no batch at {position} in {self!r}")
-            yield position, end, base_offset, base_offset + last_delta
-            position = end
+        return spans(self, position, pread)
 
     def headers(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of each batch from the one that starts at `position`."""
-        fd = self.file().fd
-        while position < self.size:
-            header = read_header(pread(fd, HEADER_BYTES, position))
-            yield position, header
-            position += header.size
+        """(position, header) of each batch from the one that starts at `position`. Damaged ranges are passed over."""
+        return headers(self, position, pread)
 
     def batch_bytes(self, position: int, size: int) -> bytes:
         return os.pread(self.file().fd, size, position)
@@ -306,8 +319,11 @@ class Segment:
             hinted = self._hints.get(offset)
             if hinted is not None:
                 return hinted
-        for position, _, _, last_offset in self.spans(self.offset_index.floor(offset), pread):
+        floor = self.offset_index.floor(offset)
+        for position, _, base_offset, last_offset in self.spans(floor, pread):
             if last_offset >= offset:
+                if position == floor > 0 and base_offset > offset and self.holes is None:
+                    raise SegmentSuspected(self.base_offset, f"the index of {self!r} passes over offset {offset}")
                 return position
         return self.size
 
@@ -321,7 +337,7 @@ class Segment:
         farthest = min(farthest, limit)
         end, next_offset = start, None
         known = start
-        if farthest - start > _SCAN_BYTES:
+        if farthest - start > SCAN_BYTES:
             known = max(start, self.offset_index.floor_of_position(farthest))
         for position, batch_end, base_offset, last_offset in self.spans(known, pread):
             if position == known > start:
@@ -333,8 +349,9 @@ class Segment:
 
     def first_batch(self, start: int, pread: Pread = os.pread) -> tuple[int, int]:
         """(its end, the offset after it) of the batch that starts at `start`."""
-        _, end, _, last_offset = next(self.spans(start, pread))
-        return end, last_offset + 1
+        for _, end, _, last_offset in self.spans(start, pread):
+            return end, last_offset + 1
+        raise suspected(self, start)
 
     def remember(self, offset: int, position: int) -> None:
         """A reader stopped before `offset`, whose batch starts at `position`: it will ask for it next."""
@@ -358,9 +375,10 @@ class Segment:
         """The timestamp that rolling by time counts from: the largest one of the first batch; NO_TIMESTAMP if empty."""
         if self._first_timestamp == _UNKNOWN:
             self._first_timestamp = NO_TIMESTAMP
-            for _, header in self.headers(0):
-                self._first_timestamp = header.max_timestamp
-                break
+            with suppress(CorruptBatch):  # then the age of the file counts
+                for _, header in self.headers(0):
+                    self._first_timestamp = header.max_timestamp
+                    break
         return self._first_timestamp
 
     def waited_ms(self, now_ms: int, incoming_timestamp: int) -> int:
@@ -372,4 +390,8 @@ class Segment:
         return os.path.exists(self.path)
 
     def modified_ms(self) -> int:
-        return os.stat(self.path).st_mtime_ns // 1_000_000
+        """A file that is gone is as old as its segment here."""
+        try:
+            return os.stat(self.path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return self.created_ms

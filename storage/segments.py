@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from .aborted import truncate_aborted
 from .config import LogConfig
+from .damage import DamagedRange
 from .files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -85,10 +86,16 @@ class LogSegments:
         self.epochs = loaded.epochs
         #: The parts of the log that cannot be read (damage.py).
         self.damage = loaded.damage
+        if self.damage:
+            self._mark_holes()
         self.producers = loaded.producers
         self.last_flush_ms = 0
         #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
         self.generation = 0
+
+    @property
+    def place(self) -> Place:
+        return self._place
 
     @property
     def path(self) -> str:
@@ -116,6 +123,37 @@ class LogSegments:
             self._place.path = path
         except OSError as error:
             raise self._failed("moving", error) from error
+
+    # ---- damage
+
+    def add_damage(self, found: Sequence[DamagedRange]) -> list[DamagedRange]:
+        """Takes note of damaged ranges; those that were not known. `damage.save` makes them survive a restart."""
+        new = [one for one in found if self.damage.add(one)]
+        if new:
+            self._mark_holes()
+        return new
+
+    def healed(self, first_offset: int, next_offset: int) -> list[DamagedRange]:
+        """The log has sound batches for these offsets again; the ranges that were damaged."""
+        gone = self.damage.healed(first_offset, next_offset)
+        if gone:
+            self._mark_holes()
+        return gone
+
+    def _restrict_damage(self) -> None:
+        """After the log was cut at either end."""
+        if self.damage:
+            self.damage.restrict(self.log_start_offset, self.log_end_offset)
+            self._mark_holes()
+
+    def _mark_holes(self) -> None:
+        """A walk over a segment passes over these."""
+        holes: dict[str, list[tuple[int, int]]] = {}
+        for one in self.damage:
+            if one.size:
+                holes.setdefault(one.file, []).append((one.position, one.position + one.size))
+        for segment in self.segments:
+            segment.holes = holes.get(os.path.basename(segment.path))
 
     # ---- growing
 
@@ -177,6 +215,7 @@ class LogSegments:
             self._ends_at(offset)
             self.epochs.write(sync=False)
             self._restore_producers(now_ms)
+            self._restrict_damage()
         except OSError as error:
             raise self._failed("truncating", error) from error
 
@@ -193,6 +232,7 @@ class LogSegments:
             self.producers.clear(offset)
             self.log_end_offset = offset
             self.recovery_point = min(self.recovery_point, offset)
+            self._restrict_damage()
         except OSError as error:
             raise self._failed("truncating", error) from error
 
@@ -230,6 +270,7 @@ class LogSegments:
         self.log_start_offset = offset
         self.recovery_point = max(self.recovery_point, offset)
         self.epochs.truncate_from_start(offset)
+        self._restrict_damage()
         return True
 
     # ---- removing and replacing segments
@@ -266,8 +307,30 @@ class LogSegments:
         except OSError as error:
             raise self._failed("swapping segments", error) from error
         cleaned.next_offset = sources[-1].next_offset
+        self.healed(base_offset, cleaned.next_offset)
         self.segments[at : at + len(sources)] = [cleaned]
         self._bases[at : at + len(sources)] = [base_offset]
+        return True
+
+    def insert(self, base_offset: int, next_offset: int, now_ms: int) -> bool:
+        """Puts a `.cleaned` segment where no segment is, below the active one; False when there is one by now.
+
+        The data file changes its name first: indexes that a crash leaves out are built again.
+        """
+        at = bisect_right(self._bases, base_offset)
+        if at >= len(self._bases) or self._bases[at] < next_offset or (at and self._bases[at - 1] == base_offset):
+            return False
+        try:
+            made = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
+            made.change_suffix("")
+        except OSError as error:
+            raise self._failed("inserting a segment", error) from error
+        made.next_offset = self._bases[at]
+        if at:
+            self.segments[at - 1].next_offset = base_offset
+        self.segments.insert(at, made)
+        self._bases.insert(at, base_offset)
+        self.healed(base_offset, next_offset)
         return True
 
     def _doom(self, segments: Sequence[Segment], now_ms: int, keep_snapshot: int = -1) -> None:

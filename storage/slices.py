@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .damage import SegmentSuspected
 from .files import OpenFile, pread_nowait
 
 # `bytes` is a method below, and so no type there.
@@ -17,7 +18,7 @@ class LogSlice:
     reader who has taken the slice asks for next. An empty slice has no file.
     """
 
-    __slots__ = ("file", "next_offset", "offset", "position", "segment_base_offset", "size")
+    __slots__ = ("file", "is_unverified", "next_offset", "offset", "position", "segment_base_offset", "size")
 
     def __init__(
         self, file: OpenFile | None, position: int, size: int, offset: int, next_offset: int, segment_base_offset: int
@@ -28,6 +29,8 @@ class LogSlice:
         self.offset = offset
         self.next_offset = next_offset
         self.segment_base_offset = segment_base_offset
+        #: It is of a closed segment that was not verified since the log was opened.
+        self.is_unverified = False
 
     def __len__(self) -> int:
         return self.size
@@ -41,7 +44,7 @@ class LogSlice:
         return self.file.fd if self.file is not None else -1
 
     def bytes(self) -> _Bytes:
-        """The batches; waits for the disk where it must. Raises OSError (EIO where the file is shorter than it was)."""
+        """The batches; waits for the disk where it must. Raises OSError, SegmentSuspected where the file is cut short."""
         if self.file is None:
             return b""
         found = os.pread(self.file.fd, self.size, self.position)
@@ -55,13 +58,19 @@ class LogSlice:
             found = pread_nowait(self.file.fd, self.size, self.position)
         except BlockingIOError:
             return None
-        return found if len(found) == self.size else None
+        if len(found) < self.size:
+            raise self.cut_short()
+        return found
+
+    def cut_short(self) -> SegmentSuspected:
+        """The error of a file that ends before the slice does."""
+        return SegmentSuspected(self.segment_base_offset, f"{self!r}: the file ends before")
 
     def _rest(self, found: _Bytes) -> _Bytes:
         assert self.file is not None
         while len(found) < self.size:
             more = os.pread(self.file.fd, self.size - len(found), self.position + len(found))
             if not more:
-                raise OSError(5, f"file ends {self.size - len(found)} bytes too early")
+                raise self.cut_short()
             found += more
         return found

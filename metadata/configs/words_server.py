@@ -115,6 +115,8 @@ BROKER = {
     "odradek.metrics.port": "The port on which Prometheus metrics are served; none unless set.",
     "odradek.produce.validation": "The checks of produced batches: header (and CRC), framing (also the records of those "
     "that are not compressed) or full (the records of all).",
+    "odradek.scrub.bytes.per.second": "How fast logs are verified in the background; 0 for not at all.",
+    "odradek.scrub.interval.ms": "The time from one verification of all logs to the next.",
 }
 
 CLIENT_METRICS = {

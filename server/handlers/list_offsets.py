@@ -101,6 +101,7 @@ def _find(call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOff
         hosted.on_failure(failure)
         raise Refused(ErrorCode.KAFKA_STORAGE_ERROR) from None
     except BatchError as damaged:
+        call.broker.scrubber.met(hosted, damaged)
         raise Refused(damaged.error_code) from None
 
 

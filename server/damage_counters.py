@@ -1,0 +1,47 @@
+"""Counters of damaged records: what the scrubber, readers and healing found and did. A scrape reads them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable
+
+log = logging.getLogger("odradek.damage")
+
+#: The same damage is one line in this time, however many readers meet it.
+QUIET_S = 60.0
+#: Kinds of lines that are remembered for that.
+MOST_REMEMBERED = 1000
+
+
+class DamageCounters:
+    """Of one broker. What is damaged now stands in the logs' registries (`Log.damage`)."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._said: dict[Hashable, float] = {}
+        self.ranges_found = 0
+        self.ranges_healed = 0
+        self.records_bytes_healed = 0
+        self.healings_failed = 0
+        self.reads_refused = 0
+        #: Fetched from a leader by a follower here, with a wrong CRC or no batches.
+        self.bad_fetches = 0
+        self.indexes_rebuilt = 0
+        self.scrubbed_bytes = 0
+        self.scrubbed_segments = 0
+        self.scrub_rounds = 0
+        #: When the last whole round was over, in ms since 1970; 0 before the first.
+        self.last_round_ms = 0
+        self.last_round_took_ms = 0
+
+    def say(self, key: Hashable, words: str, *arguments: object, level: int = logging.ERROR) -> None:
+        """One line to the log, unless it was said with this key a short while ago."""
+        now = self._clock()
+        if now - self._said.get(key, -QUIET_S) < QUIET_S:
+            return
+        if len(self._said) >= MOST_REMEMBERED:
+            del self._said[next(iter(self._said))]
+        self._said.pop(key, None)
+        self._said[key] = now
+        log.log(level, words, *arguments)

@@ -1,0 +1,98 @@
+"""A segment that is written anew beside a damaged one: sound bytes of the old file, and batches of another replica."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..protocol.records.batch import BatchHeader
+from ..protocol.records.errors import CorruptBatch
+from .descriptors import open_fd
+from .files import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TXN_INDEX_SUFFIX, Place, unlink_if_exists, write_fully
+from .recovery import scan, write_indexes
+
+if TYPE_CHECKING:
+    from .damage import DamagedRange
+    from .segment import Segment
+
+_COPY_BYTES = 1 << 20
+
+
+class RebuiltSegment:
+    """`copy_up_to` and `add` in the order of the offsets, then `finish`: the files end in `.cleaned`, to be swapped in.
+
+    Its methods wait for the disk, and may be called by any thread. OSErrors are the caller's.
+    """
+
+    def __init__(
+        self, place: Place, base_offset: int, next_offset: int, source: Segment | None, *, may_have_gaps: bool
+    ) -> None:
+        self._place = place
+        self._base_offset = base_offset
+        self._next_offset = next_offset
+        self._source = source.file() if source is not None and source.size else None
+        self._source_size = source.size if source is not None else 0
+        self._may_have_gaps = may_have_gaps
+        self._path = place.file(base_offset, LOG_SUFFIX + CLEANED_SUFFIX)
+        self.discard()
+        self._fd = open_fd(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._size = 0
+        self._copied = 0
+        self.added_bytes = 0
+
+    def copy_up_to(self, damaged: DamagedRange) -> None:
+        """Copies what lies before a damaged range of the source, which goes on behind the range."""
+        self._copy(damaged.position)
+        self._copied = damaged.position + damaged.size
+
+    def _copy(self, end: int) -> None:
+        while self._source is not None and self._copied < end:
+            data = os.pread(self._source.fd, min(_COPY_BYTES, end - self._copied), self._copied)
+            if not data:
+                raise CorruptBatch(f"the file of offset {self._base_offset} ends before {end}")
+            write_fully(self._fd, data, self._size)
+            self._size += len(data)
+            self._copied += len(data)
+
+    def add(self, batches: bytes, headers: Sequence[BatchHeader]) -> None:
+        assert sum(header.size for header in headers) == len(batches), "whole batches"
+        write_fully(self._fd, batches, self._size)
+        self._size += len(batches)
+        self.added_bytes += len(batches)
+
+    def finish(self, index_interval: int) -> None:
+        """Copies the rest, verifies all of it, and syncs it with its indexes. Raises CorruptBatch."""
+        self._copy(self._source_size)
+        place, base = self._place, self._base_offset
+        found = scan(self._path, base, self._size, index_interval)
+        is_end = found.next_offset == self._next_offset or (
+            self._may_have_gaps and found.next_offset <= self._next_offset
+        )
+        if found.size != self._size or not is_end:
+            raise CorruptBatch(
+                f"what was fetched does not fit: the segment of offset {base} is sound up to {found.next_offset}, and is to "
+                f"end at {self._next_offset}"
+            )
+        write_indexes(place, base, found, CLEANED_SUFFIX)
+        old = place.file(base, LOG_SUFFIX)
+        transactions = place.file(base, TXN_INDEX_SUFFIX)
+        if os.path.exists(transactions):
+            shutil.copyfile(transactions, place.file(base, TXN_INDEX_SUFFIX + CLEANED_SUFFIX))
+        os.fsync(self._fd)
+        if os.path.exists(old):
+            times = os.stat(old)
+            os.utime(self._path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self._close()
+
+    def discard(self) -> None:
+        """Removes what was written."""
+        self._close()
+        for kind in SEGMENT_SUFFIXES:
+            unlink_if_exists(self._place.file(self._base_offset, kind + CLEANED_SUFFIX))
+
+    def _close(self) -> None:
+        fd, self._fd = getattr(self, "_fd", -1), -1
+        if fd >= 0:
+            os.close(fd)
