@@ -8,8 +8,8 @@ that appears twice in the log was doubled by the broker.
 
     python -m tests.hostile.good_client --bootstrap 127.0.0.1:9092 --rate 100
 
-It prints `ready` when its first records came back, reads `mark` (forget the waits measured so far) and `stop` from
-standard input, and prints its report as one line of JSON.
+It prints `ready` when its first records came back, reads `mark` and `stop` from standard input, and answers each by
+one line of JSON: the waits since the last mark, and the whole report.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import struct
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from odradek.protocol.errors import ErrorCode
@@ -73,6 +74,8 @@ class GoodProgram:
         self.deliveries: list[float] = []
         self.errors: Counter[str] = Counter()
         self._answers: set[asyncio.Task[None]] = set()
+        #: The requests that are not answered, and when they were sent.
+        self._waiting: dict[int, float] = {}
         #: When the first request failed that no later one has made up for.
         self._failing_since: float | None = None
 
@@ -90,11 +93,18 @@ class GoodProgram:
         stored = await self._read_all()
         return self._finish(seconds, stored)
 
-    def mark(self) -> None:
-        """Forgets the waits so far: what follows is measured under attack."""
+    def mark(self) -> GoodReport:
+        """The waits since the last mark; the next ones are measured anew. A wait that goes on counts in both."""
+        now = time.monotonic()
+        waiting = [now - sent for sent in self._waiting.values()]
+        if self._failing_since is not None:
+            waiting.append(now - self._failing_since)
+        so_far = replace(self.report, acknowledged=len(self.acknowledged), errors=dict(self.errors))
+        so_far.measure(self.waits + waiting, self.deliveries)
         self.waits.clear()
         self.deliveries.clear()
         self.report.own_delay_ms = 0.0
+        return so_far
 
     # Where the partition is led.
 
@@ -166,7 +176,7 @@ class GoodProgram:
         request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data])
         self.report.sent += 1
         now = time.monotonic()
-        self.sent_at[sequence] = now
+        self.sent_at[sequence] = self._waiting[sequence] = now
         answer = asyncio.create_task(self._acknowledge(connection.call(request, PRODUCE_VERSION), sequence, now))
         self._answers.add(answer)
         answer.add_done_callback(self._answers.discard)
@@ -178,6 +188,8 @@ class GoodProgram:
             self.report.unanswered += 1
             self._failed(sent)
             return
+        finally:
+            self._waiting.pop(sequence, None)
         code = topic.partition_responses[0].error_code
         if code:
             self.errors[ErrorCode(code).name] += 1
@@ -267,7 +279,7 @@ async def _commands(program: GoodProgram) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         if line.strip() == b"mark":
-            program.mark()
+            print(json.dumps(program.mark().as_json()), flush=True)
         elif line.strip() == b"stop":
             break
     program.stopping.set()

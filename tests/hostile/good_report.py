@@ -82,9 +82,10 @@ class GoodClient:
         assert self._line() == "ready"
         return self
 
-    def mark(self) -> None:
-        """The waits measured so far are forgotten."""
+    def mark(self) -> GoodReport:
+        """The waits since the last mark, and the counts so far; what is lost is known only when the client stops."""
         self._write("mark\n")
+        return GoodReport(**json.loads(self._line()))
 
     def stop(self) -> GoodReport:
         self._write("stop\n")

@@ -1,0 +1,63 @@
+"""Attacks beside a good client, for as long as you like:
+
+    python -m tests.hostile --seed 7 --minutes 60 --nodes 3 --attack bomb_of_zeros --attack half_frames
+
+Every attack is played in a random order, again and again, on the same brokers. A line tells what each did; an attack after
+which something does not hold is named, and the status is 1 at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from tests.hostile.attack_room import LONGEST_WAIT_MS, AttackRoom
+from tests.hostile.attacks import ATTACKS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hostile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the attacks' order and contents")
+    parser.add_argument("--minutes", type=float, default=0, help="each attack once unless given")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--attack", action="append", choices=sorted(ATTACKS), help="only this one; may be repeated")
+    parser.add_argument("--scale", type=float, default=1.0, help="the size of the attacks")
+    parser.add_argument("--longest-wait-ms", type=float, default=LONGEST_WAIT_MS, help="of the good client")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # brokers end with this program
+    chance = random.Random(options.seed)
+    names = options.attack or list(ATTACKS)
+    deadline = time.monotonic() + options.minutes * 60
+    failed = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder,
+        AttackRoom(Path(folder), options.nodes, scale=options.scale) as room,
+    ):
+        rounds = 0
+        while not rounds or time.monotonic() < deadline:
+            rounds += 1
+            chance.shuffle(names)
+            for name in names:
+                outcome = room.run(partial(ATTACKS[name], chance=chance))
+                violations = outcome.violations(options.longest_wait_ms)
+                failed += bool(violations)
+                print("FAILED" if violations else "held  ", outcome, flush=True)
+                for violation in violations:
+                    print("       -", violation.replace("\n", "\n         "), flush=True)
+                if rounds > 1 and time.monotonic() > deadline:
+                    break
+        print(room.check_records())
+    print(f"{failed} attacks did not hold")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Attacks by single requests: error texts that overflow, giant lists, amplified answers, long malformed frames."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from odradek.protocol.apis import APIS
+from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.varint import encode_varint
+
+from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attacker import framed, make_topic, request_frame_of, send_each
+
+METADATA, OFFSET_FETCH = APIS[3], APIS[9]
+_BROKER = 4
+_numbers = itertools.count(1)
+
+
+def giant_cluster_id(room: AttackRoom, chance: random.Random) -> None:
+    """AddRaftVoter and RemoveRaftVoter whose error text would repeat 32,767 bytes of cluster id."""
+    voter = chance.randrange(5, 1 << 30)
+    for version in (0, 1):
+        add = AddRaftVoterRequest("y" * 32767, 1000, voter, bytes(15) + b"\x05", [])
+        remove = RemoveRaftVoterRequest("y" * 32767, voter, bytes(15) + b"\x05")
+        frames = [request_frame_of(add, version)] + ([request_frame_of(remove, 0)] if version == 0 else [])
+        for target in room.targets:
+            send_each(target, frames, patience_s=20)
+
+
+def metadata_of_unknown_names(room: AttackRoom, chance: random.Random) -> None:
+    """Metadata of 40,000 topics that do not exist, by which none may be created."""
+    topics = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(room.scaled(40_000))]
+    send_each(room.addresses[0], [request_frame_of(MetadataRequest(topics, allow_auto_topic_creation=False), 9)])
+
+
+def metadata_of_one_million_names(room: AttackRoom, chance: random.Random) -> None:
+    """As many names as a request may have."""
+    count = room.scaled(999_999)
+    names = b"".join(b"\x07" + f"{number:06}".encode() + b"\x00" for number in range(count))
+    body = encode_varint(count + 1) + names + b"\x00\x00\x00"
+    send_each(room.addresses[0], [framed(METADATA, 9, body)])
+
+
+def create_partitions_validate_only(room: AttackRoom, chance: random.Random) -> None:
+    """CreatePartitions of 1,000,000, and of more, only to be validated: 50 bytes each."""
+    topic = f"few-{next(_numbers)}"
+    make_topic(room.addresses, topic)
+    for count in (room.scaled(1_000_000), 2**31 - 1):
+        wanted = CreatePartitionsTopic(topic, count, None)
+        request = CreatePartitionsRequest([wanted], timeout_ms=30_000, validate_only=True)
+        send_each(room.addresses[0], [request_frame_of(request, 3)])
+
+
+def describe_configs_repeated(room: AttackRoom, chance: random.Random) -> None:
+    """One broker named 1,000 times in DescribeConfigs, with documentation and synonyms."""
+    resources = [DescribeConfigsResource(_BROKER, "1", None)] * room.scaled(1000)
+    request = DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True)
+    send_each(room.addresses[0], [request_frame_of(request, 4)])
+
+
+def offset_commit_repeated(room: AttackRoom, chance: random.Random) -> None:
+    """200,000 offsets of one partition in one OffsetCommit."""
+    topic = f"committed-{next(_numbers)}"
+    make_topic(room.addresses, topic)
+    partitions = [OffsetCommitRequestPartition(0, number, -1, "") for number in range(room.scaled(200_000))]
+    request = OffsetCommitRequest("repeating", -1, "", topics=[OffsetCommitRequestTopic(topic, partitions=partitions)])
+    send_each(room.addresses[0], [request_frame_of(request, 8)])
+
+
+def fetch_session_of_many(room: AttackRoom, chance: random.Random) -> None:
+    """A fetch session that names 200,000 partitions."""
+    topic = f"fetched-{next(_numbers)}"
+    make_topic(room.addresses, topic)
+    partitions = [FetchPartition(number, partition_max_bytes=1) for number in range(room.scaled(200_000))]
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, session_epoch=0, topics=[FetchTopic(topic, partitions=partitions)]
+    )
+    send_each(room.addresses[0], [request_frame_of(request, 11)])
+
+
+def malformed_metadata(room: AttackRoom, chance: random.Random) -> None:
+    """Metadata of 1,000,000 names whose last bytes are missing: whoever explains it reads all of it."""
+    count = room.scaled(999_999)
+    body = encode_varint(count + 1) + b"\x02a\x00" * (count - 1) + b"\x09a"
+    send_each(room.addresses[0], [framed(METADATA, 9, body)])
+
+
+def offset_fetch_of_many_groups(room: AttackRoom, chance: random.Random) -> None:
+    """OffsetFetch of 999,999 groups, whole and cut short."""
+    count = room.scaled(999_999)
+    body = encode_varint(count + 1) + b"\x02g\x00\x00" * count + b"\x00\x00"
+    frames = [framed(OFFSET_FETCH, 8, body[:-5]), framed(OFFSET_FETCH, 8, body)]
+    send_each(room.addresses[0], frames)
+
+
+ATTACKS = (
+    giant_cluster_id,
+    metadata_of_unknown_names,
+    metadata_of_one_million_names,
+    create_partitions_validate_only,
+    describe_configs_repeated,
+    offset_commit_repeated,
+    fetch_session_of_many,
+    malformed_metadata,
+    offset_fetch_of_many_groups,
+)
