@@ -50,14 +50,45 @@ static int skip_bytes(Cursor *cursor, int64_t least, int64_t *size)
     return 1;
 }
 
+/* Whether the bytes are UTF-8 as RFC 3629 has it: no surrogate, nothing longer than need be. */
+static int is_utf8(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end) {
+        uint8_t first = *at++, low = 0x80, high = 0xBF;
+        int more = first < 0x80 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
+        if (more == 0)
+            continue;
+        if (first < 0xC2 || first > 0xF4 || more > end - at)
+            return 0;
+        if (first == 0xE0)
+            low = 0xA0;
+        else if (first == 0xED)
+            high = 0x9F;
+        else if (first == 0xF0)
+            low = 0x90;
+        else if (first == 0xF4)
+            high = 0x8F;
+        for (; more > 0; more--, at++) {
+            if (*at < low || *at > high)
+                return 0;
+            low = 0x80;
+            high = 0xBF;
+        }
+    }
+    return 1;
+}
+
 static int skip_headers(Cursor *cursor)
 {
     int64_t count, size;
     if (!read_varint(cursor, 32, &count) || count < 0 || count > cursor->stop - cursor->at)
         return 0;
-    for (; count > 0; count--)
-        if (!skip_bytes(cursor, 0, &size) || !skip_bytes(cursor, -1, &size))
+    for (; count > 0; count--) {
+        if (!skip_bytes(cursor, 0, &size) || !is_utf8(cursor->at - size, cursor->at))
             return 0;
+        if (!skip_bytes(cursor, -1, &size))
+            return 0;
+    }
     return 1;
 }
 
@@ -65,9 +96,9 @@ static int skip_headers(Cursor *cursor)
 static int walk_record(Cursor *cursor, int64_t index, Found *found)
 {
     int64_t delta, offset, key, value, timestamp;
-    if (cursor->at == cursor->stop)
+    /* The attributes mean nothing. Clients that read them as a varint lose their place after a large one. */
+    if (cursor->at == cursor->stop || *cursor->at++ > 0x7F)
         return 0;
-    cursor->at++; /* attributes, which mean nothing */
     if (!read_varint(cursor, 64, &delta) || !read_varint(cursor, 32, &offset) || !skip_bytes(cursor, -1, &key)
         || !skip_bytes(cursor, -1, &value) || !skip_headers(cursor) || cursor->at != cursor->stop)
         return 0;

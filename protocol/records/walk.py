@@ -1,8 +1,9 @@
 """The walk over the records of an uncompressed payload: checks that they are what their batch says, and builds none.
 
 `walk` returns a `Walk`. A payload is WHOLE when as many records as counted tile it exactly, and the fields of each tile
-the record: key and value have a length of -1 or more, a header's key of 0 or more, and numbers fit their type (Java
-ignores bits past the 32nd; other clients read another number, so those are BROKEN here). The order of offsets, missing
+the record: key and value have a length of -1 or more, a header's key is there and is UTF-8, and numbers fit their type.
+Java takes more, but other clients stop there: they read bits past the 32nd, lengths of -2 and attributes over 127
+otherwise, and raise an error for a header's key that is no text. The order of offsets, missing
 keys and timestamps out of range are counted: the topic's rules judge them.
 
 The compiled walk of the optional distribution `odradek-kernel` (folder kernel/) takes the place of the one here where it
@@ -87,6 +88,7 @@ def _after_headers(data: bytes, pos: int, stop: int) -> int:
         size, pos = _length(data, pos)
         if size < 0:
             raise _Broken
+        data[pos : pos + size].decode()
         size, pos = _length(data, pos + size)
         pos += max(size, 0)
         if pos > stop:
@@ -109,6 +111,8 @@ def _records(data: bytes, count: int, most_bytes: int) -> Iterator[tuple[int, in
                 size, pos = _record_length(data, pos - 1)
         stop = pos + (size >> 1)
         if size & 1 or stop > end or size > most_size:
+            raise _Broken
+        if data[pos] > 127:
             raise _Broken
         delta = data[pos + 1]
         pos += 2
@@ -198,7 +202,7 @@ def pure_walk(
                 out_of_range += 1
     except _EndlessLength:
         return ENDLESS_LENGTH, newest, 0, 0, 0
-    except (_Broken, IndexError):
+    except (_Broken, IndexError, UnicodeDecodeError):
         return BROKEN, newest, 0, 0, 0
     return WHOLE, newest, disordered, keyless, out_of_range
 
