@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .brokers import APACHE_NAME, ODRADEK_NAME
+from .chart import draw
 from .kinds import Kind
 
 
@@ -45,12 +46,12 @@ class Result:
 
     def cells(self) -> tuple[str, ...]:
         figure = f"{self.kind.name}, {self.kind.unit}"
-        verdict = "holds" if self.holds else "short"
+        verdict = "met" if self.holds else "missed"
         numbers = (f"{self.apache:.3g}", f"{self.odradek:.3g}", f"{self.ratio:.2f}")
         return (self.row, self.client, figure, *numbers, self.target, verdict)
 
 
-HEAD = ("row", "client", "figure", APACHE_NAME, ODRADEK_NAME, "ratio", "to reach", "")
+HEAD = ("row", "client", "figure", APACHE_NAME, ODRADEK_NAME, "ratio", "target", "")
 
 
 def show(results: list[Result], console: Console) -> None:
@@ -106,25 +107,3 @@ def markdown(results: list[Result], notes: Path) -> str:
 def rounds(results: list[Result]) -> str:
     fewest, most = (choose(result.rounds for result in results) for choose in (min, max))
     return str(most) if fewest == most else f"{fewest} to {most}"
-
-
-def draw(results: list[Result], file: Path) -> None:
-    """One bar a figure: how much better than Apache Kafka, on a logarithmic scale, whichever way better lies."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    labels = [f"{result.row} · {result.client} · {result.kind.name}" for result in results]
-    better = [result.ratio if result.kind.higher else 1 / result.ratio for result in results]
-    figure, axes = plt.subplots(figsize=(10, 1 + 0.24 * len(results)))
-    colours = ["#2a7f62" if result.holds else "#c8963e" for result in results]
-    axes.barh(range(len(results)), [value - 1 for value in better], left=1, color=colours)
-    axes.set_xscale("log")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(results)), labels, fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"times better than {APACHE_NAME} (green: the target is reached)")
-    figure.tight_layout()
-    figure.savefig(file, dpi=130)
-    plt.close(figure)
