@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from checkpoints import claim
 from positions import from_time, parse_time
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, concat, lit
@@ -100,6 +101,7 @@ def main(
     options["failOnDataLoss"] = str(fail_on_data_loss).lower()
     if min_partitions:
         options["minPartitions"] = str(min_partitions)
+    claim(checkpoint, bootstrap)
     spark = spark_session("copy-topic")
     query = copier(spark, bootstrap, choice, options, prefix)
     run([query.option("checkpointLocation", str(checkpoint)).trigger(**trigger_of(available_now, every))])

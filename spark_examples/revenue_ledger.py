@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from checkpoints import claim
 from numbered_batches import Entry, NumberedBatches
 from pyspark.sql import DataFrame, Row
 from schema import parse_orders, revenue_per_minute
@@ -42,6 +43,7 @@ def main(
     batch: Annotated[int, typer.Option(help="The most orders that one batch takes.", min=1)] = 100_000,
 ) -> None:
     """Add revenue per minute and region to a ledger, exactly once."""
+    claim(checkpoint, bootstrap)
     ensure_topic(bootstrap, ledger, 3)
     batches = NumberedBatches(bootstrap, ledger, f"{ledger}-writer")
     spark = spark_session("revenue-ledger")

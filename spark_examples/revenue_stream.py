@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from checkpoints import claim
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 from schema import as_records, parse_orders, revenue_per_minute, with_date
@@ -65,6 +66,7 @@ def main(
     batch: Annotated[int, typer.Option(help="The most orders that one batch takes.", min=1)] = 100_000,
 ) -> None:
     """Count revenue per minute and region, as a stream."""
+    claim(checkpoint, bootstrap)
     ensure_table(bootstrap, output_topic)
     spark = spark_session("revenue-stream")
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
