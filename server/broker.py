@@ -37,6 +37,7 @@ from .partitions import Partitions
 from .producer_ids import ProducerIds
 from .publisher import Publisher
 from .quorum_driver import QuorumDriver
+from .receive_budget import ReceiveBudget
 from .repeated_lines import RepeatedLines
 from .replica_moves import ReplicaMoves
 from .scrubber import Scrubber
@@ -79,6 +80,8 @@ class BrokerServer:
         self.image: MetadataImage = EMPTY_IMAGE
         self.listeners: list[Listener] = []
         self._limits = ConnectionLimits(config)
+        #: The memory for requests that have not come whole.
+        self.receiving = ReceiveBudget(self)
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
         self._listener_changes = ListenerChanges(self)
@@ -202,6 +205,7 @@ class BrokerServer:
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()
+        self.receiving.stop()
         self.lines.stop()
         DESCRIPTORS.forget(self)
 

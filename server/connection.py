@@ -23,7 +23,6 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
 from ..storage.slices import LogSlice
-from .descriptors import DESCRIPTORS
 from .dispatch import Call, PeerFault
 from .peer_text import shown_reason
 from .sending import FileSender
@@ -53,38 +52,12 @@ unpack_length = struct.Struct(">i").unpack_from
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_buffer",
-        "_filled",
-        "_held_by",
-        "_needed",
-        "_out",
-        "_out_bytes",
-        "_peer_reads",
-        "_reading",
-        "_sender",
-        "_stuck_bytes",
-        "_taking",
-        "_transport",
-        "active",
-        "broker",
-        "calls",
-        "client_host",
-        "client_id",
-        "client_id_bytes",
-        "closed",
-        "connection_id",
-        "counted_as",
-        "dispatcher",
-        "has_asked",
-        "listener",
-        "listener_name",
-        "max_frame_bytes",
-        "opened_s",
-        "principal",
-        "refused_batches",
-        "remote_address",
+        "_buffer", "_filled", "_held_by", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
+        "_sender", "_stuck_bytes", "_taking", "_transport", "active", "broker", "calls", "client_host", "client_id",
+        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "listener",
+        "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
         "takes_descriptor",
-    )
+    )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
@@ -113,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         #: Of idempotent producers; None for as long as none was refused.
         self.refused_batches: RefusedBatches | None = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._receiving = listener.broker.receiving
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
         self._buffer: bytearray | None = None
         self._filled = 0
@@ -139,11 +113,13 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self.calls.clear()
         self._out.clear()
-        self._buffer = None
+        if self._buffer is not None:
+            self._release_buffer()
+        self._receiving.forget(self)
         self._held_by = None
         if self._sender is not None:
             self._sender.close()
-            self._forget_sender()
+            self._sender = None
         self.listener.lost(self)
 
     def eof_received(self) -> bool:
@@ -177,16 +153,45 @@ class Connection(asyncio.BufferedProtocol):
     def _take_own(self) -> None:
         """The connection's own buffer is full: its frame is whole, or its length is now known, or it must grow."""
         buffer = cast(bytearray, self._buffer)
-        if len(buffer) < self._needed:
-            self._grow(buffer)
-            return
-        self._buffer = None
-        self._take(buffer, len(buffer))
+        if len(buffer) >= self._needed:
+            self._take(self._release_buffer(), len(buffer))
+        elif not self._grow(buffer):
+            self._reading = False
+            self._transport.pause_reading()
 
-    def _grow(self, buffer: bytearray) -> None:
-        grown = bytearray(min(self._needed, 4 * len(buffer)))
+    def _grow(self, buffer: bytearray) -> bool:
+        """False when there is no memory for that now; `memory_came` is called later."""
+        size = min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * len(buffer)))
+        if not self._receiving.may_grow(self, size - len(buffer)):
+            return False
+        grown = bytearray(size)
         grown[: len(buffer)] = buffer
         self._buffer = grown
+        return True
+
+    def _release_buffer(self) -> bytearray:
+        buffer, self._buffer = cast(bytearray, self._buffer), None
+        self._receiving.give_back(self, len(buffer))
+        return buffer
+
+    def memory_came(self) -> None:
+        """There may be memory for the rest of a frame."""
+        self._resume()
+
+    @property
+    def awaits_rest(self) -> bool:
+        """Whether the peer owes the rest of a frame, and it is read."""
+        return self._reading and self._buffer is not None and self._filled < self._needed
+
+    @property
+    def needed(self) -> int:
+        """Bytes of that frame when it is whole."""
+        return self._needed
+
+    @property
+    def received(self) -> int:
+        """Bytes of the frame that has not come whole."""
+        return self._filled
 
     def _take(self, buffer: bytearray, end: int) -> None:
         """Handles the whole frames of buffer[:end] and keeps the rest."""
@@ -237,16 +242,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def _keep(self, buffer: bytearray, pos: int, end: int) -> None:
         """Bytes that cannot be handled yet move to a buffer of the connection's own."""
-        filled = end - pos
+        filled = self._filled = end - pos
         self._needed = 4
         if filled >= 4:
             self._needed += unpack_length(buffer, pos)[0]
-        if filled >= self._needed:  # whole frames, but the connection takes none now
-            self._buffer = buffer[pos:end]
-        else:
-            self._buffer = bytearray(min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * filled)))
+        size = min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * filled))
+        if (self._may_take() or self._may_take_after_sending()) and self._receiving.may_grow(self, size):
+            self._buffer = bytearray(size)
             self._buffer[:filled] = memoryview(buffer)[pos:end]
-        self._filled = filled
+            return
+        # Not read on before there is memory, or before requests are taken again; what has arrived is counted all the same.
+        self._receiving.take(filled)
+        self._buffer = buffer[pos:end]
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
 
     def hold(self, holder: Call | Connection) -> None:
         """Takes no request before this call is answered; or, held by itself, before it is released."""
@@ -262,10 +272,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading or self._taking or not self._may_take():
             return
         if self._buffer is not None and self._filled >= self._needed:
-            buffer, self._buffer = self._buffer, None
-            self._take(buffer, self._filled)
+            self._take(self._release_buffer(), self._filled)
             if not self._may_take():
                 return
+        if self._buffer is not None and self._filled == len(self._buffer) and not self._grow(self._buffer):
+            return
         if not self.closed:
             self._reading = True
             self._transport.resume_reading()
@@ -334,30 +345,14 @@ class Connection(asyncio.BufferedProtocol):
     def _may_send_files(self) -> bool:
         """Makes the sender on first use: only where answers are large does a connection need it."""
         if self._sender is None:
-            found = self._transport.get_extra_info("socket")
-            if found is None:
-                return False  # a simulated connection
-            if not DESCRIPTORS.take_extra():
-                return False  # what is left is for others, who would get no answer at all
-            try:
-                loop = asyncio.get_running_loop()
-                self._sender = FileSender(found.fileno(), loop, self._resume, self._sending_failed)
-            except OSError as error:
-                DESCRIPTORS.return_extra()
-                self._warn("copied", f"answers to {self.remote_address} are copied: {error}")
-                return False
-        return True
+            self._sender = FileSender.of(self._transport, self._resume, self._sending_failed)
+        return self._sender is not None
 
     def _sending_failed(self, error: OSError) -> None:
         if not isinstance(error, ConnectionError):
             self._warn("unsent", f"the answer to {self.remote_address} cannot be sent: {error}", logging.ERROR)
-        self._forget_sender()
-        self.abort()
-
-    def _forget_sender(self) -> None:
-        """It has closed its descriptor."""
         self._sender = None
-        DESCRIPTORS.return_extra()
+        self.abort()
 
     # Endings.
 
@@ -367,6 +362,11 @@ class Connection(asyncio.BufferedProtocol):
         words = f"closing the connection of {self.remote_address} on {self.listener_name}: {shown}"
         self._warn((self.listener_name, shown), words)
         self.close()
+
+    def drop_for(self, reason: str) -> None:
+        """As `close_for`, and what the peer has not read yet is dropped."""
+        self.close_for(reason)
+        self.abort()
 
     def _warn(self, kind: Hashable, words: str, level: int = logging.WARNING) -> None:
         self.broker.lines.log(log, level, self.counted_as or "", kind, words)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..storage.slices import LogSlice
+from .descriptors import DESCRIPTORS
 
 _MORE = getattr(socket, "MSG_MORE", 0)
 
@@ -40,6 +41,20 @@ class FileSender:
         #: How much of the first piece has been sent.
         self._position = 0
         self._is_waiting = False
+
+    @classmethod
+    def of(
+        cls, transport: asyncio.Transport, drained: Callable[[], None], failed: Callable[[OSError], None]
+    ) -> FileSender | None:
+        """None when the connection is a simulated one, or no descriptor can be spared: answers are copied then."""
+        found = transport.get_extra_info("socket")
+        if found is None or not DESCRIPTORS.take_extra():
+            return None
+        try:
+            return cls(found.fileno(), asyncio.get_running_loop(), drained, failed)
+        except OSError:
+            DESCRIPTORS.return_extra()
+            return None
 
     @property
     def is_busy(self) -> bool:
@@ -91,6 +106,7 @@ class FileSender:
             self._is_waiting = False
             self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
+        DESCRIPTORS.return_extra()
 
 
 def _joined(pieces: list[Any]) -> list[Any]:

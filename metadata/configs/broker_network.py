@@ -31,7 +31,7 @@ KEYS = (
     key("num.io.threads", INT, 8, at_least(1), CLUSTER, inert=THREADS),
     key("num.network.threads", INT, 3, at_least(1), CLUSTER, inert=THREADS),
     key("producer.purgatory.purge.interval.requests", INT, 1000, inert=WAITING),
-    key("queued.max.request.bytes", LONG, -1, inert=BUFFERS),
+    key("queued.max.request.bytes", LONG, -1),
     key("queued.max.requests", INT, 500, at_least(1), inert=BUFFERS),
     key("request.timeout.ms", INT, 30_000, inert=OWN_TIMES),
     key("socket.connection.setup.timeout.max.ms", LONG, 30_000, inert=OWN_TIMES),

@@ -60,7 +60,7 @@ BROKER = {
     "num.io.threads": "The number of threads that handle requests.",
     "num.network.threads": "The number of threads per listener that receive and send.",
     "producer.purgatory.purge.interval.requests": "How many finished produce requests pile up before they are dropped.",
-    "queued.max.request.bytes": "How many bytes of requests may wait; -1 is any number.",
+    "queued.max.request.bytes": "How many bytes requests may take that have not come whole; -1 is 256 MiB.",
     "queued.max.requests": "How many requests may wait before no more are received.",
     "request.timeout.ms": "How long a request to another broker waits for its answer.",
     "socket.connection.setup.timeout.max.ms": "The longest wait for a connection to another broker.",

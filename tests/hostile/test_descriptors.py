@@ -12,30 +12,16 @@ from typing import Any
 
 import pytest
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from compat_tests.broker_process import free_port
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.hostile.attack_room import AttackRoom
 from tests.hostile.floods import HALF_FRAME, Flood, awaiting, limited, lines_with, open_descriptors
+from tests.hostile.requests import create, produce
 from tests.server.cluster_process import scraped
-from tests.server.data_path_stand import batch_of
 
 _REFUSED = "refusing connections on PLAINTEXT"
 _ROLLING_BYTES = 600_000
-
-
-def create(client: WireClient, topic: str, **fields: Any) -> None:
-    made = CreatableTopic(topic, fields.get("partitions", 1), fields.get("replicas", 1))
-    (result,) = client.call(CreateTopicsRequest(topics=[made], timeout_ms=30_000), 7).topics
-    assert result.error_code == 0, result
-
-
-def produce(client: WireClient, topic: str, value: bytes) -> None:
-    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(value))])]
-    (answer,) = client.call(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data), 9).responses
-    assert answer.partition_responses[0].error_code == 0, answer
 
 
 def is_served(address: str) -> bool:

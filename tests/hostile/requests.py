@@ -1,0 +1,25 @@
+"""Requests that tests of attacks send beside them; each must succeed."""
+
+from __future__ import annotations
+
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+from compat_tests.wire import WireClient
+from tests.server.data_path_stand import batch_of
+
+
+def create(client: WireClient, topic: str, *, partitions: int = 1, replicas: int = 1) -> None:
+    made = CreatableTopic(topic, partitions, replicas)
+    (result,) = client.call(CreateTopicsRequest(topics=[made], timeout_ms=30_000), 7).topics
+    assert result.error_code == 0, result
+
+
+def produce_request(topic: str, value: bytes) -> ProduceRequest:
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(value))])]
+    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
+
+
+def produce(client: WireClient, topic: str, value: bytes) -> None:
+    (answer,) = client.call(produce_request(topic, value), 9).responses
+    assert answer.partition_responses[0].error_code == 0, answer
