@@ -32,7 +32,7 @@ from .listener_changes import ListenerChanges
 from .log_cleaner import LogCleaner
 from .log_upkeep import LogUpkeep
 from .metrics import Metrics
-from .own_endpoints import own_endpoints
+from .own_endpoints import advertised_endpoints, own_endpoints
 from .partitions import Partitions
 from .producer_ids import ProducerIds
 from .publisher import Publisher
@@ -347,11 +347,7 @@ class BrokerServer:
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """What clients are told; a listener that `advertised.listeners` does not name is told as it is bound."""
-        bound = {listener.name: listener.endpoint for listener in self.listeners}
-        return [
-            _advertised(bound[said.name], Endpoint(said.name, said.host, said.port))
-            for said in self.config.listeners.advertised
-        ]
+        return advertised_endpoints(self)
 
     @property
     def log_dirs(self) -> list[str]:
@@ -393,11 +389,3 @@ class BrokerServer:
     def connection_lost(self, connection: Connection) -> None:
         for function in self.on_connection_lost:
             function(connection)
-
-
-def _advertised(bound: Endpoint, said: Endpoint) -> Endpoint:
-    """Port 0 stands for the port that was found; a wildcard host for this machine."""
-    host, port = said.host or bound.host, said.port or bound.port
-    if host in ("", "0.0.0.0", "::"):
-        host = "localhost"
-    return Endpoint(bound.name, host, port)
