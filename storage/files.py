@@ -211,7 +211,7 @@ def set_aside(path: str) -> str:
     kept, number = path + DAMAGED_SUFFIX, 1
     while os.path.lexists(kept):
         number += 1
-        kept = f"{path}{DAMAGED_SUFFIX}.{number}"
+        kept = f"{path}{DAMAGED_SUFFIX}-{number}"
     os.rename(path, kept)
     return kept
 
