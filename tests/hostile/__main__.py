@@ -41,6 +41,7 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder,
         AttackRoom(Path(folder), options.nodes, scale=options.scale) as room,
     ):
+        room.keep_client()
         rounds = 0
         while not rounds or time.monotonic() < deadline:
             rounds += 1

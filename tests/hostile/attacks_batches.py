@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import zstandard
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -13,6 +14,7 @@ from odradek.protocol.records.record import Record, encode_batch
 
 from tests.hostile.attack_room import AttackRoom
 from tests.hostile.attacker import make_topic, request_frame_of, send_each
+from tests.hostile.poisoned_batches import KINDS, ODD
 
 _COUNT_AT, _LAST_DELTA_AT, _ATTRIBUTES_AT, _LENGTH_AT = 57, 23, 21, 8
 _numbers = itertools.count(1)
@@ -58,13 +60,26 @@ def bomb_of_records(room: AttackRoom, chance: random.Random) -> None:
     send_each(leader, [produce_frame(topic, batch)])
 
 
-def records_that_lie(room: AttackRoom, chance: random.Random) -> None:
-    """Batches with a right CRC and rubbish for records: counts, lengths and codecs that are not so."""
-    topic = f"lies-{next(_numbers)}"
+def lying_batches(room: AttackRoom, chance: random.Random) -> None:
+    """Every kind of batch that does not hold what its header says, with every codec, for two sorts of topics."""
+    kinds = [kind for kinds in (KINDS, ODD) for kind in kinds.values()]
+    for policy in ("compact", "delete"):
+        topic = f"lies-{next(_numbers)}"
+        leader = make_topic(room.addresses, topic, cleanup_policy=policy)
+        lies = [(kind, codec) for kind in kinds for codec in Compression]
+        chance.shuffle(lies)
+        now_ms = time.time_ns() // 1_000_000
+        frames = [produce_frame(topic, kind(codec, now_ms)) for kind, codec in lies[: room.scaled(len(lies))]]
+        send_each(leader, frames, patience_s=10)
+
+
+def batches_of_random_bytes(room: AttackRoom, chance: random.Random) -> None:
+    """Batches with a right CRC in which random bytes were changed."""
+    topic = f"changed-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
     good = encode_batch([Record(number, 0, b"key", b"value") for number in range(3)])
     frames = []
-    for _ in range(room.scaled(300)):
+    for _ in range(room.scaled(1000)):
         batch = bytearray(good)
         for _ in range(chance.randrange(1, 4)):
             batch[chance.randrange(_ATTRIBUTES_AT, len(batch))] = chance.randrange(256)
@@ -75,4 +90,4 @@ def records_that_lie(room: AttackRoom, chance: random.Random) -> None:
     send_each(leader, frames, patience_s=10)
 
 
-ATTACKS = (bomb_of_zeros, bomb_of_records, records_that_lie)
+ATTACKS = (bomb_of_zeros, bomb_of_records, lying_batches, batches_of_random_bytes)
