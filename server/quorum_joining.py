@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +18,15 @@ from .own_endpoints import own_endpoints
 from .quorum_endpoints import QuorumEndpoints, bootstrap_endpoints, static_voters
 from .quorum_raft import QuorumRaft
 from .quorum_replicated_log import ReplicatedQuorumLog
-from .quorum_state import read_quorum_state
+from .quorum_state import CorruptQuorumState, QuorumState, read_quorum_state
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
     from .config import BrokerConfig
     from .quorum_log import QuorumLog
+
+
+log = logging.getLogger("odradek.quorum")
 
 
 def join(
@@ -36,7 +40,7 @@ def join(
     """`leads_from`: see QuorumReplica. Raises OSError, CorruptQuorumState."""
     replicated = ReplicatedQuorumLog(quorum_log, clock)
     history = voter_history(broker.config, replicated)
-    last = read_quorum_state(quorum_log.directory)
+    last = _last_state(quorum_log, is_voter=local_key(broker) in history.current)
     state = (
         ElectionState()
         if last is None
@@ -51,11 +55,30 @@ def join(
         random.SystemRandom(),
         clock(),
         leads_from=leads_from,
+        acknowledged=quorum_log.acknowledged,
     )
     endpoints = QuorumEndpoints(
         broker.node_id, lambda: replica.voter_set, own_endpoints(broker), bootstrap_endpoints(broker.config)
     )
     return QuorumRaft(broker, quorum_log, replicated, replica, endpoints, clock, flushing), replicated
+
+
+def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
+    """Raises CorruptQuorumState of a voter that has forgotten for whom it voted: it might do so twice."""
+    try:
+        last = read_quorum_state(quorum_log.directory)
+        if last is not None or not is_voter or not (quorum_log.end_offset or quorum_log.acknowledged):
+            return last
+        error = CorruptQuorumState(f"{quorum_log.directory}/quorum-state: missing")
+    except CorruptQuorumState as damaged:
+        error = damaged
+        if not is_voter:
+            log.warning("%s; this node does not vote, and begins it again", error)
+            return None
+    raise CorruptQuorumState(
+        f"{error}: this voter does not know for whom it voted, and might vote twice; restore the file, or let "
+        f"`odradek repair --data-dir {quorum_log.directory.parent}` show and decide"
+    )
 
 
 def even_clock(broker: BrokerServer) -> Callable[[], int]:

@@ -16,18 +16,22 @@ from ..protocol.codec import MalformedMessage
 from ..protocol.records.control import ControlRecord, encode_control_batch
 from ..protocol.records.errors import BatchError
 from ..protocol.schema import Message
+from ..replication.quorum.log import SnapshotId as RaftEnd
 from ..storage.config import UNLIMITED, LogConfig
+from ..storage.ends import PROVEN, UNPROVEN, Claim
 from ..storage.files import sync_directory
 from ..storage.flushing import PendingFlush
 from ..storage.log import Log
-from ..storage.partition_metadata import read_topic_id, write_topic_id
+from ..storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 from .metadata_batches import MAX_BATCH_BYTES, QuorumVoters, decode_batches, encode_records, in_parts
+from .quorum_flushed import FILE_NAME as FLUSHED_END
+from .quorum_flushed import FlushedEnd
 from .quorum_snapshots import (
     SnapshotId,
     delete_partial_snapshots,
     last_contained_timestamp_ms,
-    list_snapshots,
     read_snapshot,
+    sound_snapshots,
 )
 from .slices import Steps
 
@@ -59,18 +63,63 @@ class Loaded(NamedTuple):
 class QuorumLog:
     """`quorum` says who votes, as far as the log knows; `snapshots` are those on the disk, oldest first."""
 
-    def __init__(self, directory: Path, config: BrokerConfig, now_ms: int) -> None:
-        """Raises LogDirectoryFailure."""
+    def __init__(self, directory: Path, config: BrokerConfig, now_ms: int, *, gives_up: bool = False) -> None:
+        """Raises LogDirectoryFailure, and DamagedLog where records are missing; `gives_up` those that are not there."""
         self.directory = directory
         self._config = config
-        self.log = Log.open(directory, TOPIC, 0, _log_config(config), now_ms=now_ms)
-        if read_topic_id(str(directory)) is None:
-            write_topic_id(str(directory), TOPIC_ID)
-        delete_partial_snapshots(directory)
-        self.snapshots = list_snapshots(directory)
+        if directory.is_dir():
+            delete_partial_snapshots(directory)
+        self.snapshots = sound_snapshots(directory).sound
+        self.flushed_end = FlushedEnd(directory.parent)
+        newest = self.snapshots[-1].end_offset if self.snapshots else 0
+        self.log = Log.open(
+            directory,
+            TOPIC,
+            0,
+            _log_config(config),
+            now_ms=now_ms,
+            claims=() if gives_up else self._claims(),
+            must_be_whole_from=None if gives_up else newest,
+        )
+        for note in self.log.opening_notes:
+            log.warning(note)
+        if self.flushed_end.is_damaged:
+            log.warning("%s: damaged; written again", directory.parent / FLUSHED_END)
+        self._check_topic_id()
+        #: Where the log ended before its disk lost the end of it, until it has everything again; None when it has.
+        self.acknowledged = None if self.flushed_end.reaches(self.end) else self.flushed_end.recorded
         self.quorum = QuorumVoters()
         #: Bytes of records since the last snapshot.
         self.bytes_since_snapshot = 0
+
+    def _claims(self) -> list[Claim]:
+        """Where the log ended: by the flushes, and by the epoch that the voter was in."""
+        recorded = self.flushed_end.recorded
+        claims = [Claim(recorded.end_offset, PROVEN, f"{self.directory.parent}/{FLUSHED_END}")]
+        if self.snapshots:
+            claims.append(Claim(self.snapshots[-1].end_offset, UNPROVEN, self.snapshots[-1].file_name))
+        return claims
+
+    def _check_topic_id(self) -> None:
+        try:
+            topic_id = read_topic_id(str(self.directory))
+        except CorruptPartitionMetadata as error:
+            log.warning("%s: %s; written again", self.directory, error)
+            topic_id = None
+        if topic_id != TOPIC_ID:
+            write_topic_id(str(self.directory), TOPIC_ID)
+
+    @property
+    def end(self) -> RaftEnd:
+        """The end of the log, and the epoch of its last record."""
+        newest = self.snapshots[-1].epoch if self.snapshots else 0
+        return RaftEnd(self.end_offset, max(self.log.epochs.latest, newest, 0))
+
+    def truncate(self, end_offset: int, now_ms: int) -> None:
+        """Cuts records that the leader of the quorum does not have."""
+        epoch = max(self.log.epochs.epoch_for_offset(end_offset - 1), 0)
+        self.flushed_end.truncating(self.end, RaftEnd(end_offset, epoch))
+        self.log.truncate_to(end_offset, now_ms)
 
     @property
     def end_offset(self) -> int:
@@ -155,12 +204,23 @@ class QuorumLog:
 
     def flushed(self, flush: PendingFlush, now_ms: int) -> None:
         self.log.flushed(flush, now_ms)
+        self._note_flushed(flush.up_to_offset)
+
+    def _note_flushed(self, up_to_offset: int) -> None:
+        if up_to_offset == self.end_offset == self.log.recovery_point:
+            self.flushed_end.flushed(self.end)
+        elif self.log.recovery_point > self.log.log_start_offset:
+            last = self.log.recovery_point - 1
+            epoch = max(self.log.epochs.epoch_for_offset(last), 0)
+            self.flushed_end.flushed(RaftEnd(last + 1, epoch))
 
     def flush(self, now_ms: int) -> None:
         self.log.flush(now_ms)
+        self._note_flushed(self.log.recovery_point)
 
     def close(self, now_ms: int) -> None:
         self.log.close(now_ms)
+        self._note_flushed(self.log.recovery_point)
 
     # ---- snapshots
 
@@ -171,6 +231,7 @@ class QuorumLog:
 
     def replaced_by(self, snapshot: SnapshotId, now_ms: int) -> None:
         """One that others have made stands for the log now, which starts and ends behind it."""
+        self.flushed_end.truncating(self.end, RaftEnd(*snapshot))
         self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
         for old in self.snapshots:
             if old != snapshot:

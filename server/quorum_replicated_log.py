@@ -90,7 +90,7 @@ class ReplicatedQuorumLog:
         return list(_controls(data[:end]))
 
     def truncate(self, end_offset: int) -> None:
-        self._log.truncate_to(end_offset, self._now_ms())
+        self._quorum_log.truncate(end_offset, self._now_ms())
         self.lowest_end = min(self.lowest_end, end_offset)
         self.synced_offset = min(self.synced_offset, end_offset)
 

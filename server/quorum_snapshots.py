@@ -7,6 +7,7 @@ written as `.part` and renamed when it is whole, and never changes again.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,19 +18,24 @@ from typing import NamedTuple
 from ..metadata.delta import MetadataDelta
 from ..metadata.image import MetadataImage
 from ..metadata.snapshot import image_records
+from ..protocol.codec import MalformedMessage
 from ..protocol.internal.control_records import (
     KRaftVersionRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from ..protocol.records.batch import HEADER_BYTES, read_header
-from ..protocol.records.control import ControlRecord, ControlType, encode_control_batch
+from ..protocol.records.batch import HEADER_BYTES, check_crc, read_header
+from ..protocol.records.control import ControlRecord, ControlType, decode_control, encode_control_batch
+from ..protocol.records.errors import BatchError, CorruptBatch
+from ..protocol.records.record import decode_batch
 from ..protocol.schema import Message
 from ..storage.descriptors import open_fd, open_for_reading
-from ..storage.files import sync_directory, write_fully
+from ..storage.files import set_aside, sync_directory, write_fully
 from .metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches, decode_one_by_one, encode_records
 from .slices import Steps
+
+log = logging.getLogger("odradek.quorum")
 
 SUFFIX = ".checkpoint"
 _PART_SUFFIX = ".checkpoint.part"
@@ -59,6 +65,45 @@ def list_snapshots(directory: Path) -> list[SnapshotId]:
     """Oldest first."""
     found = (_NAME.fullmatch(path.name) for path in directory.iterdir())
     return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
+
+
+class SoundSnapshots(NamedTuple):
+    """`sound`: oldest first, and the newest was read through. `damaged`: newer ones that are not whole, and why."""
+
+    sound: list[SnapshotId]
+    damaged: list[tuple[Path, str]]
+
+    def put_aside(self) -> None:
+        """To be called when the node goes on without the damaged ones."""
+        for path, reason in self.damaged:
+            log.error("%s: damaged (%s); renamed to %s", path, reason, Path(set_aside(str(path))).name)
+
+
+def sound_snapshots(directory: Path) -> SoundSnapshots:
+    sound = list_snapshots(directory) if directory.is_dir() else []
+    damaged: list[tuple[Path, str]] = []
+    while sound:
+        path = directory / sound[-1].file_name
+        try:
+            check_snapshot(path)
+            break
+        except (BatchError, MalformedMessage, IsADirectoryError) as error:
+            damaged.append((path, str(error)))
+            sound.pop()
+    return SoundSnapshots(sound, damaged)
+
+
+def check_snapshot(path: Path) -> None:
+    """Reads it through. Raises BatchError, MalformedMessage, and OSError where the disk does not give it."""
+    footers = 0
+    for batch in iter_batches(path):
+        header = read_header(batch)
+        check_crc(batch, 0, header)
+        if header.is_control:
+            types = (decode_control(record.key, record.value) for record in decode_batch(batch, 0, header))
+            footers += sum(one is not None and one.type is ControlType.SNAPSHOT_FOOTER for one in types)
+    if footers != 1:
+        raise CorruptBatch("it does not end with a footer")
 
 
 def delete_partial_snapshots(directory: Path) -> None:

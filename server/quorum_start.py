@@ -6,6 +6,7 @@ itself already.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,13 +30,17 @@ from .endpoints import SECURITY_PROTOCOLS
 from .formatting import BOOTSTRAP_FILE
 from .own_endpoints import own_endpoints
 from .quorum_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
+from .quorum_opening import check_partitions, open_quorum_log
 from .quorum_snapshots import quorum_records, read_records
-from .quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from .quorum_state import CorruptQuorumState, QuorumState, read_quorum_state, write_quorum_state
 from .slices import Steps
 
 if TYPE_CHECKING:
     from ..storage.directory import LogDirectory
     from .broker import BrokerServer
+
+
+log = logging.getLogger("odradek.quorum")
 
 
 class InvalidQuorum(InvalidConfig):
@@ -65,7 +70,7 @@ class Taken(NamedTuple):
 def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps[Opened]:
     """See QuorumDriver.start."""
     directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
-    quorum_log = QuorumLog(directory, broker.config, broker.now_ms())
+    quorum_log = open_quorum_log(broker, directory)
     if not broker.config.is_controller or _configured(broker) - {broker.node_id}:
         return Opened(quorum_log, None)
     loaded = yield from quorum_log.load(broker.now_ms())
@@ -79,6 +84,9 @@ def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps
             )
         return Opened(quorum_log, None)
     _check_directory(quorum_log, directories)
+    if not quorum_log.flushed_end.is_known:
+        image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+        check_partitions(quorum_log, image, directories)
     return Opened(quorum_log, loaded)
 
 
@@ -125,7 +133,7 @@ def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory])
 
 def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) -> int:
     """Remembers the epoch before anything is written in it, and writes the record with which a leader begins."""
-    last = read_quorum_state(quorum_log.directory) or QuorumState()
+    last = _last_state(quorum_log)
     epoch = max(last.leader_epoch, loaded.last_epoch) + 1
     quorum = quorum_log.quorum
     has_news = _update_voter(quorum.voters, broker) or quorum_log.end_offset == 0
@@ -136,6 +144,15 @@ def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) ->
     who_votes = quorum_records(quorum) if has_news else ()
     quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *who_votes], epoch, broker.now_ms())
     return epoch
+
+
+def _last_state(quorum_log: QuorumLog) -> QuorumState:
+    """A voter that is alone may forget its votes: nobody else was elected, and the log knows the last epoch."""
+    try:
+        return read_quorum_state(quorum_log.directory) or QuorumState()
+    except CorruptQuorumState as error:
+        log.warning("%s; begun again after the last epoch of the log", error)
+        return QuorumState()
 
 
 def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:

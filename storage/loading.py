@@ -37,6 +37,19 @@ from .segment import Segment
 from .snapshots import CorruptSnapshot, decode_snapshot
 
 
+class DamagedLog(Exception):
+    """A log that is to be whole is not. Nothing was changed but its indexes. `end`: that of its whole batches."""
+
+    def __init__(self, path: str, ranges: Sequence[DamagedRange], end: int) -> None:
+        first = ranges[0]
+        super().__init__(
+            f"{path}/{first.file}: damaged at position {first.position}, offset {first.first_offset} ({first.reason})"
+        )
+        self.path = path
+        self.ranges = tuple(ranges)
+        self.end = end
+
+
 class LoadedLog(NamedTuple):
     """`notes`: what was rebuilt, or is odd: a line each, for whoever reads the broker's log."""
 
@@ -55,7 +68,10 @@ class LoadedLog(NamedTuple):
 class LogLoader:
     """One opening of one directory. `load` once, then it is done."""
 
-    def __init__(self, place: Place, config: LogConfig, files: OpenFiles, now_ms: int) -> None:
+    def __init__(
+        self, place: Place, config: LogConfig, files: OpenFiles, now_ms: int, *, must_be_whole_from: int | None = None
+    ) -> None:
+        self._must_be_whole_from = must_be_whole_from
         self.place = place
         self.config = config
         self.files = files
@@ -212,6 +228,8 @@ class LogLoader:
         whole = self._last_whole if self._last_whole is not None else (last.size if last is not None else 0)
         has_rest = last is not None and whole < last.size
         claimed = known_end(claims, weight=UNPROVEN if has_rest else 0)
+        if self._must_be_whole_from is not None:
+            self._check_whole(last, end, whole, claimed)
         if last is None:
             return self._begin(log_start_offset, claimed)
         if claimed is None or claimed.offset <= end:
@@ -224,6 +242,18 @@ class LogLoader:
         self._add_damage(last, whole, last.size - whole, end, claimed.offset, reason)
         self._go_on_at(claimed.offset)
         return claimed.offset
+
+    def _check_whole(self, last: Segment | None, end: int, whole: int, claimed: Claim | None) -> None:
+        """Raises DamagedLog for a log of which nothing from the offset `must_be_whole_from` on may be missing."""
+        begin = self._must_be_whole_from or 0
+        ranges = [one for one in self.damage if one.next_offset > begin]
+        if claimed is not None and claimed.offset > max(end, begin):
+            name = os.path.basename(last.path if last is not None else self.place.file(begin, LOG_SUFFIX))
+            size = last.size - whole if last is not None else 0
+            reason = f"it ended at offset {claimed.offset} by {claimed.source}"
+            ranges.append(DamagedRange(name, whole, size, end, claimed.offset, reason))
+        if ranges:
+            raise DamagedLog(self.place.path, ranges, end)
 
     def _begin(self, log_start_offset: int, claimed: Claim | None) -> int:
         """No segment is there: a new log, or one whose files are gone."""

@@ -49,6 +49,7 @@ class Log(LogSegments):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         claims: Sequence[Claim] = (),
+        must_be_whole_from: int | None = None,
         clean: bool = False,
         jitter: float = 0.0,
         files: OpenFiles = OPEN_FILES,
@@ -58,11 +59,12 @@ class Log(LogSegments):
         `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
         `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
         `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (ends.py).
+        With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
         `recovered_bytes` then says how much was cut off, `damage` what cannot be read, and `opening_notes` what was odd.
         """
         place = Place(os.fspath(path))
         try:
-            loaded = LogLoader(place, config, files, now_ms).load(
+            loaded = LogLoader(place, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
                 log_start_offset, recovery_point, clean=clean, claims=claims
             )
         except OSError as error:

@@ -71,7 +71,10 @@ class Core:
         voters: VoterHistory,
         state: ElectionState,
         chance: Chance,
+        acknowledged: SnapshotId | None = None,
     ) -> None:
+        #: Where the log ended that this replica had before its disk lost the end of it; None when nothing is lost.
+        self.acknowledged = acknowledged
         self.local = local
         self.config = config
         self.log = log
@@ -101,10 +104,21 @@ class Core:
 
     @property
     def may_stand(self) -> bool:
-        """A voter; or one whose removal is not known to be committed: nobody else may have the log to be elected with."""
+        """A voter; or one whose removal is not known to be committed: nobody else may have the log to be elected with.
+
+        A replica whose disk has lost records that it acknowledged waits until it has them again, or what replaced them.
+        """
+        if self.lacks_acknowledged:
+            return False
         if self.is_voter:
             return True
         return self.voters.current_offset >= self.high_watermark and self.local in self.voters.previous
+
+    @property
+    def lacks_acknowledged(self) -> bool:
+        """Whether the log ends before what this replica has acknowledged to leaders."""
+        lost = self.acknowledged
+        return lost is not None and (self.log.last_epoch, self.log.end_offset) < (lost.epoch, lost.end_offset)
 
     @property
     def log_end(self) -> SnapshotId:
@@ -114,8 +128,11 @@ class Core:
         return [voter.key for voter in self.voter_set.voters.values() if voter.key.id != self.local.id]
 
     def is_log_up_to_date(self, last_epoch: int, last_offset: int) -> bool:
-        """Whether a log that ends so has all that ours has (Raft's election restriction)."""
-        return (last_epoch, last_offset) >= (self.log.last_epoch, self.log.end_offset)
+        """Whether a log that ends so has all that ours has, or had (Raft's election restriction)."""
+        ours, lost = (self.log.last_epoch, self.log.end_offset), self.acknowledged
+        if lost is not None:
+            ours = max(ours, (lost.epoch, lost.end_offset))
+        return (last_epoch, last_offset) >= ours
 
     # ---- from role to role
 

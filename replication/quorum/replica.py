@@ -34,7 +34,7 @@ from .effects import (
 from .elections import Elections
 from .following import Following
 from .leading import Leading
-from .log import ReplicatedLog
+from .log import ReplicatedLog, SnapshotId
 from .roles import NEVER, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from .voter_changes import VoterChanges, is_voter_request
 from .voters import NOBODY, ReplicaKey, VoterHistory, VoterSet
@@ -43,6 +43,8 @@ from .voters import NOBODY, ReplicaKey, VoterHistory, VoterSet
 class QuorumReplica:
     """`state`: what `quorum-state` holds; `voters`: what the log says of them, or the configuration. `leads_from`: this
     node leads the epoch of `state` already, all alone, with records from there on: it needed no machine for that.
+    `acknowledged`: where the log ended before the disk lost its end. Until the log is there again the replica stands for no
+    election, and it votes as if it had the log that it had: so no committed record is lost by what the disk has lost.
     """
 
     def __init__(
@@ -55,8 +57,9 @@ class QuorumReplica:
         chance: Chance,
         now: int,
         leads_from: int | None = None,
+        acknowledged: SnapshotId | None = None,
     ) -> None:
-        self._core = core = Core(local, config, log, voters, state, chance)
+        self._core = core = Core(local, config, log, voters, state, chance, acknowledged)
         self._leading = Leading(core)
         self._elections = Elections(core, self._leading.begin)
         self._following = Following(core, self._elections.stand)
@@ -81,7 +84,7 @@ class QuorumReplica:
             core.role = Unattached(state.leader_epoch, voted, state.leader_id, until)
         if core.log.last_epoch > core.epoch:
             core.become_unattached(core.log.last_epoch, now)
-        if core.voter_set.is_only(core.local):
+        if core.voter_set.is_only(core.local) and core.may_stand:
             self._elections.stand(now)
 
     # ---- what others may look at
