@@ -21,7 +21,8 @@ from .ends import Claim
 from .files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
 from .flushing import PendingFlush
 from .index import MAX_RELATIVE_OFFSET
-from .loading import LogLoader, aborted_entry, follow_batch
+from .loading import LogLoader
+from .replay import aborted_entry, follow_batch
 from .segment import Segment
 from .segments import LogSegments
 from .slices import LogSlice

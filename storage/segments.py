@@ -24,7 +24,8 @@ from .files import (
     unlink_if_exists,
     write_atomically,
 )
-from .loading import LoadedLog, LogLoader, restore_producers
+from .loading import LoadedLog, LogLoader
+from .replay import restore_producers
 from .segment import Segment
 from .snapshots import encode_snapshot
 

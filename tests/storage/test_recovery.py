@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import encode_end_transaction
-from odradek.storage import loading
+from odradek.storage import loading, replay
 from odradek.storage import segment as segment_module
 from odradek.storage.config import LogConfig
 from odradek.storage.ends import PROVEN, UNPROVEN, Claim
@@ -101,7 +101,7 @@ def whole_offsets(log):
     return [
         found.base_offset
         for segment in log.segments
-        for found, _ in loading.whole_batches(segment, log.damage, segment.base_offset)
+        for found, _ in replay.whole_batches(segment, log.damage, segment.base_offset)
     ]
 
 
