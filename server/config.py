@@ -21,6 +21,7 @@ from ..metadata.configs import (
     Value,
     broker_key,
     lenient_topic_values,
+    suggestion,
     topic_defaults,
     usable_dynamic_configs,
     validate_broker_configs,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
 
-__all__ = ["BrokerConfig", "InvalidConfig", "parse_properties", "read_properties"]
+__all__ = ["BrokerConfig", "InvalidConfig", "parse_properties", "read_properties", "unknown_properties"]
 
 log = logging.getLogger("odradek.config")
 
@@ -53,6 +54,10 @@ _ALONE = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 
+#: Of properties that are not known: a file for another program has hundreds.
+_MOST_UNKNOWN_LINES = 10
+_MOST_NAME_CHARACTERS = 100
+
 Changed = Callable[[frozenset[str]], None]
 
 
@@ -63,6 +68,7 @@ class BrokerConfig:
         said = resolved(properties or {})
         self.values = BrokerValues(_with_defaults(said))
         validate_broker_configs(self.values)
+        _check_paths(self.values)
         self.listeners: Listeners = read_listeners(self.values)
         self._subscribers: list[Changed] = []
         self._read()
@@ -196,10 +202,33 @@ def _is_alone(static: Mapping[str, str]) -> bool:
     return all(voter.strip().startswith(mine) for voter in voters) and len(servers) <= 1
 
 
-def _warn_of_unknown(properties: Mapping[str, str]) -> None:
+def unknown_properties(properties: Mapping[str, str]) -> list[str]:
+    """A line for each property that no key has, with the key that was probably meant; not more than people read."""
     unknown = sorted(name for name in properties if broker_key(name) is None and not name.startswith(PREFIX))
-    if unknown:
-        log.warning("these properties are not known and change nothing: %s", ", ".join(unknown))
+    lines = [
+        f"{_printable(name)} is not a known property and changes nothing{suggestion(name)}"
+        for name in unknown[:_MOST_UNKNOWN_LINES]
+    ]
+    if len(unknown) > len(lines):
+        lines.append(f"{len(unknown) - len(lines)} more properties are not known and change nothing")
+    return lines
+
+
+def _printable(name: str) -> str:
+    """A name as it stands in a line of a log: it may come from a file that is no text."""
+    cut = name if len(name) <= _MOST_NAME_CHARACTERS else f"{name[:_MOST_NAME_CHARACTERS]}..."
+    return cut if cut.isprintable() and cut else repr(cut)
+
+
+def _warn_of_unknown(properties: Mapping[str, str]) -> None:
+    for line in unknown_properties(properties):
+        log.warning("%s", line)
+
+
+def _check_paths(values: BrokerValues) -> None:
+    for name in ("log.dirs", "log.dir", "metadata.log.dir"):
+        if "\0" in str(values.texts.get(name, "")):
+            raise InvalidConfig(f"{name} has a NUL character, which no path can have")
 
 
 def _warn_of_inert(names: Iterable[str]) -> None:

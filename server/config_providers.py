@@ -20,7 +20,6 @@ from ..metadata.configs import InvalidConfig
 from .properties import read_properties
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
-_VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 PREFIX = "config.providers."
 
 #: A path (or "") and a key -> the value, None when there is none.
@@ -34,12 +33,24 @@ def resolved(properties: Mapping[str, str]) -> dict[str, str]:
         return dict(properties)
     providers = {name: _provider(name, properties) for name in names}
 
-    def value_of(found: re.Match[str]) -> str:
-        name, path, key = found.groups()
-        value = providers[name](path or "", key) if name in providers else None
-        return found.group() if value is None else value
+    return {key: text if key.startswith(PREFIX) else _replaced(text, providers) for key, text in properties.items()}
 
-    return {key: text if key.startswith(PREFIX) else _VARIABLE.sub(value_of, text) for key, text in properties.items()}
+
+def _replaced(text: str, providers: Mapping[str, Provider]) -> str:
+    """The text with its variables replaced."""
+    parts, at = [], 0
+    while (begin := text.find("${", at)) >= 0 and (end := text.find("}", begin)) >= 0:
+        parts += [text[at:begin], _value(text[begin : end + 1], providers)]
+        at = end + 1
+    return "".join([*parts, text[at:]])
+
+
+def _value(variable: str, providers: Mapping[str, Provider]) -> str:
+    name, *rest = variable[2:-1].split(":", 2)
+    if not rest or name not in providers:
+        return variable
+    value = providers[name](rest[0] if len(rest) == 2 else "", rest[-1])
+    return variable if value is None else value
 
 
 def _provider(name: str, properties: Mapping[str, str]) -> Provider:
@@ -55,7 +66,11 @@ def _provider(name: str, properties: Mapping[str, str]) -> Provider:
 
 
 def _environment(parameters: Mapping[str, str]) -> Provider:
-    allowed = re.compile(parameters.get("allowlist.pattern", ".*"))
+    pattern = parameters.get("allowlist.pattern", ".*")
+    try:
+        allowed = re.compile(pattern)
+    except re.error as error:
+        raise InvalidConfig(f"allowlist.pattern {pattern!r} is not a regular expression: {error}") from None
     return lambda path, key: os.environ.get(key) if allowed.fullmatch(key) else None
 
 
@@ -66,9 +81,14 @@ def _files(parameters: Mapping[str, str]) -> Provider:
         try:
             return read_properties(Path(path)).get(key)
         except OSError as error:
-            raise InvalidConfig(f"cannot read {path} for the variable {key}: {error.strerror}") from None
+            raise _unreadable(path, key, error) from None
 
     return value
+
+
+def _unreadable(path: str, key: str, error: Exception) -> InvalidConfig:
+    reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+    return InvalidConfig(f"cannot read {path} for the variable {key}: {reason}")
 
 
 def _directories(parameters: Mapping[str, str]) -> Provider:
@@ -76,7 +96,10 @@ def _directories(parameters: Mapping[str, str]) -> Provider:
         file = Path(path) / key
         if not _is_allowed(path, parameters) or file.parent != Path(path) or not file.is_file():
             return None
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(str(file), key, error) from None
 
     return value
 
@@ -84,7 +107,7 @@ def _directories(parameters: Mapping[str, str]) -> Provider:
 def _is_allowed(path: str, parameters: Mapping[str, str]) -> bool:
     allowed = [Path(text.strip()) for text in parameters.get("allowed.paths", "").split(",") if text.strip()]
     asked = Path(os.path.normpath(path))
-    return bool(path) and (not allowed or any(asked.is_relative_to(place) for place in allowed))
+    return bool(path) and "\0" not in path and (not allowed or any(asked.is_relative_to(place) for place in allowed))
 
 
 _KNOWN: dict[str, Callable[[Mapping[str, str]], Provider]] = {

@@ -14,6 +14,7 @@ from .client_metrics_rules import validate_client_metrics_configs
 from .dynamic import usable_dynamic_configs, validate_dynamic_names
 from .group_rules import validate_group_configs
 from .key import ConfigKey, ResourceType, Scope
+from .suggestions import suggestion
 from .tables import definition
 from .topic_rules import lenient_topic_values, validate_topic_configs
 from .values import ConfigType, InvalidConfig, Password, Value, to_text
@@ -33,6 +34,7 @@ __all__ = [
     "definition",
     "is_list",
     "lenient_topic_values",
+    "suggestion",
     "synonyms",
     "to_text",
     "topic_default",

@@ -11,6 +11,8 @@ from .values import InvalidConfig, Value
 
 Rule = Callable[[BrokerValues], str | None]
 _MIB = 1 << 20
+#: Of a count of connections, which is an INT.
+_MOST_DIGITS = 10
 
 
 def validate_broker_configs(values: BrokerValues, *, before: str = "") -> None:
@@ -94,7 +96,7 @@ def connection_overrides(value: Value) -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in str(value).split(",") if value else ():
         host, colon, count = entry.strip().rpartition(":")
-        if not colon or not count.strip().isdecimal():
+        if not colon or not count.strip().isdecimal() or len(count.strip()) > _MOST_DIGITS:
             raise InvalidConfig(f"Error parsing configuration property '{name}': {entry.strip()!r} is not host:count")
         found[host.strip()] = int(count)
     return found

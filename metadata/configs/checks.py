@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 from .values import InvalidConfig, Value, refuse, shown
 
+_MOST_PORT = 65535
+_MOST_ID = 2**31 - 1
+
 Check = Callable[[str, Value], None]
 
 
@@ -27,6 +30,12 @@ def between(low: float, high: float | None) -> Check:
             raise refuse(name, shown(value), f"Value must be no more than {high}")
 
     return check
+
+
+def port(name: str, value: Value) -> None:
+    """A port to listen on, 0 for any that is free; None where nothing listens."""
+    if value is not None:
+        between(0, _MOST_PORT)(name, value)
 
 
 def one_of(*words: str) -> Check:
@@ -133,7 +142,7 @@ def share_auto_offset_reset(name: str, value: Value) -> None:
 
 
 # An address as Kafka's clients take it: host:port or [IPv6]:port, with a protocol before it or not.
-_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:0*([0-9]{1,10})")
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
@@ -148,6 +157,7 @@ def quorum_bootstrap_servers(name: str, value: Value) -> None:
         if host_and_port(server) is None:
             form = 'Each entry should be in the form "{host}:{port}"'
             raise InvalidConfig(f"Failed to parse host name from {server} for the configuration {name}. {form}")
+        _check_port(name, server)
 
 
 def quorum_voters(name: str, value: Value) -> None:
@@ -157,7 +167,14 @@ def quorum_voters(name: str, value: Value) -> None:
         parts = voter.rstrip("@").split("@")
         if len(parts) != 2:
             raise InvalidConfig(f"Invalid configuration value for {name}. {form}")
-        if not re.fullmatch(r"[+-]?\d+", parts[0]):
+        if not re.fullmatch(r"[+-]?0*\d{1,10}", parts[0]) or not -_MOST_ID - 1 <= int(parts[0]) <= _MOST_ID:
             raise InvalidConfig(f"Failed to parse voter ID as an integer from {parts[0]}")
         if host_and_port(parts[1]) is None:
             raise InvalidConfig(f"Failed to parse host name from entry {voter} for the configuration {name}. {form}")
+        _check_port(name, parts[1])
+
+
+def _check_port(name: str, address: str) -> None:
+    found = host_and_port(address)
+    if found is not None and found[1] > _MOST_PORT:
+        raise InvalidConfig(f"{name}: the port of {address} must be from 0 to {_MOST_PORT}")

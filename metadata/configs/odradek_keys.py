@@ -4,12 +4,12 @@ DescribeConfigs only where they are set, and change with a restart.
 
 from __future__ import annotations
 
-from .checks import at_least, one_of
+from .checks import at_least, non_empty, one_of, port
 from .key import INT, LONG, STRING, key
 
 KEYS = (
-    key("odradek.metrics.host", STRING, "127.0.0.1"),
-    key("odradek.metrics.port", INT, None),
+    key("odradek.metrics.host", STRING, "127.0.0.1", non_empty),
+    key("odradek.metrics.port", INT, None, port),
     key("odradek.produce.validation", STRING, "full", one_of("header", "framing", "full")),
     # 8 MiB/s is 0.3 % of a core and, of a disk that reads 100 MiB/s, a twelfth; a week has time for 4.8 TB at that rate.
     key("odradek.scrub.bytes.per.second", LONG, 8 << 20, at_least(0)),

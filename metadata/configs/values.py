@@ -62,9 +62,10 @@ class InvalidConfig(ValueError):
 _BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
 # Java trims every character up to the space, control characters included.
 _BLANK = "".join(map(chr, range(0x21)))
-_INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|NaN|Infinity)", re.ASCII)
-_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)0*(\d+)")
+_MOST_DIGITS = 19
+_DECIMAL = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|NaN|Infinity)", re.ASCII)
+_BESIDE_COMMA = " \t\n\r\f\v"
 
 
 def refuse(name: str, value: object, why: str = "") -> InvalidConfig:
@@ -81,20 +82,29 @@ def parse(name: str, text: str, config_type: ConfigType) -> Value:
                 raise refuse(name, text, "Expected value to be either true or false")
             return trimmed.lower() == "true"
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            number = _whole_number(trimmed)
             limit = 1 << _BITS[config_type] - 1
-            if not _INTEGER.fullmatch(trimmed) or not -limit <= int(trimmed) < limit:
+            if number is None or not -limit <= number < limit:
                 raise refuse(name, text, f"Not a number of type {config_type.name}")
-            return int(trimmed)
+            return number
         case ConfigType.DOUBLE:
             if not _DECIMAL.fullmatch(trimmed):
                 raise refuse(name, text, "Not a number of type DOUBLE")
             return float(trimmed.rstrip("fFdD") if trimmed[-1] in "fFdD" else trimmed)
         case ConfigType.LIST:
-            return tuple(_COMMA.split(trimmed)) if trimmed else ()
+            return tuple(element.strip(_BESIDE_COMMA) for element in trimmed.split(",")) if trimmed else ()
         case ConfigType.PASSWORD:
             return Password(trimmed)
         case _:
             return trimmed
+
+
+def _whole_number(text: str) -> int | None:
+    """None for a text that is no number, or one of more digits than any type has: Python refuses to read thousands."""
+    found = _INTEGER.fullmatch(text)
+    if found is None or len(found.group(2)) > _MOST_DIGITS:
+        return None
+    return int(found.group(1) + found.group(2))
 
 
 def to_text(value: Value) -> str | None:
