@@ -20,6 +20,16 @@ SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL":
 #: What is built; the others are known and refused.
 _SERVED_PROTOCOLS = ("PLAINTEXT",)
 _ANY_HOST = "0.0.0.0"
+#: Names that every machine has.
+_LOOPBACK = {"localhost": "127.0.0.1"}
+
+
+class CannotListen(OSError):
+    """An address cannot be had: it is in use, not of this machine, or not allowed. `key` is the property that names it."""
+
+    def __init__(self, error: OSError, words: str, key: str) -> None:
+        super().__init__(error.errno, words)
+        self.key = key
 
 
 class ListenerEndpoint(NamedTuple):
@@ -63,6 +73,7 @@ def read_listeners(values: BrokerValues) -> Listeners:
         protocols=protocols,
     )
     _check(found, bound, _texts(values, "process.roles"))
+    _check_metrics(values, bound)
     return found
 
 
@@ -102,8 +113,10 @@ def _endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerEndp
     found = _ENDPOINT.match(text)
     if not found:
         raise InvalidConfig(f"{key}: {text!r} is not NAME://host:port (an IPv6 address stands in brackets)")
-    name, host, port = found.group(1).upper(), found.group(2), int(found.group(3))
-    if not 0 <= port <= 65535:
+    name, host, port = found.group(1).upper(), found.group(2), _port(found.group(3))
+    if not _is_host(host):
+        raise InvalidConfig(f"{key}: {host!r} in {text!r} is no host name: its parts have 1 to 63 characters each")
+    if port is None:
         raise InvalidConfig(f"{key}: the port of {text!r} must be from 0 (any free port) to 65535")
     if name not in protocols:
         raise InvalidConfig(
@@ -113,6 +126,19 @@ def _endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerEndp
     if protocols[name] not in _SERVED_PROTOCOLS:
         raise InvalidConfig(f"{key}: listener {name} asks for {protocols[name]}, which is not built yet; use PLAINTEXT")
     return ListenerEndpoint(name, protocols[name], host, port)
+
+
+def _port(digits: str) -> int | None:
+    """None for a number that no port has, however long."""
+    number = digits.lstrip("0") or "0"
+    return int(number) if len(number) <= 5 and 0 <= int(number) <= 65535 else None
+
+
+def _is_host(host: str) -> bool:
+    """False for a name that no resolver takes (RFC 1035)."""
+    if ":" in host or not host:
+        return True
+    return len(host) <= 253 and all(1 <= len(label) <= 63 for label in host.removesuffix(".").split("."))
 
 
 def _check_distinct_ports(bound: Iterable[ListenerEndpoint]) -> None:
@@ -128,6 +154,25 @@ def _check_distinct_ports(bound: Iterable[ListenerEndpoint]) -> None:
                 f"listeners: each listener must have a port of its own, or one an IPv4 and the other an IPv6 address; "
                 f"port {port} is named by {names}"
             )
+
+
+def _check_metrics(values: BrokerValues, bound: Iterable[ListenerEndpoint]) -> None:
+    """Metrics have an address of their own: else the first socket that listens takes the connections of both."""
+    port, host = values.get("odradek.metrics.port"), str(values.get("odradek.metrics.host"))
+    for endpoint in bound:
+        if port and endpoint.port == port and _may_overlap(endpoint.host, host):
+            raise InvalidConfig(
+                f"odradek.metrics.port={port} is the port of listener {endpoint.name}://{endpoint.host}:{endpoint.port} "
+                "too: set one of them to another port"
+            )
+
+
+def _may_overlap(one: str, other: str) -> bool:
+    """Whether two hosts may stand for one address; a name may stand for any."""
+    addresses = (_LOOPBACK.get(one, one), _LOOPBACK.get(other, other))
+    if addresses[0] == addresses[1] or not all(map(_ip_version, addresses)):
+        return True
+    return any(ipaddress.ip_address(address).is_unspecified for address in addresses)
 
 
 def _ip_version(host: str) -> int:

@@ -175,13 +175,18 @@ def standalone_voters(config: BrokerConfig) -> Sequence[InitialVoter]:
 
 def read_initial_voters(text: str) -> Sequence[InitialVoter]:
     """`id@host:port:directory`, separated by commas. Raises InvalidConfig."""
-    return [_initial_voter(part.strip()) for part in text.split(",")]
+    voters = [_initial_voter(part.strip()) for part in text.split(",")]
+    if len({voter.id for voter in voters}) != len(voters):
+        raise InvalidConfig(f"each voter has an id of its own: {text}")
+    return voters
 
 
 def _initial_voter(text: str) -> InitialVoter:
     found = _INITIAL_VOTER.fullmatch(text)
     if found is None:
         raise InvalidConfig(f"{text!r} is not id@host:port:directory, as in 1@localhost:9093:JEXY6aqzQY-32P5TStzaFg")
+    if len(found[1]) > 10 or int(found[1]) >= 1 << 31 or len(found[3]) > 5 or not 0 < int(found[3]) <= 65535:
+        raise InvalidConfig(f"{text!r}: an id is less than 2^31, and a port is a number from 1 to 65535")
     try:
         return InitialVoter(int(found[1]), found[2], int(found[3]), uuid_from_text(found[4]))
     except ValueError as error:

@@ -19,6 +19,7 @@ from .connection import READ_BUFFER_BYTES, Connection
 from .connection_limits import ConnectionLimits
 from .descriptors import DESCRIPTORS, other_nodes
 from .dispatch import Dispatcher
+from .endpoints import CannotListen
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -85,7 +86,10 @@ class Listener:
 
     def bind(self) -> None:
         """Takes the address, so that its port is known; nobody can connect yet. Raises OSError when it cannot be had."""
-        self._bound = bound_sockets(self.endpoint.host, self.endpoint.port, self._buffer_sizes())
+        try:
+            self._bound = bound_sockets(self.endpoint.host, self.endpoint.port, self._buffer_sizes())
+        except OSError as error:
+            raise CannotListen(error, error.strerror or str(error), "listeners") from None
         port = self._bound[0].getsockname()[1]
         self.endpoint = Endpoint(self.endpoint.name, self.endpoint.host, port)
 
@@ -101,12 +105,19 @@ class Listener:
         for bound in self._bound:
             if hasattr(bound, "accept"):
                 acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
-                acceptor.start(self._backlog())
+                self._listen(acceptor)
                 self._servers.append(acceptor)
             else:  # a simulated one, which takes no descriptor
                 self._servers.append(await loop.create_server(lambda: Connection(self), sock=bound))
         if self.idle_s > 0:
             self._sweep = loop.call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
+
+    def _listen(self, acceptor: Acceptor) -> None:
+        try:
+            acceptor.start(self._backlog())
+        except OSError as error:  # two processes may bind an address, and one of them listens
+            words = f"cannot listen on {self.endpoint.address}: {error.strerror}"
+            raise CannotListen(error, words, "listeners") from None
 
     def _buffer_sizes(self) -> dict[int, int]:
         """Socket options that connections inherit.

@@ -22,6 +22,7 @@ from prometheus_client.exposition import choose_encoder
 from .acceptor import Acceptor
 from .bound_sockets import bound_sockets
 from .descriptors import DESCRIPTORS
+from .endpoints import CannotListen
 from .metrics_families import families
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class MetricsServer:
             for acceptor in self._acceptors:
                 acceptor.start(_BACKLOG)
         except OSError as error:
-            raise OSError(error.errno, f"cannot serve metrics on {host}:{port}: {_reason(error)}") from None
+            words = f"cannot serve metrics on {host}:{port}: {_reason(error)}"
+            raise CannotListen(error, words, "odradek.metrics.port") from None
         DESCRIPTORS.metrics_are_served()
         log.info("metrics are served on http://%s:%s/metrics", *self._address)
 
