@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .options import complain
+from .options import FAILED, MISUSED, UsageError, add_override, complain, overrides_of, path, port, shown, warn
+
+if TYPE_CHECKING:
+    from .cluster_plan import Plan
 
 DEFAULT_DATA_DIR = "odradek-cluster"
+DEFAULT_BROKERS = 3
+#: Each is a process; a machine has room for some dozens.
+MOST_BROKERS = 100
 
 EPILOG = """\
 examples:
@@ -37,18 +42,16 @@ def add_to(commands: Any) -> None:
     start = verbs.add_parser("start", help="start all nodes, and stop them on SIGTERM or SIGINT")
     start.add_argument("--brokers", type=_count, default=None, metavar="N", help="how many (default: 3, or as before)")
     start.add_argument(
-        "--port", type=int, metavar="P", help="the first broker's; 0 for any (default: 9092, or as before)"
+        "--port", type=port, metavar="P", help="the first broker's; 0 for any (default: 9092, or as before)"
     )
-    start.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="a property of every node; may be repeated"
-    )
+    add_override(start, "a property of every node; may be repeated")
     start.set_defaults(run=run_start)
     verbs.add_parser("status", help="show nodes, leaders and replicas").set_defaults(run=run_status)
     verbs.add_parser("stop", help="stop all nodes").set_defaults(run=run_stop)
     for verb in verbs.choices.values():
         verb.add_argument(
             "--data-dir",
-            type=Path,
+            type=path,
             default=Path(DEFAULT_DATA_DIR),
             metavar="D",
             help=f"where the nodes have their folders (default: ./{DEFAULT_DATA_DIR})",
@@ -56,30 +59,47 @@ def add_to(commands: Any) -> None:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of brokers from 1 to 100")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= MOST_BROKERS):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of brokers from 1 to {MOST_BROKERS}")
     return int(text)
 
 
 def run_start(options: argparse.Namespace) -> int:
-    from .cluster_plan import grown, read_plan, write_plan, write_properties
-    from .cluster_processes import PID_FILE, ClusterFailed, ClusterProcesses, node_pid, watcher_pid
+    from ..storage.files import LogDirectoryFailure
+    from ..storage.meta_properties import InvalidMetaProperties
+    from .cluster_plan import CannotListen
+    from .cluster_processes import ClusterFailed, watching
 
-    directory = options.data_dir.resolve()
     try:
-        plan = read_plan(directory)
-        if plan is not None and (watcher_pid(directory) or any(node_pid(directory, n) for n in plan.nodes)):
-            return complain(f"the cluster in {directory} runs already; `odradek cluster stop` ends it")
-        known = len(plan.nodes) if plan is not None else 3
-        port = options.port if options.port is not None else (9092 if plan is None else 0)
-        plan = grown(plan, options.brokers or known, port or None)
-        write_plan(directory, plan)
-        write_properties(plan, directory, _overrides(options.override))
-        _format(plan, directory)
-    except (ValueError, OSError) as error:
-        return complain(error)
+        directory = _directory(options)
+        overrides = _overrides(options)
+        directory.mkdir(parents=True, exist_ok=True)
+        with watching(directory):
+            return _start(options, directory, overrides)
+    except (UsageError, ValueError) as error:  # InvalidConfig is a ValueError
+        return complain(error, MISUSED)
+    except (ClusterFailed, CannotListen, LogDirectoryFailure, InvalidMetaProperties, OSError) as error:
+        return complain(error, FAILED)
+
+
+def _start(options: argparse.Namespace, directory: Path, overrides: dict[str, str]) -> int:
+    """Starts the nodes and waits for them. Raises what `run_start` explains."""
+    from .cluster_plan import grown, read_plan, write_plan, write_properties
+    from .cluster_processes import ClusterFailed, ClusterProcesses, node_pids
+
+    plan = read_plan(directory)
+    running = node_pids(plan, directory) if plan is not None else {}
+    if running:
+        nodes = ", ".join(f"{node_id} (process {pid})" for node_id, pid in running.items())
+        raise ClusterFailed(f"of the cluster in {directory} node {nodes} runs already; `odradek cluster stop` ends it")
+    known = len(plan.nodes) if plan is not None else DEFAULT_BROKERS
+    first = options.port if options.port is not None else (9092 if plan is None else 0)
+    plan = grown(plan, options.brokers or known, first or None)
+    _check(plan, directory, overrides)
+    write_plan(directory, plan)
+    write_properties(plan, directory, overrides)
+    _format(plan, directory)
     is_stopped = _signals()
-    (directory / PID_FILE).write_text(f"{os.getpid()}\n", encoding="utf-8")
     cluster = ClusterProcesses(plan, directory)
     try:
         cluster.begin()
@@ -87,25 +107,50 @@ def run_start(options: argparse.Namespace) -> int:
             addresses = ",".join(plan.addresses)
             print(f"odradek: {len(plan.nodes)} brokers serving on {addresses} (data in {directory})", flush=True)
             cluster.wait(is_stopped)
-    except ClusterFailed as failed:
-        return complain(failed)
     finally:
         in_order = cluster.stop()
-        (directory / PID_FILE).unlink(missing_ok=True)
-    return 0 if in_order else complain("not every node stopped in time")
+    return 0 if in_order else complain("not every node stopped in time", FAILED)
 
 
-def _overrides(texts: list[str]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(f"--override takes KEY=VALUE, not {text!r}")
-        found[key.strip()] = value.strip()
-    return found
+def _directory(options: argparse.Namespace) -> Path:
+    """The cluster's directory. Raises UsageError for one that cannot stand in a list of log directories."""
+    directory: Path = options.data_dir.resolve()
+    if "," in str(directory) or not str(directory).isprintable():
+        raise UsageError(f"--data-dir {shown(str(directory))}: choose a path without commas and control characters")
+    return directory
 
 
-def _format(plan: Any, directory: Path) -> None:
+def _overrides(options: argparse.Namespace) -> dict[str, str]:
+    """Raises UsageError for a key that the cluster decides about; says which keys are not known."""
+    from ..server.config import unknown_properties
+    from .cluster_plan import OWN_KEYS
+
+    overrides = overrides_of(options)
+    own = sorted(OWN_KEYS & overrides.keys())
+    if own:
+        raise UsageError(f"--override {', '.join(own)}: each node of a cluster has its own; leave it out")
+    for line in unknown_properties(overrides):
+        warn(line)
+    return overrides
+
+
+def _check(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
+    """Raises UsageError and InvalidConfig for overrides with which no node would start, before anything is written."""
+    import logging
+
+    from ..server.config import BrokerConfig
+    from .cluster_plan import properties
+
+    logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
+    config = BrokerConfig(properties(plan, plan.nodes[0], directory, overrides))
+    metrics_port, nodes = config.get("odradek.metrics.port"), len(plan.nodes)
+    if metrics_port and nodes > 1:
+        raise UsageError(
+            f"--override odradek.metrics.port={metrics_port} would be the port of {nodes} nodes: set it to 0"
+        )
+
+
+def _format(plan: Plan, directory: Path) -> None:
     """All nodes belong to one cluster from the beginning."""
     from ..server.config import BrokerConfig, read_properties
     from ..server.formatting import format_directories
@@ -130,10 +175,10 @@ def run_status(options: argparse.Namespace) -> int:
     directory = options.data_dir.resolve()
     try:
         plan = read_plan(directory)
-    except ValueError as error:
-        return complain(error)
+    except (ValueError, OSError) as error:
+        return complain(error, FAILED)
     if plan is None:
-        return complain(f"there is no cluster in {directory}")
+        return complain(f"there is no cluster in {directory}; `odradek cluster start` makes one", FAILED)
     from .cluster_status import status
 
     print("\n".join(status(plan, directory)))
@@ -142,17 +187,19 @@ def run_status(options: argparse.Namespace) -> int:
 
 def run_stop(options: argparse.Namespace) -> int:
     from .cluster_plan import read_plan
-    from .cluster_processes import end, node_pid, watcher_pid
+    from .cluster_processes import ClusterFailed, end, node_pids, watcher_pid
 
     directory = options.data_dir.resolve()
     try:
         plan = read_plan(directory)
-    except ValueError as error:
-        return complain(error)
-    if plan is None:
-        return complain(f"there is no cluster in {directory}")
-    watcher = watcher_pid(directory)
-    pids = [watcher] if watcher is not None else [p for n in plan.nodes if (p := node_pid(directory, n)) is not None]
-    if not pids:
-        return complain(f"the cluster in {directory} does not run")
-    return 0 if end(pids) else complain("not every node stopped in time")
+        if plan is None:
+            return complain(f"there is no cluster in {directory}; `odradek cluster start` makes one", FAILED)
+        # Nodes that were started by hand are no children of the process that watches the others.
+        pids = set(node_pids(plan, directory).values())
+        if (watcher := watcher_pid(directory)) is not None:
+            pids.add(watcher)
+        if not pids:
+            return complain(f"the cluster in {directory} does not run", FAILED)
+        return 0 if end(pids) else complain("not every node stopped in time", FAILED)
+    except (ClusterFailed, ValueError, OSError) as error:
+        return complain(error, FAILED)

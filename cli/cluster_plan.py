@@ -6,6 +6,7 @@ have one controller, since a quorum of two would not outlive any.
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import socket
@@ -15,6 +16,16 @@ from pathlib import Path
 FILE = "cluster.json"
 HOST = "127.0.0.1"
 CONTROLLERS = 3
+MOST_PORT = 65535
+#: The keys that differ from node to node, or that make the nodes one cluster.
+OWN_KEYS = frozenset((
+    "process.roles", "node.id", "broker.id", "listeners", "advertised.listeners", "controller.listener.names",
+    "controller.quorum.voters", "controller.quorum.bootstrap.servers", "log.dirs", "log.dir", "metadata.log.dir",
+))  # fmt: skip
+
+
+class CannotListen(Exception):
+    """The port that a person asked for cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,27 @@ class Plan:
 
 
 def read_plan(directory: Path) -> Plan | None:
-    """None when there is no cluster in the directory. Raises ValueError when the file cannot be read."""
+    """None when there is no cluster in the directory. Raises ValueError when the file is not one of ours, OSError."""
     try:
         data = json.loads((directory / FILE).read_text(encoding="utf-8"))
-        return Plan(data["cluster_id"], tuple(Node(**node) for node in data["nodes"]))
-    except FileNotFoundError:
+        plan = Plan(data["cluster_id"], tuple(Node(**node) for node in data["nodes"]))
+        _check(plan)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{directory / FILE} is not what `odradek cluster start` wrote: {error}") from None
+    return plan
+
+
+def _check(plan: Plan) -> None:
+    """Raises ValueError."""
+    ids = [node.id for node in plan.nodes]
+    if not isinstance(plan.cluster_id, str) or ids != list(range(1, len(ids) + 1)) or not ids:
+        raise ValueError("it has a cluster id, and nodes that are numbered from 1")
+    for node in plan.nodes:
+        for port in (node.port, node.controller_port):
+            if type(port) is not int or not 0 <= port <= MOST_PORT:
+                raise ValueError(f"node {node.id} has port {port!r}")
 
 
 def write_plan(directory: Path, plan: Plan) -> None:
@@ -71,6 +95,8 @@ def grown(plan: Plan | None, brokers: int, first_port: int | None) -> Plan:
     from ..protocol.uuids import uuid_to_text
     from ..replication.controller.chance import random_uuid
 
+    if first_port is not None and first_port + brokers - 1 > MOST_PORT:
+        raise ValueError(f"--port {first_port} leaves no ports for {brokers} brokers: the last is {MOST_PORT}")
     known = plan.nodes if plan is not None else ()
     if len(known) > brokers:
         raise ValueError(f"this cluster has {len(known)} brokers already; a smaller one needs another --data-dir")
@@ -100,7 +126,7 @@ def _with_ports(nodes: tuple[Node, ...], controllers: int, first_port: int | Non
 
 
 def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False) -> int:
-    """`wanted` where it is free, else any; all stay held until every one was found. Raises OSError for one that must be."""
+    """`wanted` where it is free, else any; all stay held until every one was found. Raises CannotListen where it must be."""
     held = socket.socket()
     taken.append(held)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -108,7 +134,10 @@ def _free_port(wanted: int, taken: list[socket.socket], *, must_be: bool = False
         held.bind((HOST, wanted))
     except OSError as error:
         if must_be:
-            raise OSError(error.errno, f"cannot listen on {HOST}:{wanted}: it is in use") from None
+            reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
+            raise CannotListen(
+                f"cannot listen on {HOST}:{wanted}: {reason}; choose another --port, 0 for any"
+            ) from None
         held.bind((HOST, 0))
     port: int = held.getsockname()[1]
     return port
@@ -151,7 +180,9 @@ def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str
 
 
 def write_properties(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
+    from ..server.properties import format_properties
+
     for node in plan.nodes:
         node_directory(directory, node).mkdir(parents=True, exist_ok=True)
-        lines = [f"{key}={value}\n" for key, value in properties(plan, node, directory, overrides).items()]
-        properties_file(directory, node).write_text("".join(lines), encoding="utf-8")
+        text = format_properties(properties(plan, node, directory, overrides))
+        properties_file(directory, node).write_text(text, encoding="utf-8")

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from ..storage.lock_holder import lock_holder
 from .cluster_plan import Node, Plan, node_directory, properties_file
+from .options import warn
 
-#: The process that watches the others, while it runs.
+#: Locked by a broker in each of its data directories (storage/directory.py).
+LOCK_FILE = ".lock"
+#: Locked by the process that watches the others, for as long as it runs.
 PID_FILE = "cluster.pid"
 #: A node that has not said that it serves by then will not.
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
 _POLL_S = 0.05
+#: How often nodes that were started by hand are looked for.
+_SEARCH_S = 0.5
+#: Of the end of a log: the last lines that a node wrote.
+_LOG_TAIL_BYTES = 16 << 10
 
 
 class ClusterFailed(Exception):
-    """A node ended before it served, or none could be made to; the text says what it logged last."""
+    """A node ended before it served, or did not serve in time; the text says why, and which log says more."""
 
 
 class ClusterProcesses:
@@ -64,25 +73,32 @@ class ClusterProcesses:
         if not output.readline():
             self.processes[node].wait()
             log = node_directory(self.directory, node) / "node.log"
-            words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
-            raise ClusterFailed("\n".join([f"node {node.id} ended before it served:", *words]))
+            raise ClusterFailed(f"node {node.id} ended before it served: {_last_words(log)} (more in {log})")
 
     def wait(self, is_stopped: Callable[[], bool]) -> None:
-        """Says on standard error which node ends by itself; returns when this is to stop, or none is left."""
+        """Says on standard error which node ends by itself; returns when this is to stop, or no node of the cluster is
+        left, whoever started it.
+        """
         running = dict(self.processes)
         while running and not is_stopped():
             for node, process in list(running.items()):
                 if process.poll() is not None:
                     del running[node]
-                    print(f"odradek: node {node.id} has ended with {process.returncode}", file=sys.stderr, flush=True)
+                    warn(f"node {node.id} has ended with {process.returncode}")
             time.sleep(_POLL_S)
+        while not is_stopped() and node_pids(self.plan, self.directory):
+            time.sleep(_SEARCH_S)
 
     def stop(self) -> bool:
-        """SIGTERM to all; whether each ended by itself. Those that do not in time are killed."""
+        """SIGTERM to all, also to nodes that were started by hand since; whether each ended by itself. Children that do
+        not in time are killed.
+        """
         for process in self.processes.values():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
-        deadline, in_order = time.monotonic() + STOP_TIMEOUT_S, True
+        own = {process.pid for process in self.processes.values()}
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        in_order = end(pid for pid in node_pids(self.plan, self.directory).values() if pid not in own)
         for node, process in self.processes.items():
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
@@ -94,6 +110,16 @@ class ClusterProcesses:
         return in_order
 
 
+def _last_words(log: Path) -> str:
+    """The last line of a log that explains an end; its last line when none does."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_TAIL_BYTES))
+        lines = file.read().decode("utf-8", errors="replace").split("\n")
+    written = [line for line in lines if line.strip()] or ["it logged nothing"]
+    explained = [line.removeprefix("odradek: ") for line in written if line.startswith("odradek: ")]
+    return (explained or written)[-1]
+
+
 def _pid_file(directory: Path, node: Node) -> Path:
     return node_directory(directory, node) / "node.pid"
 
@@ -101,46 +127,74 @@ def _pid_file(directory: Path, node: Node) -> Path:
 # ---- found again by another process
 
 
-def node_pid(directory: Path, node: Node) -> int | None:
-    """The process of this node, when it runs."""
-    pid = _read_pid(_pid_file(directory, node))
-    return pid if pid is not None and _is(pid, str(properties_file(directory, node))) else None
+@contextlib.contextmanager
+def watching(directory: Path) -> Iterator[None]:
+    """Makes this process the one that watches the cluster, until the context ends. Raises ClusterFailed when another is."""
+    path = directory / PID_FILE
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            raise ClusterFailed(f"the cluster in {directory} runs already; `odradek cluster stop` ends it") from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(fd)):
+                break
+        os.close(fd)  # the one before has just ended, and removed its file
+    try:
+        os.truncate(fd, 0)
+        os.write(fd, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(fd)
 
 
 def watcher_pid(directory: Path) -> int | None:
     """The process that began the cluster and waits for it, when it runs."""
-    pid = _read_pid(directory / PID_FILE)
-    return pid if pid is not None and _is(pid, "cluster") else None
+    return lock_holder(directory / PID_FILE)
 
 
-def _read_pid(path: Path) -> int | None:
+def node_pids(plan: Plan, directory: Path) -> dict[int, int]:
+    """The processes of the nodes that run, by node id, whoever started them."""
+    found = {node.id: _node_pid(directory, node) for node in plan.nodes}
+    return {node_id: pid for node_id, pid in found.items() if pid is not None}
+
+
+def _node_pid(directory: Path, node: Node) -> int | None:
+    """The process that has the node's data in use, or that is about to: it was begun here a moment ago."""
+    data = node_directory(directory, node) / "data"
+    return lock_holder(data / LOCK_FILE) or _begun(directory, node)
+
+
+def _begun(directory: Path, node: Node) -> int | None:
+    """Numbers of processes are used again, so it must be one that was given this node's file."""
     try:
-        return int(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def _is(pid: int, argument: str) -> bool:
-    """Whether the process lives and is what the file says: numbers of processes are used again."""
-    try:
-        os.kill(pid, 0)
+        pid = int(_pid_file(directory, node).read_text(encoding="ascii"))
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except ProcessLookupError:
-        return False
-    except OSError:  # another system, or another user's process
-        return True
-    return argument.encode() in words
+    except (OSError, ValueError, OverflowError):
+        return None
+    return pid if os.fsencode(properties_file(directory, node)) in words and _runs(pid) else None
 
 
 def end(pids: Iterable[int]) -> bool:
-    """SIGTERM to processes that are not our children; whether all ended in time."""
+    """SIGTERM to processes that are not our children; whether all ended in time. Raises ClusterFailed for one of another
+    user, after the others were told.
+    """
     left = set(pids)
+    foreign = []
     for pid in left:
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            foreign.append(str(pid))
+    if foreign:
+        raise ClusterFailed(f"process {', '.join(foreign)} belongs to another user, who can stop it")
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    while left and time.monotonic() < deadline:
-        left = {pid for pid in left if _runs(pid)}
+    while (left := {pid for pid in left if _runs(pid)}) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return not left
 

@@ -17,14 +17,14 @@ from ..protocol.messages.metadata import MetadataRequest
 from ..server.listener import Endpoint
 from ..server.peers import Peers
 from .cluster_plan import Plan
-from .cluster_processes import node_pid
+from .cluster_processes import node_pids
 
 _TIMEOUT_MS = 5000
 _QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
 
 
 class Answers(NamedTuple):
-    """Of one node; the quorum's is None where the node does not know it."""
+    """Of one node; `quorum` is the metadata log's partition as its leader describes it, None without a leader."""
 
     metadata: Any
     quorum: Any
@@ -32,23 +32,52 @@ class Answers(NamedTuple):
 
 def status(plan: Plan, directory: Path) -> list[str]:
     """The lines to be printed."""
-    pids = {node.id: node_pid(directory, node) for node in plan.nodes}
-    answers = asyncio.run(_ask(plan))
+    pids = node_pids(plan, directory)
+    answers = asyncio.run(_ask(plan, pids))
     lines = _table(plan, pids, answers)
-    return lines + (_sums(answers) if answers is not None else ["no node answers"])
+    if answers is not None:
+        lines += _sums(answers)
+    if answers is None or answers.quorum is None:
+        lines.append(_without_quorum(plan, pids))
+    return lines
 
 
-async def _ask(plan: Plan) -> Answers | None:
+def _without_quorum(plan: Plan, pids: dict[int, int]) -> str:
+    controllers = [node for node in plan.nodes if node.controller_port]
+    alive = sum(node.id in pids for node in controllers)
+    needed = len(controllers) // 2 + 1
+    if not pids:
+        return "no node runs; `odradek cluster start` starts them"
+    if alive >= needed:
+        return f"no controller leads yet: {alive} of {len(controllers)} run, and {needed} are enough"
+    return (
+        f"no quorum: {alive} of {len(controllers)} controllers run, and {needed} are needed; "
+        "`odradek start` with the server.properties of a node that is down starts it"
+    )
+
+
+async def _ask(plan: Plan, pids: dict[int, int]) -> Answers | None:
+    """The answers of the first node that runs and answers: another program may have the port of one that is down."""
     peers = Peers(SimpleNamespace(node_id="status"))  # type: ignore[arg-type]
     try:
         for node in plan.nodes:
+            if node.id not in pids:
+                continue
             endpoint = Endpoint("PLAINTEXT", *_host_port(node.address))
             metadata = await _answer(peers, endpoint, MetadataRequest(topics=None))
-            if metadata is not None:
-                return Answers(metadata, await _answer(peers, endpoint, _QUORUM))
+            if metadata is not None and metadata.cluster_id == plan.cluster_id:
+                return Answers(metadata, _described(await _answer(peers, endpoint, _QUORUM)))
         return None
     finally:
         peers.close()
+
+
+def _described(quorum: Any) -> Any:
+    """The one partition of an answer; None where it has none, or an error in its place."""
+    if quorum is None or quorum.error_code:
+        return None
+    partitions = [partition for topic in quorum.topics for partition in topic.partitions]
+    return partitions[0] if partitions and not partitions[0].error_code and partitions[0].leader_id >= 0 else None
 
 
 def _host_port(address: str) -> tuple[str, int]:
@@ -66,26 +95,22 @@ def _partitions(answers: Answers) -> list[Any]:
     return [partition for topic in answers.metadata.topics for partition in topic.partitions]
 
 
-def _table(plan: Plan, pids: dict[int, int | None], answers: Answers | None) -> list[str]:
+def _table(plan: Plan, pids: dict[int, int], answers: Answers | None) -> list[str]:
     serving = {broker.node_id for broker in answers.metadata.brokers} if answers is not None else set()
     partitions = _partitions(answers) if answers is not None else []
     leads = Counter(partition.leader_id for partition in partitions)
     replicas = Counter(broker for partition in partitions for broker in partition.replica_nodes)
     in_sync = Counter(broker for partition in partitions for broker in partition.isr_nodes)
-    leader = _quorum_partition(answers).leader_id if answers is not None and answers.quorum is not None else None
+    leader = answers.quorum.leader_id if answers is not None and answers.quorum is not None else None
     rows = [("NODE", "ROLES", "ADDRESS", "PID", "STATE", "LEADS", "REPLICAS", "IN SYNC")]
     for node in plan.nodes:
         roles = node.roles + (" (active)" if node.id == leader else "")
-        pid = pids[node.id]
+        pid = pids.get(node.id)
         state = "down" if pid is None else "serving" if node.id in serving else "fenced"
         counts = (str(counted[node.id]) for counted in (leads, replicas, in_sync))
         rows.append((str(node.id), roles, node.address, str(pid or "-"), state, *counts))  # type: ignore[arg-type]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
-
-
-def _quorum_partition(answers: Answers) -> Any:
-    return answers.quorum.topics[0].partitions[0]
 
 
 def _sums(answers: Answers) -> list[str]:
@@ -95,8 +120,8 @@ def _sums(answers: Answers) -> list[str]:
     lines = [
         f"topics {len(answers.metadata.topics)}, partitions {len(partitions)}, under-replicated {under}, offline {offline}"
     ]
-    if answers.quorum is not None and not answers.quorum.error_code:
-        quorum = _quorum_partition(answers)
+    quorum = answers.quorum
+    if quorum is not None:
         ends = {voter.replica_id: voter.log_end_offset for voter in quorum.current_voters}
         behind = ", ".join(f"{node} {_lag(quorum.high_watermark, end)}" for node, end in sorted(ends.items()))
         lines.append(

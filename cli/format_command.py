@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .options import UsageError, add_configuration, complain, properties_of
+from .broker_properties import properties_of
+from .options import FAILED, MISUSED, UsageError, add_configuration, complain, shown
+
+if TYPE_CHECKING:
+    from ..server.config import BrokerConfig
+
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+#: Levels of features are 16 bits.
+_LEVEL = re.compile(r"[0-9]{1,5}")
 
 
 def add_to(commands: Any) -> None:
@@ -50,9 +60,13 @@ def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
     from ..server.config import BrokerConfig
     from ..server.formatting import AlreadyFormatted, format_directories
+    from ..storage.files import LogDirectoryFailure
+    from ..storage.meta_properties import InvalidMetaProperties
 
     try:
         config = BrokerConfig(properties_of(options))
+        before = _cluster_ids(config)
+        _check_cluster_id(options.cluster_id, before)
         cluster_id = format_directories(
             config,
             options.cluster_id,
@@ -60,10 +74,46 @@ def run(options: argparse.Namespace) -> int:
             initial_voters=_initial_voters(options, config),
             features=_features(options.feature),
         )
-    except (UsageError, InvalidConfig, AlreadyFormatted, ValueError, OSError) as error:
-        return complain(error)
-    print(f"odradek: formatted {', '.join(config.log_dirs)} for cluster {cluster_id}")
+    except (UsageError, InvalidConfig) as error:
+        return complain(error, MISUSED)
+    except (AlreadyFormatted, InvalidMetaProperties, LogDirectoryFailure, OSError) as error:
+        return complain(error, FAILED)
+    except ValueError as error:  # a feature or a level that is not known
+        return complain(error, MISUSED)
+    print(_outcome(before, cluster_id))
     return 0
+
+
+def _cluster_ids(config: BrokerConfig) -> dict[str, str | None]:
+    """Each log directory with the cluster that it belongs to; None for one that is not formatted."""
+    from ..storage.meta_properties import read_meta_properties
+
+    found = {}
+    for directory in dict.fromkeys([*config.log_dirs, config.metadata_log_dir]):
+        if Path(directory).exists() and not Path(directory).is_dir():
+            raise UsageError(f"{directory} is a file, and no directory: move it away, or name another directory")
+        properties = read_meta_properties(directory)
+        found[directory] = properties.cluster_id if properties is not None else None
+    return found
+
+
+def _check_cluster_id(cluster_id: str | None, known: dict[str, str | None]) -> None:
+    """Directories that Apache Kafka formatted may have any text for an id; a new one is a UUID. Raises UsageError."""
+    if cluster_id is None or cluster_id in known.values() or _CLUSTER_ID.fullmatch(cluster_id):
+        return
+    raise UsageError(
+        f"--cluster-id {shown(cluster_id)} is not 22 characters of URL-safe base64, as in MkU3OEVBNTcwNTJENDM2Qg; without "
+        "the option a new id is drawn"
+    )
+
+
+def _outcome(before: dict[str, str | None], cluster_id: str) -> str:
+    made = [directory for directory, known in before.items() if known is None]
+    left = [directory for directory, known in before.items() if known is not None]
+    if not made:
+        return f"odradek: nothing to do, {', '.join(left)} formatted already for cluster {cluster_id}"
+    rest = f" (left alone, formatted already: {', '.join(left)})" if left else ""
+    return f"odradek: formatted {', '.join(made)} for cluster {cluster_id}{rest}"
 
 
 def _features(texts: list[str]) -> dict[str, int]:
@@ -71,8 +121,8 @@ def _features(texts: list[str]) -> dict[str, int]:
     levels: dict[str, int] = {}
     for text in texts:
         name, _, level = text.partition("=")
-        if not name or not level.isdecimal() or name in levels:
-            raise UsageError(f"{text!r} is not NAME=LEVEL, as in share.version=2, with each name once")
+        if not name or not _LEVEL.fullmatch(level) or name in levels:
+            raise UsageError(f"--feature {shown(text)} is not NAME=LEVEL, as in share.version=2, with each name once")
         levels[name] = int(level)
     return levels
 

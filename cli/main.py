@@ -7,11 +7,14 @@ start pays for nothing that it does not use.
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
 from .. import __version__
 from . import cluster_command, format_command, start_command
+from .options import FAILED, INTERRUPTED, CommandParser, complain
 
 DESCRIPTION = """\
 A Kafka-compatible broker in Python. Every Kafka client works against it unchanged.
@@ -24,9 +27,7 @@ A Kafka-compatible broker in Python. Every Kafka client works against it unchang
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="odradek", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = CommandParser(prog="odradek", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"odradek {__version__}")
     commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     start_command.add_to(commands)
@@ -36,9 +37,20 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command. Returns its exit status: 0, or 1 for a failure explained on standard error."""
+    """Runs one command. Returns its exit status (see options.py); failures are explained on standard error."""
     options = parser().parse_args(arguments)
-    status: int = options.run(options)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path may hold bytes that no encoding has a character for.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of standard output is gone, and with it everybody who could be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     return status
 
 

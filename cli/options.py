@@ -1,61 +1,149 @@
-"""Options that several commands share, and how their values become broker configuration."""
+"""Options that several commands share, and how a command says that it failed.
+
+Exit statuses: 0 for success, FAILED when the command could not do what it was told, MISUSED when it was told something
+that cannot be done: an option, a property or a file that must change first. 130 follows Ctrl-C, as in a shell.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 DEFAULT_DATA_DIR = "odradek-data"
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+#: Longer messages are cut: a value of a megabyte on a command line is no help in its error.
+MOST_MESSAGE_CHARACTERS = 1000
+#: Of a value that a message repeats.
+MOST_SHOWN_CHARACTERS = 80
 
 
 class UsageError(Exception):
-    """What a person asked for cannot be done; the message says what to do instead."""
+    """A request on the command line that cannot be fulfilled; the message says what to do instead."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Explains a mistake in one line, where argparse prints the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        text = one_line(message)[:MOST_MESSAGE_CHARACTERS]
+        self.exit(complain(f"{text}{self._hint(message)}; see `{self.prog} --help`", MISUSED))
+
+    def _hint(self, message: str) -> str:
+        """The option that was probably meant."""
+        mistake, _, words = message.partition(": ")
+        if mistake != "unrecognized arguments" or not words.startswith("-"):
+            return ""
+        return did_you_mean(words.split()[0].partition("=")[0], _option_strings(self))
+
+    def _check_value(self, action: argparse.Action, value: str) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(name) for name in action.choices]
+            hint = did_you_mean(value, names)
+            raise argparse.ArgumentError(action, f"{shown(value)} is not one of {', '.join(names)}{hint}")
+
+
+def _option_strings(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _option_strings(command)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`, did you mean X?` for the known word that is most like this one; "" when none is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word[:MOST_SHOWN_CHARACTERS], sorted(set(known)), n=1)
+    return f", did you mean {found[0]}?" if found else ""
 
 
 def add_configuration(command: argparse.ArgumentParser, *, optional_file: bool = True) -> None:
     command.add_argument(
         "properties",
         nargs="?" if optional_file else None,
-        type=Path,
+        type=path,
         metavar="server.properties",
         help="a configuration file as Apache Kafka takes it",
     )
+    add_override(command, "sets one property over what the file says; may be given many times")
     command.add_argument(
-        "--override",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="sets one property over what the file says; may be given many times",
-    )
-    command.add_argument(
-        "--data-dir", type=Path, metavar="D", help=f"where data is kept (default: ./{DEFAULT_DATA_DIR})"
+        "--data-dir",
+        type=path,
+        metavar="D",
+        help=f"where data is kept, in place of the file's log.dirs (default: ./{DEFAULT_DATA_DIR})",
     )
 
 
-def properties_of(options: argparse.Namespace) -> dict[str, str]:
-    """What the command line says, over what the file says; raises UsageError."""
-    from ..server.config import read_properties
+def add_override(command: argparse.ArgumentParser, meaning: str) -> None:
+    command.add_argument("--override", action="append", type=key_value, default=[], metavar="KEY=VALUE", help=meaning)
 
+
+# ---- values of options; argparse shows the text of the error
+
+
+def path(text: str) -> Path:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an empty text names no file or directory")
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"{shown(text)} has a NUL character, which no path can have")
+    return Path(text)
+
+
+def port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a port: a number from 0 to 65535")
+    return int(text)
+
+
+def key_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not KEY=VALUE, as in num.partitions=3")
+    return key.strip(), value.strip()
+
+
+def overrides_of(options: argparse.Namespace) -> dict[str, str]:
+    """The properties of `--override`. Raises UsageError for a key with two values."""
     found: dict[str, str] = {}
-    if options.properties is not None:
-        try:
-            found = read_properties(options.properties)
-        except OSError as error:
-            raise UsageError(f"cannot read {options.properties}: {error}") from None
-    if options.data_dir is not None:
-        found.pop("log.dir", None)
-        found["log.dirs"] = str(options.data_dir)
-    elif "log.dirs" not in found and "log.dir" not in found:
-        found["log.dirs"] = DEFAULT_DATA_DIR
-    for text in options.override:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--override takes KEY=VALUE, not {text!r}")
-        found[key.strip()] = value.strip()
+    for key, value in options.override:
+        if found.setdefault(key, value) != value:
+            raise UsageError(f"--override says {shown(key)} twice, with different values: leave one of them out")
     return found
 
 
-def complain(message: object) -> int:
-    print(f"odradek: {message}", file=sys.stderr)
-    return 1
+# ---- what a command says
+
+
+def shown(text: str) -> str:
+    """A text between quotes in a message: one line, and not too long."""
+    return repr(text if len(text) <= MOST_SHOWN_CHARACTERS else f"{text[:MOST_SHOWN_CHARACTERS]}...")
+
+
+def one_line(message: object) -> str:
+    """The message without line breaks and control characters, cut to a length that a person reads."""
+    text = " ".join(str(message).split())
+    if len(text) > MOST_MESSAGE_CHARACTERS:
+        text = f"{text[:MOST_MESSAGE_CHARACTERS]}... ({len(text)} characters)"
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def warn(message: object) -> None:
+    print(f"odradek: {one_line(message)}", file=sys.stderr)
+
+
+def complain(message: object, status: int = FAILED) -> int:
+    """Prints why a command ends, in one line on standard error. Returns the exit status."""
+    warn(_without_number(message) if isinstance(message, OSError) else message)
+    return status
+
+
+def _without_number(error: OSError) -> str:
+    """The error as people write it, in place of `[Errno 2] No such file or directory: 'x'`."""
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason

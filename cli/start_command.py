@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import errno
 import gc
 import logging
 import os
@@ -13,8 +12,9 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .broker_properties import properties_of
 from .garbage import LongCollections
-from .options import UsageError, add_configuration, complain, properties_of
+from .options import FAILED, MISUSED, UsageError, add_configuration, complain, port
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
@@ -40,20 +40,10 @@ def add_to(commands: Any) -> None:
     )
     add_configuration(command)
     command.add_argument(
-        "--port", type=_port, metavar="N", help="listen on 127.0.0.1:N; 0 picks a free port (default: 9092)"
+        "--port", type=port, metavar="N", help="listen on 127.0.0.1:N; 0 picks a free port (default: 9092)"
     )
     command.add_argument("-v", "--verbose", action="store_true", help="log what the broker does, to standard error")
     command.set_defaults(run=run)
-
-
-def _port(text: str) -> int:
-    try:
-        port = int(text)
-    except ValueError:
-        port = -1
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
-    return port
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from ..protocol.records.errors import OldFormatInLog
     from ..server.config import BrokerConfig
     from ..server.descriptors import TooFewDescriptors, raise_limit
+    from ..server.endpoints import CannotListen
     from ..storage.directory import DirectoryInUse
     from ..storage.files import LogDirectoryFailure
     from ..storage.meta_properties import InvalidMetaProperties
@@ -69,20 +60,22 @@ def run(options: argparse.Namespace) -> int:
     _log_to_standard_error(verbose=options.verbose)
     try:
         raise_limit()
-        properties = properties_of(options)
-        if options.port is not None:
-            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
-            properties.pop("advertised.listeners", None)
-        return _run_loop(BrokerConfig(properties))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return complain(f"{error.strerror}; choose another with --port N, or --port 0 for any that is free")
-        return complain(error)
+        return _run_loop(BrokerConfig(properties_of(options)))
+    except (UsageError, InvalidConfig) as error:
+        return complain(error, MISUSED)
+    except CannotListen as error:
+        return complain(f"{error.strerror}; {_remedy(options, error.key)}", FAILED)
     except (
-        UsageError, InvalidConfig, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog,
-        TooFewDescriptors,
+        OSError, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors,
     ) as error:  # fmt: skip
-        return complain(error)
+        return complain(error, FAILED)
+
+
+def _remedy(options: argparse.Namespace, key: str) -> str:
+    """The option or the key that decides about an address that cannot be had."""
+    if key == "listeners" and (options.port is not None or options.properties is None):
+        return "choose another port with --port N, or --port 0 for any that is free"
+    return f"change {key}; port 0 takes any that is free"
 
 
 def _log_to_standard_error(*, verbose: bool) -> None:

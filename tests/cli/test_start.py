@@ -103,7 +103,7 @@ def test_a_properties_file_of_kafka_works_as_it_is(tmp_path: Path) -> None:
 def test_a_mistake_is_explained_in_one_line(tmp_path: Path, arguments: list[str], words: str) -> None:
     process = started(*arguments, cwd=tmp_path)
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (1, "")
+    assert (process.returncode, out) == (2, "")
     assert err.startswith("odradek: ")
     assert words in err
     assert "Traceback" not in err

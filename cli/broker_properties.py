@@ -1,0 +1,121 @@
+"""The properties of one broker: what its file says, under `--override`, with `--port` and `--data-dir`.
+
+What the command line says counts more than the file, but nothing that says where to listen is dropped: a listener in the
+file may be a secured one. `--port N` is short for one PLAINTEXT listener on 127.0.0.1:N. It stands beside listeners of
+controllers and beside `advertised.listeners`, it may repeat a port that `listeners` names, and anything else is an error.
+`--data-dir D` is short for `--override log.dirs=D`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from .options import DEFAULT_DATA_DIR, UsageError, overrides_of, shown
+
+_PORT_LISTENER = "PLAINTEXT"
+
+
+def properties_of(options: argparse.Namespace) -> dict[str, str]:
+    """Raises UsageError and InvalidConfig."""
+    overrides = overrides_of(options)
+    _add_data_dir(options, overrides)
+    found = _file(options)
+    for key in overrides:
+        for same in _SAME.get(key, ()):
+            if same not in overrides:
+                found.pop(same, None)
+    found |= overrides
+    if "log.dirs" not in found and "log.dir" not in found:
+        found["log.dirs"] = DEFAULT_DATA_DIR
+    if getattr(options, "port", None) is not None:
+        _add_port(options, found)
+    return found
+
+
+#: Keys that mean the same: one on the command line replaces the other in the file.
+_SAME = {
+    "log.dirs": ("log.dir",),
+    "log.dir": ("log.dirs",),
+    "node.id": ("broker.id",),
+    "broker.id": ("node.id",),
+    "log.retention.hours": ("log.retention.minutes", "log.retention.ms"),
+    "log.retention.minutes": ("log.retention.ms",),
+    "log.roll.hours": ("log.roll.ms",),
+    "log.roll.jitter.hours": ("log.roll.jitter.ms",),
+}
+
+
+def _file(options: argparse.Namespace) -> dict[str, str]:
+    from ..server.config import read_properties
+
+    if options.properties is None:
+        return {}
+    try:
+        return read_properties(options.properties)
+    except OSError as error:
+        raise UsageError(f"cannot read {options.properties}: {error.strerror or error}") from None
+
+
+def _add_data_dir(options: argparse.Namespace, overrides: dict[str, str]) -> None:
+    if options.data_dir is None:
+        return
+    directory = str(options.data_dir)
+    if "," in directory:
+        raise UsageError(f"--data-dir {shown(directory)}: one directory without commas; several go into log.dirs")
+    for key in ("log.dirs", "log.dir"):
+        if overrides.get(key, directory) != directory:
+            raise UsageError(
+                f"--data-dir {directory} and --override {key}={shown(overrides[key])} name different directories: "
+                "leave one of them out"
+            )
+    overrides.pop("log.dir", None)
+    overrides["log.dirs"] = directory
+
+
+def _add_port(options: argparse.Namespace, found: dict[str, str]) -> None:
+    """Adds the listener of `--port`, or finds that `listeners` has it already. Raises UsageError."""
+    where = _where(options, "listeners")
+    listeners = [text.strip() for text in found.get("listeners", "").split(",") if text.strip()]
+    controllers = _controller_names(found)
+    ports = {_name(text): text.rpartition(":")[2] for text in listeners if _name(text) not in controllers}
+    roles = [role.strip() for role in found.get("process.roles", "broker").split(",")]
+    if "broker" not in roles:
+        raise UsageError(
+            f"--port {options.port} is where clients connect, and process.roles={found['process.roles']} makes this node "
+            "a controller only: leave --port out"
+        )
+    if str(options.port) in ports.values():
+        return
+    if ports:
+        raise UsageError(
+            f"--port {options.port} and listeners={shown(found['listeners'])} ({where}) name different ports: leave out "
+            "--port, or say the new port in listeners"
+        )
+    added = f"{_PORT_LISTENER}://127.0.0.1:{options.port}"
+    found["listeners"] = ",".join([added, *listeners])
+    _check_advertised(options, found, controllers)
+
+
+def _check_advertised(options: argparse.Namespace, found: dict[str, str], controllers: set[str]) -> None:
+    said = found.get("advertised.listeners", "")
+    others = {_name(text) for text in said.split(",") if text.strip()} - controllers - {_PORT_LISTENER}
+    if others:
+        raise UsageError(
+            f"--port {options.port} listens as {_PORT_LISTENER}, and advertised.listeners={shown(said)} "
+            f"({_where(options, 'advertised.listeners')}) names {', '.join(sorted(others))}: say the port in listeners, in "
+            "place of --port"
+        )
+
+
+def _controller_names(found: dict[str, str]) -> set[str]:
+    names = found.get("controller.listener.names", "CONTROLLER")
+    return {name.strip().upper() for name in names.split(",")}
+
+
+def _name(listener: str) -> str:
+    return listener.strip().partition(":")[0].upper()
+
+
+def _where(options: argparse.Namespace, key: str) -> str:
+    is_override = any(name == key for name, _ in options.override)
+    return "--override" if is_override else str(options.properties)
