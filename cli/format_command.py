@@ -131,7 +131,7 @@ def _initial_voters(options: argparse.Namespace, config: Any) -> Any:
     """None for what the configuration says; raises UsageError and InvalidConfig."""
     from ..server.formatting import read_initial_voters, standalone_voters
 
-    if not (options.standalone or options.initial_controllers or options.no_initial_controllers):
+    if not (options.standalone or options.initial_controllers is not None or options.no_initial_controllers):
         return None
     if config.get("controller.quorum.voters"):
         raise UsageError("controller.quorum.voters says who votes already; take it away, or format without saying who")

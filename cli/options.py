@@ -17,7 +17,7 @@ FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 #: Longer messages are cut: a value of a megabyte on a command line is no help in its error.
-MOST_MESSAGE_CHARACTERS = 1000
+MOST_MESSAGE_CHARACTERS = 800
 #: Of a value that a message repeats.
 MOST_SHOWN_CHARACTERS = 80
 
@@ -30,8 +30,7 @@ class CommandParser(argparse.ArgumentParser):
     """Explains a mistake in one line, where argparse prints the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        text = one_line(message)[:MOST_MESSAGE_CHARACTERS]
-        self.exit(complain(f"{text}{self._hint(message)}; see `{self.prog} --help`", MISUSED))
+        self.exit(complain(f"{one_line(message)}{self._hint(message)}; see `{self.prog} --help`", MISUSED))
 
     def _hint(self, message: str) -> str:
         """The option that was probably meant."""
@@ -126,10 +125,11 @@ def shown(text: str) -> str:
 
 
 def one_line(message: object) -> str:
-    """The message without line breaks and control characters, cut to a length that a person reads."""
+    """The message without line breaks and control characters, cut in its middle to a length that a person reads."""
     text = " ".join(str(message).split())
     if len(text) > MOST_MESSAGE_CHARACTERS:
-        text = f"{text[:MOST_MESSAGE_CHARACTERS]}... ({len(text)} characters)"
+        half = MOST_MESSAGE_CHARACTERS // 2
+        text = f"{text[:half]} ... {text[-half:]}"
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 

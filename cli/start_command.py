@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -18,6 +19,7 @@ from .options import FAILED, MISUSED, UsageError, add_configuration, complain, p
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
+    from ..server.endpoints import CannotListen
 
 EPILOG = """\
 examples:
@@ -64,18 +66,21 @@ def run(options: argparse.Namespace) -> int:
     except (UsageError, InvalidConfig) as error:
         return complain(error, MISUSED)
     except CannotListen as error:
-        return complain(f"{error.strerror}; {_remedy(options, error.key)}", FAILED)
+        return complain(f"{error.strerror}; {_remedy(options, error)}", FAILED)
     except (
         OSError, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors,
     ) as error:  # fmt: skip
         return complain(error, FAILED)
 
 
-def _remedy(options: argparse.Namespace, key: str) -> str:
+def _remedy(options: argparse.Namespace, error: CannotListen) -> str:
     """The option or the key that decides about an address that cannot be had."""
-    if key == "listeners" and (options.port is not None or options.properties is None):
-        return "choose another port with --port N, or --port 0 for any that is free"
-    return f"change {key}; port 0 takes any that is free"
+    if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+        return f"name an address of this machine in {error.key.replace('.port', '.host')}"
+    is_said = options.properties is not None or any(key == "listeners" for key, _ in options.override)
+    if error.key == "listeners" and (options.port is not None or not is_said):
+        return "choose another with --port N, or --port 0 for any that is free"
+    return f"change the port in {error.key}; 0 is any that is free"
 
 
 def _log_to_standard_error(*, verbose: bool) -> None:

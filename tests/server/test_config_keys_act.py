@@ -32,7 +32,7 @@ def named() -> re.Pattern[str]:
                     texts.add(re.escape(str(node.value)))
                 elif isinstance(node, ast.JoinedStr):
                     parts = [re.escape(p.value) if isinstance(p, ast.Constant) else r"[a-z0-9]+" for p in node.values]
-                    if any("\\." in part for part in parts):
+                    if any(re.search(r"[a-z].*\\\.|\\\..*[a-z]", part) for part in parts if part != r"[a-z0-9]+"):
                         texts.add("".join(parts))
     return re.compile("|".join(sorted(texts)))
 
