@@ -22,7 +22,7 @@ class DamageCounters:
         self._said: dict[Hashable, float] = {}
         self.ranges_found = 0
         self.ranges_healed = 0
-        self.records_bytes_healed = 0
+        self.bytes_healed = 0
         self.healings_failed = 0
         self.reads_refused = 0
         #: Fetched from a leader by a follower here, with a wrong CRC or no batches.

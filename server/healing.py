@@ -26,13 +26,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..protocol.records.errors import BatchError
-from ..storage.files import LogDirectoryFailure, sync_directory
+from ..storage.damage import DamagedRange
+from ..storage.files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
 from ..storage.rebuilding import RebuiltSegment
 from .leaders import broker_endpoint
 from .replica_reader import NotThere, ReplicaReader
 
 if TYPE_CHECKING:
-    from ..storage.damage import DamagedRange
     from ..storage.log import Log
     from ..storage.segment import Segment
     from .broker import BrokerServer
@@ -45,6 +45,43 @@ log = logging.getLogger("odradek.damage")
 RETRY_S = 5.0
 #: Tries after which readers are answered CORRUPT_MESSAGE instead of being left waiting.
 PATIENT_TRIES = 2
+
+
+class Rebuild:
+    """One segment on its way: the offsets from `base_offset` up to `end`, of which `ranges` come from a replica.
+
+    `segment` is the one to replace; None where there is no file any more.
+    """
+
+    def __init__(
+        self, log: Log, segment: Segment | None, base_offset: int, next_offset: int, ranges: list[DamagedRange]
+    ) -> None:
+        self.log = log
+        self.segment = segment
+        self.ranges = ranges
+        #: Less than `_next_offset` where not all of a last range went into one segment.
+        self.end = next_offset
+        self._base_offset = base_offset
+        self._next_offset = next_offset
+        self._was = (log.path, log.generation)
+        self.files = RebuiltSegment(log.place, base_offset, segment)
+
+    def swap_in(self, log: Log, now_ms: int) -> bool:
+        """False when the log is another than it was."""
+        if log is not self.log or (log.path, log.generation) != self._was:
+            return False
+        base_offset, end = self._base_offset, self.end
+        if self.segment is None:
+            is_swapped = log.insert(base_offset, end, now_ms)
+        else:
+            is_swapped = log.replace(base_offset, [self.segment], now_ms)
+        if is_swapped:
+            log.healed(base_offset, self._next_offset)
+            if end < self._next_offset:
+                file = log.place.file(end, LOG_SUFFIX).rpartition("/")[2]
+                rest = DamagedRange(file, 0, 0, end, self._next_offset, self.ranges[-1].reason)
+                log.add_damage([rest])
+        return is_swapped
 
 
 class Healer:
@@ -167,64 +204,84 @@ class Healer:
         damaged = hosted.log
         while damaged.damage:
             first = next(iter(damaged.damage))
-            segment = damaged.segment_of(first.first_offset)
-            name = damaged.place.file(segment.base_offset, ".log").rpartition("/")[2]
-            ranges = damaged.damage.in_file(first.file)
-            if name == first.file:
-                await self._rebuild(hosted, segment, segment.base_offset, segment.next_offset, ranges, reader)
+            segment = _segment_of(damaged, first)
+            if segment is None:
+                rebuild = Rebuild(damaged, None, first.first_offset, first.next_offset, [first])
             else:
-                await self._rebuild(hosted, None, first.first_offset, first.next_offset, [first], reader)
+                ranges = damaged.damage.in_file(first.file)
+                rebuild = Rebuild(damaged, segment, segment.base_offset, segment.next_offset, ranges)
+            await self._swap_in(hosted, [await self._build(rebuild, reader)], reader)
 
     async def _take_all(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
         """Every closed segment is made of what the replica has, gaps between them too."""
         taken = hosted.log
         reader.may_have_gaps = True
-        for one in [one for one in taken.damage if _is_between(taken, one)]:
-            await self._rebuild(hosted, None, one.first_offset, one.next_offset, [one], reader)
-        for segment in list(taken.segments[:-1]):
-            whole = _whole(segment)
-            await self._rebuild(hosted, segment, segment.base_offset, segment.next_offset, [whole], reader)
-
-    async def _rebuild(
-        self,
-        hosted: HostedPartition,
-        segment: Segment | None,
-        base_offset: int,
-        next_offset: int,
-        ranges: list[DamagedRange],
-        reader: ReplicaReader,
-    ) -> None:
-        """`segment` is the one to replace; None where there is no file any more."""
-        damaged, now_ms = hosted.log, self._broker.now_ms
-        path, generation, before = damaged.path, damaged.generation, len(damaged.damage)
-        rebuilt = RebuiltSegment(damaged.place, base_offset, next_offset, segment, may_have_gaps=reader.may_have_gaps)
+        wanted = [
+            Rebuild(taken, None, one.first_offset, one.next_offset, [one])
+            for one in taken.damage
+            if _segment_of(taken, one) is None
+        ]
+        for segment in taken.segments[:-1]:
+            base, end = segment.base_offset, segment.next_offset
+            whole = DamagedRange("", 0, segment.size, base, end, "")
+            wanted.append(Rebuild(taken, segment, base, end, [whole]))
+        built: list[Rebuild] = []
         try:
-            for one in ranges:
-                await asyncio.to_thread(rebuilt.copy_up_to, one)
-                async for batches, headers in reader.read(one.first_offset, one.next_offset):
-                    await asyncio.to_thread(rebuilt.add, batches, headers)
-            await asyncio.to_thread(rebuilt.finish, damaged.config.index_interval_bytes)
-            if hosted.is_removed or hosted.offline or (damaged.path, damaged.generation) != (path, generation):
-                raise NotThere("the log has changed meanwhile")
-            if segment is None:
-                is_swapped = damaged.insert(base_offset, next_offset, now_ms())
-            else:
-                is_swapped = damaged.replace(base_offset, [segment], now_ms())
-            if not is_swapped:
-                raise NotThere("the segment has gone meanwhile")
+            for one in wanted:
+                built.append(await self._build(one, reader))
         except BaseException:
-            rebuilt.discard()
+            for one in built:
+                one.files.discard()
             raise
-        await asyncio.to_thread(_make_durable, damaged)
+        await self._swap_in(hosted, built, reader)
+
+    async def _build(self, rebuild: Rebuild, reader: ReplicaReader) -> Rebuild:
+        """Writes the segment beside the log's.
+
+        A range at the end of a file may be that of several segments: what does not fit stays damaged, and is next.
+        """
+        files, segment, last = rebuild.files, rebuild.segment, rebuild.ranges[-1]
+        files.may_have_gaps = reader.may_have_gaps
+        is_open_ended = segment is None or last.position + last.size >= segment.size
+        is_open_ended = is_open_ended and not reader.may_have_gaps
+        config = rebuild.log.config
+        try:
+            for one in rebuild.ranges:
+                await asyncio.to_thread(files.copy_up_to, one)
+                async for batches, headers in reader.read(one.first_offset, one.next_offset):
+                    await asyncio.to_thread(files.add, batches, headers)
+                    if one is last and is_open_ended and files.size >= config.segment_bytes:
+                        rebuild.end = headers[-1].next_offset
+                        break
+            await asyncio.to_thread(files.finish, config.index_interval_bytes, rebuild.end, reader.aborted)
+        except BaseException:
+            files.discard()
+            raise
+        return rebuild
+
+    async def _swap_in(self, hosted: HostedPartition, built: list[Rebuild], reader: ReplicaReader) -> None:
+        """All in one turn of the loop. Raises NotThere when the log has changed meanwhile."""
+        damaged, now_ms = hosted.log, self._broker.now_ms()
+        found = list(damaged.damage)
+        left = list(built)
+        try:
+            while left:
+                if hosted.is_removed or hosted.offline or not left[0].swap_in(damaged, now_ms):
+                    raise NotThere("the log has changed meanwhile")
+                self._counters.bytes_healed += left.pop(0).files.added_bytes
+        finally:
+            for one in left:
+                one.files.discard()
         self._broker.upkeep.note_doomed(hosted)
-        self._counters.ranges_healed += before - len(damaged.damage)
-        self._counters.records_bytes_healed += rebuilt.added_bytes
-        if before != len(damaged.damage):
-            log.warning(
-                "%s: offsets %d to %d were damaged, and have been fetched from %s",
-                hosted.name, ranges[0].first_offset, ranges[-1].next_offset - 1, reader.source,
-            )  # fmt: skip
+        for healed in found:
+            if damaged.damage.covers(healed.first_offset) is None:
+                self._counters.ranges_healed += 1
+                log.warning(
+                    "%s: offsets %d to %d were damaged, and have been fetched from %s",
+                    hosted.name, healed.first_offset, healed.next_offset - 1, reader.source,
+                )  # fmt: skip
         hosted.wake_readers()
+        await asyncio.to_thread(_make_durable, damaged)
 
 
 def _make_durable(healed: Log) -> None:
@@ -232,13 +289,7 @@ def _make_durable(healed: Log) -> None:
     healed.damage.save()
 
 
-def _whole(segment: Segment) -> DamagedRange:
-    from ..storage.damage import DamagedRange
-
-    return DamagedRange("", 0, segment.size, segment.base_offset, segment.next_offset, "")
-
-
-def _is_between(taken: Log, one: DamagedRange) -> bool:
-    """Whether there is no segment for the range."""
-    segment = taken.segment_of(one.first_offset)
-    return taken.place.file(segment.base_offset, ".log").rpartition("/")[2] != one.file
+def _segment_of(damaged: Log, one: DamagedRange) -> Segment | None:
+    """The segment whose file the range is in; None when there is no such file."""
+    segment = damaged.segment_of(one.first_offset)
+    return segment if damaged.place.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{one.file}") else None

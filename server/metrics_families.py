@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ..protocol.errors import ErrorCode
-from . import metrics_cluster, metrics_descriptors, metrics_groups, metrics_share
+from . import metrics_cluster, metrics_damage, metrics_descriptors, metrics_groups, metrics_share
 from .metrics import Times, TopicMetrics
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def families(broker: BrokerServer) -> Iterator[Metric]:
         return
     yield from _replicas(broker)
     yield from _logs(broker)
+    yield from metrics_damage.damage(broker)
     yield from metrics_groups.groups(broker)
     yield from metrics_share.share(broker)
     state = _RUNNING if broker.lifecycle is None else broker.lifecycle.state.value

@@ -160,6 +160,8 @@ class Partitions:
         changed = hosted.take_role(registration, self._broker.now_ms())
         if changed and len(registration.replicas) > 1:
             self._broker.replication.follow(hosted)
+        if hosted.log.damage:
+            self._broker.healer.wants(hosted)
 
     def _propose(self, replica: Replica, proposal: IsrProposal) -> None:
         self._broker.replication.isr_changes.propose(replica, proposal)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .listener import Endpoint
 
 PURPOSE = "healing"
+#: With it the answer names aborted transactions. It gives their records too, up to the last stable offset.
+READ_COMMITTED = 1
 #: Asked for at a time: the answer is held in memory.
 FETCH_BYTES = 1 << 20
 #: What the replica may wait for the records. They are old: either it has them, or it will not.
@@ -34,6 +36,8 @@ class ReplicaReader:
         self._source = source
         #: Offsets may be missing between batches: the log is compacted.
         self.may_have_gaps = False
+        #: (producer id, first offset) of the aborted transactions that the replica named.
+        self.aborted: set[tuple[int, int]] = set()
 
     @property
     def source(self) -> str:
@@ -70,6 +74,7 @@ class ReplicaReader:
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
+            isolation_level=READ_COMMITTED,
             topics=[FetchTopic(topic_id=hosted.topic_id, partitions=[asked])],
         )
         answered: asyncio.Future[bytes | NotThere] = asyncio.get_running_loop().create_future()
@@ -94,6 +99,7 @@ class ReplicaReader:
         (data,) = response.responses[0].partitions
         if data.error_code:
             return NotThere(f"{self.source} answers {ErrorCode(data.error_code).name}")
+        self.aborted.update((one.producer_id, one.first_offset) for one in data.aborted_transactions or ())
         return bytes(data.records or b"")
 
     def _checked(self, records: bytes, offset: int, next_offset: int) -> tuple[bytes, list[BatchHeader]]:

@@ -22,6 +22,7 @@ segment. Kafka passes over a file of that name. The file may be lost: a reader o
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -34,6 +35,10 @@ VERSION = 0
 #: Ranges of one log that are remembered: a reader passes over the list, and a disk with more holes is to be replaced.
 #: Further ones are met again by whoever reads there.
 MOST_RANGES = 1000
+
+
+#: The scrubber's thread saves what was found, another what was healed. Both are rare, and wait for one disk.
+_saving = threading.Lock()
 
 
 class DamagedRange(NamedTuple):
@@ -152,16 +157,17 @@ class Damage:
 
     def save(self) -> bool:
         """Brings the file up to date, and removes it where there is no damage. Whether it had to. Raises OSError."""
-        content = _encode(self._ranges) if self._ranges else None
-        if content == self._saved:
-            return False
-        path = f"{self._place.path}/{FILE_NAME}"
-        if content is None:
-            unlink_if_exists(path)
-        else:
-            write_atomically(path, content)
-        self._saved = content
-        return True
+        with _saving:
+            content = _encode(list(self._ranges)) if self._ranges else None
+            if content == self._saved:
+                return False
+            path = f"{self._place.path}/{FILE_NAME}"
+            if content is None:
+                unlink_if_exists(path)
+            else:
+                write_atomically(path, content)
+            self._saved = content
+            return True
 
     def _index(self) -> None:
         self._firsts = [one.first_offset for one in self._ranges]

@@ -272,7 +272,7 @@ class SegmentVerifier:
             last = self.found[-1] if self.found else None
             if last is None or last.next_offset < job.next_offset:
                 self._add(size, 0, self._expected, job.next_offset, "the file is cut")
-        if self._indexed:
+        if not all(self._is_damaged(position) for _, position in self._indexed):
             self.is_index_wrong = True  # entries for what is behind the end
         self._finish()
 
@@ -302,13 +302,17 @@ class SegmentVerifier:
         finally:
             os.close(fd)
 
+    def _is_damaged(self, position: int) -> bool:
+        return any(one.position <= position < one.position + one.size for one in self.found)
+
     def _check_index(self, position: int, last_offset: int) -> None:
         """An entry names the last offset of a batch and where the batch starts."""
         indexed = self._indexed
         while indexed and indexed[-1][1] <= position:
             relative, entry_position = indexed.pop()
-            is_damaged = any(one.position <= entry_position < one.position + one.size for one in self.found)
-            if not is_damaged and (entry_position != position or relative + self.job.base_offset != last_offset):
+            if not self._is_damaged(entry_position) and (
+                entry_position != position or relative + self.job.base_offset != last_offset
+            ):
                 self.is_index_wrong = True
                 indexed.clear()
 
