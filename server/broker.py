@@ -43,6 +43,8 @@ from .replica_moves import ReplicaMoves
 from .scrubber import Scrubber
 from .streams_groups import StreamsTopics
 from .transaction_driver import TransactionDriver
+from .turn_budget import TurnWatch
+from .turns import Turns
 from .waiters import Deadlines, Wakeups
 
 if TYPE_CHECKING:
@@ -98,6 +100,9 @@ class BrokerServer:
         #: Brokers that have just gone; None where there are no others.
         self.departures: Departures | None = None
         self.metrics = Metrics()
+        #: Turns of the loop that took too long, and the large requests that take turns.
+        self.turn_watch = TurnWatch()
+        self.turns = Turns(self.turn_watch)
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
         self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))

@@ -26,6 +26,7 @@ from ..storage.slices import LogSlice
 from .dispatch import Call, PeerFault
 from .peer_text import shown_reason
 from .sending import FileSender
+from .turn_budget import TURN_BUDGET_S, clock
 
 if TYPE_CHECKING:
     from .listener import Listener
@@ -46,6 +47,9 @@ WRITE_HIGH_WATER_BYTES = 512 * 1024
 MAX_UNANSWERED_CALLS = 512
 #: Answers below this are joined into one buffer; larger pieces go to the socket uncopied.
 JOINED_ANSWER_BYTES = 64 * 1024
+
+#: A connection with more requests in its buffer goes on in the next turn of the loop, when others have had theirs.
+TURN_SHARE_S = TURN_BUDGET_S / 4
 
 unpack_length = struct.Struct(">i").unpack_from
 
@@ -197,6 +201,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handles the whole frames of buffer[:end] and keeps the rest."""
         self._taking = True
         pos = 0
+        began = last = clock()
         try:
             while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
                 (size,) = unpack_length(buffer, pos)
@@ -210,6 +215,12 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     self.dispatcher.call(self, memoryview(buffer)[pos + 4 : stop])
                 pos = stop
+                now = clock()
+                if now - last > TURN_BUDGET_S:
+                    self._note_long_turn(now - last, memoryview(buffer)[pos - size : pos])
+                if now - began > TURN_SHARE_S and pos < end and self._held_by is None:
+                    self._yield_turn()
+                last = now
         except PeerFault as fault:
             self._send_done()
             self.close_for(str(fault))
@@ -225,6 +236,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading and not self._may_take():
             self._reading = False
             self._transport.pause_reading()
+
+    def _note_long_turn(self, took_s: float, frame: memoryview) -> None:
+        key, version = struct.unpack_from(">hh", frame)
+        api = self.dispatcher.served.get(key)
+        name = api.name if api is not None else str(key)
+        self.broker.turn_watch.exceeded(took_s, name, version, self.client_id, len(frame))
+
+    def _yield_turn(self) -> None:
+        """Leaves the requests that have come for the next turn of the loop."""
+        self.hold(self)
+        asyncio.get_running_loop().call_soon(self.release)
 
     def _may_take_after_sending(self) -> bool:
         self._send_done()

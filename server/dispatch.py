@@ -18,11 +18,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.apis import API_VERSIONS_KEY, APIS, Api
-from ..protocol.codec import MalformedMessage, decode, lowered_decoder, lowered_encoder
+from ..protocol.codec import DECODE_FAULTS, MalformedMessage, decode, lowered_decoder, lowered_encoder
 from ..protocol.errors import ErrorCode
 from ..protocol.internal.headers import RequestHeader
 from ..protocol.schema import Message
+from .answer_size import arrays_of, is_large
 from .metrics import Times
+from .request_limits import PORTIONINGS
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -34,7 +36,14 @@ log = logging.getLogger("odradek.dispatch")
 _HEADER = struct.Struct(">hhih")
 _pack_head = struct.Struct(">ii").pack
 _pack_flexible_head = struct.Struct(">iib").pack
-_FAULTS = (ValueError, struct.error, IndexError)
+
+#: A larger frame is decoded in steps (large_requests.py). A smaller one has at most some 5,000 items, which takes 3 ms.
+SLICED_FRAME_BYTES = 16 * 1024
+#: The header of a request ends within so many bytes, or is refused. Clients send 50.
+MAX_HEADER_BYTES = 64 * 1024
+#: Many items in these requests and answers are what a broker is for; what they cost is bounded by their own handlers.
+_HANDLED_WHOLE = ("Produce",)
+_ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
 
 Handler = Callable[["Call"], Message | None]
 
@@ -47,6 +56,7 @@ class Call:
     """One request on its way: what the handler needs to know, and where its answer goes."""
 
     __slots__ = (
+        "_arrays",
         "_encode",
         "_flexible",
         "api",
@@ -57,6 +67,7 @@ class Call:
         "is_parked",
         "pieces",
         "request",
+        "route",
         "size",
         "version",
     )
@@ -80,8 +91,10 @@ class Call:
         self.is_parked = False
         #: Whether it was ended by a failure here.
         self.has_failed = False
+        self.route = route
         self._encode = route.encode
         self._flexible = route.flexible_answer
+        self._arrays = route.arrays
 
     @property
     def broker(self) -> BrokerServer:
@@ -114,6 +127,9 @@ class Call:
         if self.pieces is not None or self.has_failed:
             self._answer_again()
             return
+        if self._arrays and is_large(response, self._arrays):
+            self._reply_in_slices(response)
+            return
         pieces: list[Any] = [b""]
         try:
             self._encode(response, pieces.append)
@@ -121,6 +137,10 @@ class Call:
             # Whoever calls this may be anybody: a timer, a commit, another request. None of them is to pay for it.
             self._answer_unencodable(response, failure)
             return
+        self.finish(pieces)
+
+    def finish(self, pieces: list[Any]) -> None:
+        """Sends the encoded response, with the answer's head in place of the first piece."""
         size = 4 + self._flexible + sum(map(len, pieces))
         if self._flexible:
             pieces[0] = _pack_flexible_head(size, self.correlation_id, 0)
@@ -129,6 +149,11 @@ class Call:
         self.pieces = pieces
         self.size = size + 4
         self.connection.answered(self)
+
+    def _reply_in_slices(self, response: Message) -> None:
+        from .large_requests import reply_in_slices  # which few brokers ever need
+
+        reply_in_slices(self, response, self.route.answer_version)
 
     def reply_nothing(self) -> None:
         """Ends a call that the protocol gives no answer (Produce with acks=0)."""
@@ -198,13 +223,16 @@ class Route:
     """How one version of one API is decoded, handled and encoded."""
 
     __slots__ = (
+        "answer_version",
         "api",
+        "arrays",
         "decode",
         "encode",
         "failures",
         "flexible",
         "flexible_answer",
         "handle",
+        "handle_large",
         "requests",
         "times",
         "version",
@@ -213,9 +241,18 @@ class Route:
     def __init__(self, api: Api, version: int, handle: Handler, answer_version: int | None = None) -> None:
         self.api = api
         self.version = version
-        self.handle = handle
+        self.handle = self.handle_large = handle
+        if api.name in PORTIONINGS:
+            from .large_requests import in_portions
+
+            self.handle_large = in_portions(api.name, handle)
+            if api.name not in _HANDLED_WHOLE:
+                self.handle = self.handle_large
+        #: Of structures in the response: whether it is large is seen by their lengths.
+        self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
+        self.answer_version = version if answer_version is None else answer_version
         self.decode = lowered_decoder(api.request, version) if version in api.versions else None
-        self.encode = lowered_encoder(api.response, version if answer_version is None else answer_version)
+        self.encode = lowered_encoder(api.response, self.answer_version)
         self.flexible = api.request_header_version(version) == 2
         self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
         #: Requests taken, and those of them that failed by a bug of ours.
@@ -251,30 +288,61 @@ class Dispatcher:
                 raise ValueError("negative length")
             if route.flexible:
                 if frame[pos]:
-                    pos = decode(RequestHeader, 2, frame)[1]
+                    pos = decode(RequestHeader, 2, bytes(frame[:MAX_HEADER_BYTES]))[1]
                 else:
                     pos += 1
+            if len(frame) > SLICED_FRAME_BYTES:
+                self._call_large(connection, route, correlation_id, client_id, frame, pos)
+                return
             request = None
             if route.decode is not None:
                 request, pos = route.decode(frame, pos)
             if pos > len(frame):
                 raise IndexError("header longer than the frame")
-        except _FAULTS as error:
-            raise self._explained(frame, error) from None
+        except DECODE_FAULTS as error:
+            raise self.explained(frame, error) from None
         route.requests = count = route.requests + 1
         # The first of 64 is timed: reading a clock twice costs more than counting.
         make = Call if count & 63 != 1 else TimedCall
-        call = make(connection, route, correlation_id, client_id, request)
+        self.handle(make(connection, route, correlation_id, client_id, request), route, route.handle)
+
+    def _call_large(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, frame: Any, pos: int
+    ) -> None:
+        """The same for a frame that may have any number of items."""
+        from .large_requests import take
+
+        route.requests = count = route.requests + 1
+        make = Call if count & 63 != 1 else TimedCall
+        call = make(connection, route, correlation_id, client_id, None)
+        if route.decode is None or take(self, connection, route, call, frame, pos):
+            self.handle(call, route, route.handle)
+
+    def handle(self, call: Call, route: Route, handle: Handler) -> None:
+        """Has a handler answer the call, now or later. Raises PeerFault."""
         try:
-            response = route.handle(call)
+            response = handle(call)
             if response is not None:
                 call.reply(response)
-            elif call.pieces is None:
-                connection.park(call)
-        except Exception:
-            route.failures += 1
-            log.exception("a bug: %s v%s from %s failed", route.api.name, version, connection.client_host)
-            call.fail()
+            if call.pieces is None and not call.is_parked:
+                call.connection.park(call)
+        except PeerFault:
+            raise
+        except Exception as failure:
+            self._failed(call, route, failure)
+
+    def failed_later(self, call: Call, route: Route, failure: Exception) -> None:
+        """The call was to be answered in slices, and one of them has failed."""
+        if isinstance(failure, PeerFault):
+            call.connection.close_for(str(failure))
+        else:
+            self._failed(call, route, failure)
+
+    def _failed(self, call: Call, route: Route, failure: Exception) -> None:
+        route.failures += 1
+        host = call.connection.client_host
+        log.error("a bug: %s v%s from %s failed", route.api.name, route.version, host, exc_info=failure)
+        call.fail()
 
     def routes(self) -> Iterable[Route]:
         """What was asked for so far."""
@@ -295,12 +363,15 @@ class Dispatcher:
         self._routes[key, version] = route
         return route
 
-    def _explained(self, frame: Any, error: Exception) -> PeerFault:
-        """What was wrong with the frame, in the words of the interpreted codec."""
+    def explained(self, frame: Any, error: Exception) -> PeerFault:
+        """The fault of a frame, in the words of the interpreted codec unless it is large."""
         try:
             key, version = struct.unpack_from(">hh", frame)
             api = APIS[key]
-            _, pos = decode(RequestHeader, api.request_header_version(version), frame)
+            header = bytes(frame[:MAX_HEADER_BYTES])
+            _, pos = decode(RequestHeader, api.request_header_version(version), header)
+            if len(frame) > SLICED_FRAME_BYTES:
+                return PeerFault(f"malformed {api.name} v{version} request of {len(frame)} bytes")
             decode(api.request, version, frame, pos)
         except MalformedMessage as explained:
             return PeerFault(f"malformed {api.name} request: {explained}")

@@ -1,0 +1,55 @@
+"""The time that one turn of the event loop may take, and the watch over turns that take longer.
+
+All clients of a broker are served on one loop: while a request holds it, everybody else waits. So one request holds it for
+TURN_BUDGET_S at most. Longer work is done in slices (`turns.py`) or on a thread.
+
+The watch costs a connection two readings of the clock for what it has received, and nothing else until a turn is too long.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+log = logging.getLogger("odradek.turns")
+
+#: A good client beside a hostile one should not notice it: Kafka's clients time requests in tens of milliseconds at best.
+TURN_BUDGET_S = 0.020
+#: At most one line in this time; the turns between two lines are counted.
+LOG_INTERVAL_S = 10.0
+
+#: What turns are timed by.
+clock = time.perf_counter
+
+
+class TurnWatch:
+    """Counts the turns of one broker that took longer than the budget, and logs some of them."""
+
+    def __init__(self, now_s: Callable[[], float] = clock) -> None:
+        self._now_s = now_s
+        self._logged_at_s = -LOG_INTERVAL_S
+        self._unlogged = 0
+        #: Turns over the budget, by API ("" where no request was at work).
+        self.counts: dict[str, int] = {}
+        #: The longest turn over the budget, in seconds.
+        self.longest_s = 0.0
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+    def exceeded(self, took_s: float, api: str, version: int, client_id: str | None, size: int) -> None:
+        """Notes a turn over the budget. `size`: bytes of the request."""
+        self.counts[api] = self.counts.get(api, 0) + 1
+        self.longest_s = max(self.longest_s, took_s)
+        now_s = self._now_s()
+        if now_s - self._logged_at_s < LOG_INTERVAL_S:
+            self._unlogged += 1
+            return
+        log.warning(
+            "a %s v%s request of %s bytes from client %r held the event loop for %.0f ms; the budget is %.0f ms "
+            "(%s more turns since the last line)",
+            *(api, version, size, client_id, took_s * 1000, TURN_BUDGET_S * 1000, self._unlogged),
+        )
+        self._logged_at_s, self._unlogged = now_s, 0
