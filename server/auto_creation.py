@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
@@ -17,33 +18,46 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.topics")
 
 _VERSION = 4
+#: Topics that one request to the controller has: it decides on all of them in one turn.
+MAX_AT_ONCE = 100
+#: Topics that wait to be created. Clients ask again, so more may come when these are there.
+MAX_WANTED = 10_000
 
 
 class AutoCreation:
-    """Asks the controller, once for each topic at a time; who wants the topic asks for its metadata again later."""
+    """Asks the controller, once for each topic at a time; clients that want the topic ask for its metadata again later."""
 
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
-        self._in_flight: set[str] = set()
+        #: Wanted, the first MAX_AT_ONCE of them perhaps asked for already.
+        self._wanted: dict[str, None] = {}
+        self._is_asking = False
 
-    def create(self, names: Iterable[str]) -> None:
-        """`names` are legal ones of topics that do not exist."""
-        new = [name for name in dict.fromkeys(names) if name not in self._in_flight]
+    def create(self, topic: str) -> None:
+        """`topic`: the legal name of a topic that does not exist."""
         broker = self._broker
-        for topic in INTERNAL_TOPICS.intersection(new):
-            new.remove(topic)
+        if topic in INTERNAL_TOPICS:
             if topic == SHARE_GROUP_STATE_TOPIC:
                 broker.share_states.ensure_topic(lambda: None)
             else:
                 (broker.groups if topic == broker.groups.topic else broker.transactions).ensure_topic(lambda: None)
-        if not new:
-            return
-        self._in_flight.update(new)
-        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in new]
+        elif len(self._wanted) < MAX_WANTED:
+            self._wanted[topic] = None
+            if not self._is_asking:
+                self._is_asking = True
+                asyncio.get_running_loop().call_soon(self._ask)
+
+    def _ask(self) -> None:
+        asked = list(islice(self._wanted, MAX_AT_ONCE))
+        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in asked]
 
         def created(response: Message) -> None:
-            self._in_flight.difference_update(new)
+            for name in asked:
+                self._wanted.pop(name, None)
             _log_outcome(response)
+            self._is_asking = bool(self._wanted)
+            if self._wanted:
+                asyncio.get_running_loop().call_soon(self._ask)
 
         self._broker.controller.submit(CreateTopicsRequest(topics=topics), _VERSION, created)
 

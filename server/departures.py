@@ -55,10 +55,16 @@ class Departures:
         """Brokers of whose leaders the controller is about to speak."""
         return self._leaving.keys()
 
-    def when_heard(self, answer: Callable[[], None], turns: int = HEARD_TURNS) -> None:
-        """Calls `answer` when what has come to this node's sockets by now is known."""
+    def when_heard(self, answer: Callable[[], None]) -> None:
+        """Calls `answer` when this node has read that connections to it have ended: at once, unless some have just now."""
+        if self._broker.peers.have_some_ended():
+            self._after_turns(HEARD_TURNS, answer)
+        else:
+            answer()
+
+    def _after_turns(self, turns: int, answer: Callable[[], None]) -> None:
         if turns:
-            asyncio.get_running_loop().call_soon(self.when_heard, answer, turns - 1)
+            asyncio.get_running_loop().call_soon(self._after_turns, turns - 1, answer)
         else:
             answer()
 

@@ -7,8 +7,8 @@ batches: they are done in the first slice, and handled at once like any other. W
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.codec import DECODE_FAULTS, stepwise_decoder, stepwise_encoder
 from ..protocol.schema import Message
@@ -23,6 +23,8 @@ from .turns import SLICE_S, WAITING, Task, Work
 if TYPE_CHECKING:
     from .connection import Connection
     from .dispatch import Dispatcher, Handler
+
+T = TypeVar("T")
 
 #: A request of this many items, of whatever kind, is handled in portions.
 PLAIN_ITEMS = 1000
@@ -201,6 +203,37 @@ class PartOfCall(Call):
 
     def hold_connection(self) -> None:
         """The whole call holds it."""
+
+
+def work_in_turns(
+    call: Call,
+    steps: Generator[Any, None, T],
+    done: Callable[[T], None],
+    failed: Callable[[Exception], None] | None = None,
+) -> None:
+    """Has a handler's own work done: its first slice now, the rest in turns. `done` gets what comes of it.
+
+    `failed`: called with what a later slice raises, in place of the usual answer to a bug.
+    """
+    until = clock() + SLICE_S
+    while clock() < until:
+        try:
+            next(steps)
+        except StopIteration as over:
+            done(over.value)
+            return
+    if not call.is_parked:
+        call.connection.park(call)
+    call.hold_connection()
+
+    def rest() -> Work:
+        made = yield from steps
+        if not call.connection.closed:
+            done(made)
+
+    task = _begin(call.connection.dispatcher, call.route, call, rest(), 0)
+    if failed is not None:
+        task.failed = failed
 
 
 # ---- answers

@@ -99,6 +99,12 @@ class PeerConnection(asyncio.BufferedProtocol):
         address: Any = (self._transport and self._transport.get_extra_info("peername")) or ("", 0)
         return f"{address[0]}:{address[1]}"
 
+    @property
+    def descriptor(self) -> int:
+        """Of the socket; -1 when the network is simulated."""
+        found = self._transport and self._transport.get_extra_info("socket")
+        return found.fileno() if found else -1
+
     def end(self) -> None:
         self._ended_by_us = True
         if self._transport is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,23 @@ class Peers:
         does; never for one that we end, nor for a silence.
         """
         self._peer(endpoint, purpose).on_lost.append(callback)
+
+    def have_some_ended(self) -> bool:
+        """Whether the other side of a connection has ended it, and the loop has not read that yet.
+
+        The system is asked, in a microsecond or two. Where it cannot be asked (a simulated network, a system without
+        POLLRDHUP) it may be so.
+        """
+        if not hasattr(select, "POLLRDHUP"):
+            return True
+        poll = select.poll()
+        for peer in self._peers.values():
+            descriptor = peer.descriptor
+            if descriptor is not None:
+                if descriptor < 0:
+                    return True
+                poll.register(descriptor, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """Ends all connections. What is not answered yet gets None; what is asked from now on does too."""
@@ -127,6 +145,11 @@ class _Peer:
         self._waiting: list[_Asked] = []
         self._backoff_s = 0.0
         self._is_closed = False
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of the connection's socket, -1 where it has none of the system; None without a connection."""
+        return self._connection.descriptor if self._connection is not None else None
 
     def send(self, asked: _Asked) -> None:
         loop = asyncio.get_running_loop()

@@ -99,6 +99,8 @@ def _repeated(request: Any, portioning: Portioning) -> Generator[None, None, set
     repeated: set[Any] = set()
     for ancestors, item in _walk(request, portioning.asked, (), takes=False):
         yield None
+        if item is _NOTHING:
+            continue
         key = (tuple(map(_identity, ancestors)), portioning.key(item))
         if key in seen:
             repeated.add(key)

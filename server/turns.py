@@ -30,12 +30,12 @@ Work = Generator[Any, None, None]
 class Task:
     """One piece of work. `failed`: called with what it raised."""
 
-    __slots__ = ("_failed", "_is_resumed", "_is_waiting", "_turns", "api", "client_id", "size", "steps", "version")
+    __slots__ = ("_is_resumed", "_is_waiting", "_turns", "api", "client_id", "failed", "size", "steps", "version")
 
     def __init__(self, turns: Turns, steps: Work, failed: Callable[[Exception], None]) -> None:
         self._turns = turns
         self.steps = steps
-        self._failed = failed
+        self.failed = failed
         self._is_waiting = self._is_resumed = False
         # For the watch.
         self.api, self.version, self.size = "", 0, 0
@@ -53,7 +53,7 @@ class Task:
                 if clock() >= until_s:
                     return True
         except Exception as failure:
-            self._failed(failure)
+            self.failed(failure)
         return False
 
     def resume(self) -> None:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
@@ -31,7 +31,8 @@ from ..authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ..cluster_view import ClusterView
 from ..dispatch import Call
 from ..internal_topics import INTERNAL_TOPICS
-from ..slices import SlicedWork
+from ..large_requests import work_in_turns
+from ..slices import Steps, in_order
 
 if TYPE_CHECKING:
     from ..departures import Departures
@@ -42,18 +43,17 @@ _FIRST_WITH_IDS = 12
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_OPERATIONS = 8
 _LAST_WITH_CLUSTER_OPERATIONS = 10
+#: Topics of a request that are kept until it is answered.
+_KEPT_TOPICS = 1000
 
 
 def handle(call: Call) -> MetadataResponse | None:
     request: MetadataRequest = call.request
-    error = _refusal(request, call.version)
-    if error:
-        return _refused(request, error)
     departures = call.broker.departures
     if departures is None or not _names_topics(request, call.version):
-        _respond(call, request, call.reply)
+        _respond(call, _Wanted(request), call.reply)
     else:
-        departures.when_heard(lambda: _answer(call, request, departures))
+        departures.when_heard(lambda: _answer(call, _Wanted(request), departures))
     return None
 
 
@@ -61,33 +61,64 @@ def _names_topics(request: MetadataRequest, version: int) -> bool:
     return bool(request.topics) or request.topics is None or version == 0
 
 
-def _answer(call: Call, request: MetadataRequest, departures: Departures) -> None:
+class _Wanted:
+    """What a request asks for. It is answered twice where leaders move meanwhile; its topics are walked through once."""
+
+    def __init__(self, request: MetadataRequest) -> None:
+        self.request = request
+        self.error: ErrorCode | None = None
+        #: Each once, in order.
+        self.ids: dict[bytes, None] = {}
+        self.names: dict[str, None] = {}
+
+    def read(self, version: int) -> Steps[None]:
+        if self.error is not None:
+            return
+        error = yield from _refusal(self.request, version)
+        topics = self.request.topics
+        for number, topic in enumerate(topics or () if not error else ()):
+            if topic.topic_id != ZERO_UUID:
+                self.ids[topic.topic_id] = None
+            elif topic.name is not None:
+                self.names[topic.name] = None
+            if number >= _KEPT_TOPICS:
+                topics[number] = None  # type: ignore[index, call-overload]  # to free a million at once takes long
+            yield
+        self.error = error
+
+
+def _answer(call: Call, wanted: _Wanted, departures: Departures) -> None:
     def made(response: MetadataResponse) -> None:
         if not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
             call.reply(response)
         else:
-            departures.when_known(lambda: _respond(call, request, call.reply))
+            departures.when_known(lambda: _respond(call, wanted, call.reply))
 
-    _respond(call, request, made)
+    _respond(call, wanted, made)
 
 
 def _leaders(response: MetadataResponse) -> set[int]:
     return {partition.leader_id for topic in response.topics for partition in topic.partitions}
 
 
-def _respond(call: Call, request: MetadataRequest, made: Callable[[MetadataResponse], None]) -> None:
-    """`made` is told of the response, before this returns if it did not take long."""
+def _respond(call: Call, wanted: _Wanted, made: Callable[[MetadataResponse], None]) -> None:
+    """`made` gets the response, before this returns if it did not take long."""
 
     def failed(failure: Exception) -> None:
         log.error("a bug: the topics could not be described", exc_info=failure)
-        call.reply(_refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        call.reply(MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
 
     view = ClusterView(call.broker.image, call.listener)
-    response = _response(call, request, view)
-    work = SlicedWork(failed)
-    work.begin(_describe(call, request, view, response.topics), lambda: made(response))
-    if work.is_busy:
-        call.hold_connection()
+    work_in_turns(call, _made(call, wanted, view), made, failed)
+
+
+def _made(call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataResponse]:
+    yield from wanted.read(call.version)
+    if wanted.error:
+        return (yield from _refused(wanted.request, wanted.error))
+    response = _response(call, wanted.request, view)
+    yield from _describe(call, wanted, view, response.topics)
+    return response
 
 
 def _response(call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
@@ -109,43 +140,51 @@ def _response(call: Call, request: MetadataRequest, view: ClusterView) -> Metada
     return response
 
 
-def _refusal(request: MetadataRequest, version: int) -> ErrorCode:
+def _refusal(request: MetadataRequest, version: int) -> Steps[ErrorCode]:
     """The schema has ids from version 10 on; Kafka takes them in requests only later, and trips over a nameless topic."""
-    topics = request.topics or ()
-    has_ids = any(topic.topic_id != ZERO_UUID for topic in topics)
-    nameless = any(topic.name is None for topic in topics)
+    has_ids = nameless = False
+    for topic in request.topics or ():
+        has_ids = has_ids or topic.topic_id != ZERO_UUID
+        nameless = nameless or topic.name is None
+        yield
     if version < _FIRST_WITH_IDS and (has_ids or nameless):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not has_ids else ErrorCode.NONE
 
 
-def _refused(request: MetadataRequest, error: ErrorCode) -> MetadataResponse:
-    topics = [
-        MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
-        for topic in request.topics or ()
-    ]
-    return MetadataResponse(topics=topics, error_code=error)
+def _refused(request: MetadataRequest, error: ErrorCode) -> Steps[MetadataResponse]:
+    response = MetadataResponse(error_code=error)
+    for topic in request.topics or ():
+        response.topics.append(MetadataResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id))
+        yield
+    return response
 
 
-def _describe(
-    call: Call, request: MetadataRequest, view: ClusterView, answer: list[MetadataResponseTopic]
-) -> Iterator[None]:
-    """Adds the topics to the answer, a partition at a time."""
-    image = view.image
+def _describe(call: Call, wanted: _Wanted, view: ClusterView, answer: list[MetadataResponseTopic]) -> Steps[None]:
+    """Adds the topics to the answer, a partition at a time; each once, however often it is asked for."""
+    image, request = view.image, wanted.request
     if request.topics is None or (call.version == 0 and not request.topics):
-        yield from described(call, request, view, [topic for _, topic in sorted(image.topics.by_name.items())], answer)
+        names = yield from in_order(image.topics.by_name)
+        yield from described(call, request, view, (image.topics.by_name[name] for name in names), answer)
         return
-    ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID)
-    if ids:
-        by_id = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
-        answer += [_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if by_id[topic_id] is None]
-        yield from described(call, request, view, [topic for topic in by_id.values() if topic is not None], answer)
-        return
-    names = dict.fromkeys(topic.name for topic in request.topics if topic.name is not None)
-    by_name = {name: image.topic(name) for name in names}
-    missing = [name for name, topic in by_name.items() if topic is None]
-    yield from described(call, request, view, [topic for topic in by_name.values() if topic is not None], answer)
-    answer += _absent(call, request, missing)
+    known: list[TopicImage] = []
+    missing: list[str] = []
+    for topic_id in wanted.ids:
+        topic = image.topic_by_id(topic_id)
+        if topic is not None:
+            known.append(topic)
+        else:
+            answer.append(_missing(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        yield
+    for name in () if wanted.ids else wanted.names:
+        topic = image.topic(name)
+        if topic is not None:
+            known.append(topic)
+        else:
+            missing.append(name)
+        yield
+    yield from described(call, request, view, known, answer)
+    yield from _absent(call, request, missing, answer)
 
 
 def described(
@@ -154,8 +193,9 @@ def described(
     view: ClusterView,
     topics: Iterable[TopicImage],
     answer: list[MetadataResponseTopic],
-) -> Iterator[None]:
+) -> Steps[None]:
     for topic in topics:
+        yield
         made = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
         answer += _with_operations(call, request, [made])
         for index, partition in sorted(topic.partitions.items()):
@@ -163,15 +203,15 @@ def described(
             yield
 
 
-def _absent(call: Call, request: MetadataRequest, names: list[str]) -> list[MetadataResponseTopic]:
-    legal = [name for name in names if topic_name_fault(name) is None]
-    if legal and request.allow_auto_topic_creation and call.broker.config.get("auto.create.topics.enable"):
-        call.broker.auto_creation.create(legal)
-    answers = [
-        _missing(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in legal else ErrorCode.INVALID_TOPIC_EXCEPTION, name)
-        for name in names
-    ]
-    return _with_operations(call, request, answers)
+def _absent(call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]) -> Steps[None]:
+    creates = request.allow_auto_topic_creation and call.broker.config.get("auto.create.topics.enable")
+    for name in names:
+        legal = topic_name_fault(name) is None
+        if legal and creates:
+            call.broker.auto_creation.create(name)
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+        answer += _with_operations(call, request, [_missing(error, name)])
+        yield
 
 
 def _missing(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:

@@ -10,10 +10,11 @@ import odradek
 import pytest
 from odradek import Broker
 from odradek.metadata.image import EMPTY_IMAGE
+from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.server import slices
+from odradek.server import large_requests, turns
 from odradek.server.handlers import metadata
 
 from compat_tests.wire import WireClient
@@ -22,12 +23,21 @@ from tests.server.replicas_stand import eventually
 TOPICS = [CreatableTopic("many", 95, 1), CreatableTopic("few", 3, 1)]
 
 
+def slice_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_requests, "SLICE_S", 0.0)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+
+
 def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[bool]) -> Any:
     return SimpleNamespace(
         request=request,
         version=13,
         broker=server,
         listener="PLAINTEXT",
+        client_id="c",
+        is_parked=True,
+        route=SimpleNamespace(api=APIS[3], version=13),
+        connection=SimpleNamespace(dispatcher=server.dispatcher, closed=False),
         reply=answers.append,
         hold_connection=lambda: held.append(True),
     )
@@ -45,7 +55,7 @@ async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
         held: list[bool] = []
         assert metadata.handle(asked(server, MetadataRequest(None), at_once, held)) is None
         assert len(at_once) == 1 and not held, "what is little is answered at once"
-        monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
+        slice_each_step(monkeypatch)
         metadata.handle(asked(server, MetadataRequest(None), in_slices, held))
         assert not in_slices and held == [True]
         with monkeypatch.context() as patch:
@@ -58,7 +68,7 @@ async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
 async def test_what_fails_in_a_later_slice_is_answered_as_a_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
+    slice_each_step(monkeypatch)
     async with Broker(data_dir=tmp_path) as broker:
         server, created = broker.server, []
         server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
@@ -79,7 +89,7 @@ async def test_what_fails_in_a_later_slice_is_answered_as_a_bug(
 def test_answers_of_a_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
         assert [topic.error_code for topic in client.call(CreateTopicsRequest(TOPICS), 7).topics] == [0, 0]
-        monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
+        slice_each_step(monkeypatch)
         few = MetadataRequest([MetadataRequestTopic(bytes(16), "few")])
         every = MetadataRequest(None)
         sent = [(request, client.send(request, 12)) for request in (every, few, every, few)]
