@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Message)
 Decoder = Callable[[Buffer, int], tuple[Any, int]]
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 
-StepwiseDecoder = Callable[[Buffer, int], Generator[None, None, tuple[Any, int]]]
+StepwiseDecoder = Callable[[Buffer, int], Generator[int | None, None, tuple[Any, int]]]
 StepwiseEncoder = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
 
 #: What the lowered decoders raise for bytes that are not the message.
@@ -58,7 +58,10 @@ def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], 
 
 @remembered
 def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
-    """`decode(buf, pos)` as a generator that yields after each element of an array, for messages of any size."""
+    """`decode(buf, pos)` as a generator that yields after each element of an array, for messages of any size.
+
+    It yields None for one element, or a count of several.
+    """
     return lower_stepwise_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 

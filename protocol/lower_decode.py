@@ -191,7 +191,7 @@ class _Decoder:
             source(f'{made} += unpack_from(f">{{{some}}}{code}", buf, pos)')
             source(f"pos += {some} * {element_size}")
             source(f"{count} -= {some}")
-            source("yield")
+            source(f"yield {some}")
 
     def nullable(self, codec: p.Nullable, target: str) -> None:
         marker = self.source.name("n")
@@ -289,7 +289,10 @@ def lower_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
 
 
 def lower_stepwise_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    """The same as a generator: yields after each element of an array, returns (message, position after it)."""
+    """The same as a generator: yields after each element of an array, returns (message, position after it).
+
+    It yields None for an element, and for numbers, of which it reads many in one step, how many they were.
+    """
     decoder = _Decoder("decode(buf, pos)", True, in_steps=True)
     decoder.source("view = memoryview(buf)")
     made = decoder.structure(tree)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.codec import DECODE_FAULTS, stepwise_decoder, stepwise_encoder
 from ..protocol.schema import Message
+from .answer_size import arrays_of, is_large
 from .connection import READ_BUFFER_BYTES
 from .dispatch import Call, PeerFault, Route
 from .memory import release_after
-from .portions import LARGEST_PORTION, Merged, Portion, Portioning, has_more_than, portions
+from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .request_limits import PORTIONINGS, item_limit
 from .turn_budget import clock
 from .turns import SLICE_S, WAITING, Task, Work
@@ -50,14 +51,14 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
     until, items = clock() + SLICE_S, 0
     while items <= PLAIN_ITEMS:
         try:
-            next(steps)
+            count = next(steps)
         except StopIteration as over:
             call.request, end = over.value
             if end > len(frame):
                 raise IndexError("the message ends behind the frame") from None
             return True
-        items += 1
-        if not items % ITEMS_PER_CLOCK and clock() >= until:
+        items += count or 1
+        if (count or not items % ITEMS_PER_CLOCK) and clock() >= until:
             break
     if len(frame) <= READ_BUFFER_BYTES:
         frame = bytes(frame)  # it stands in a buffer that other connections use
@@ -81,11 +82,11 @@ def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: i
     steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
     try:
         while True:
-            next(steps)
-            items += 1
+            count = next(steps)
+            items += count or 1
             if items > limit:
                 raise PeerFault(f"{route.api.name} request with more than {limit} items")
-            if not items % ITEMS_PER_CLOCK:
+            if count or not items % ITEMS_PER_CLOCK:
                 yield
     except StopIteration as over:
         call.request, end = over.value
@@ -154,6 +155,8 @@ class PortionedCall:
             pass
         elif merged.response is None:
             call.reply_nothing()
+        elif is_large(merged.response, arrays_of(type(merged.response))):
+            reply_in_slices(call, merged.response, call.route.answer_version)
         else:
             call.reply(merged.response)
         yield from released(call.request, self._portioning.asked)
@@ -164,12 +167,14 @@ class PortionedCall:
         response = self._handle(part)
         if response is None and not part.is_answered:
             took = clock() - began
+            largest = LARGEST_WAITING_PORTION
             part.awaited_by = self._task
             yield WAITING
         else:
             took = clock() - began
+            largest = LARGEST_PORTION
         if took < SHORT_S and portion.count >= self._size:
-            self._size = min(2 * self._size, LARGEST_PORTION)
+            self._size = max(min(2 * self._size, largest), self._portioning.first)
         elif took > LONG_S:
             self._size = max(1, self._size // 2)
         return response if response is not None else part.response

@@ -25,6 +25,8 @@ EACH, ONCE, TOGETHER = range(3)
 FIRST_PORTION = 64
 #: No portion is larger, however quick the ones before it were.
 LARGEST_PORTION = 4096
+#: The same where the answer comes later, from work whose time is not seen.
+LARGEST_WAITING_PORTION = 512
 
 #: A topic without partitions, a group of which all topics are asked for.
 _NOTHING = object()

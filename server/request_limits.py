@@ -4,8 +4,11 @@ An item is an element of an array anywhere in a request. Every API is in one of 
 
 - PORTIONINGS: its items stand each for itself, so the request is handled a portion at a time.
 - SLICED: the handler takes turns by itself.
-- All others decide on all items at once, so they may have ITEM_LIMITS items, or DEFAULT_ITEM_LIMIT. A request with more ends
-  its connection. No client comes near: the limits are what such a decision can have in the budget of a turn.
+- All others decide on all items at once, so they may have DEFAULT_ITEM_LIMIT of them.
+
+ITEM_LIMITS has those that differ: among them portioned ones, where one item (a topic, a resource) may have many more in
+it, on which is decided at once. A request with more items than it may have ends its connection, with one line in the log.
+No client comes near: the limits are what such a decision can have in the budget of a turn.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ _SHARE_STATE = (Portioning(("topics", "partitions"), ("results", "partitions")),
 
 #: Of the rows of an API the first is taken that has items in the request: its place depends on the version.
 PORTIONINGS: dict[str, tuple[Portioning, ...]] = {
+    "AddPartitionsToTxn": (Portioning(("transactions",), ("results_by_transaction",)),),
     "AlterConfigs": (Portioning(("resources",), ("responses",), TOGETHER, _resource, first=8),),
     "AlterPartition": _topics(),
     "AlterPartitionReassignments": (Portioning(("topics", "partitions"), ("responses", "partitions")),),
@@ -76,8 +80,20 @@ PORTIONINGS: dict[str, tuple[Portioning, ...]] = {
 
 SLICED = frozenset({"DescribeTopicPartitions", "Fetch", "Metadata"})
 
+#: Kafka refuses what takes more than 10,000 records of the metadata log: a request with more items cannot succeed.
+_CONTROLLER_LIMIT = 20_000
+
 ITEM_LIMITS: dict[str, int] = {
-    # A broker that starts says where all of its replicas are.
+    "AddPartitionsToTxn": 10_000,
+    "AlterConfigs": _CONTROLLER_LIMIT,
+    "AlterPartition": 100_000,  # a broker has that many partitions at most, each with a few replicas
+    "AlterPartitionReassignments": 100_000,
+    "CreatePartitions": _CONTROLLER_LIMIT,
+    "CreateTopics": _CONTROLLER_LIMIT,
+    "DescribeConfigs": 100_000,
+    "IncrementalAlterConfigs": _CONTROLLER_LIMIT,
+    "WriteShareGroupState": 50_000,
+    # A tool asks for the replicas that it moves.
     "DescribeLogDirs": 100_000,
     # A member names the partitions that it owns.
     "ConsumerGroupHeartbeat": 20_000,
@@ -89,6 +105,6 @@ ITEM_LIMITS: dict[str, int] = {
 
 
 def item_limit(api_name: str) -> int:
-    if api_name in PORTIONINGS or api_name in SLICED:
-        return MAX_REQUEST_ITEMS
-    return ITEM_LIMITS.get(api_name, DEFAULT_ITEM_LIMIT)
+    if api_name in ITEM_LIMITS:
+        return ITEM_LIMITS[api_name]
+    return MAX_REQUEST_ITEMS if api_name in PORTIONINGS or api_name in SLICED else DEFAULT_ITEM_LIMIT

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.alter_replica_log_dirs import (
@@ -17,7 +18,7 @@ from ...protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ...storage.directory import FUTURE_SUFFIX, replica_directory_name
+from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files import LogDirectoryFailure
 from ..broker import BrokerServer
 from ..cordoning import cordoned_directories
@@ -37,23 +38,38 @@ def handle(call: Call) -> AlterReplicaLogDirsResponse:
         for index in topic.partitions
     }
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    cordoned = cordoned_directories(call.broker)
+    found: dict[str, LogDirectory | ErrorCode] = {}
     for (topic, index), path in wanted.items():
-        result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic_name=topic))
-        error = _move(call.broker, topic, index, path)
+        if topic not in results:
+            results[topic] = AlterReplicaLogDirTopicResult(topic_name=topic)
+        if path not in found:
+            found[path] = _directory(call.broker, path)
+        result, error = results[topic], _move(call.broker, topic, index, found[path], cordoned)
         result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _move(broker: BrokerServer, topic: str, index: int, path: str) -> ErrorCode:
-    if len(f"{topic}-{index}") + _SUFFIX_LENGTH > _LONGEST_NAME:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
+def _directory(broker: BrokerServer, path: str) -> LogDirectory | ErrorCode:
     directory = next((d for d in broker.directories if d.path == path), None)
     if directory is None:
         configured = (os.path.abspath(name) for name in broker.config.log_dirs)  # noqa: PTH100  (as LogDirectory has it)
         return ErrorCode.KAFKA_STORAGE_ERROR if path in configured else ErrorCode.LOG_DIR_NOT_FOUND
-    if not directory.is_online:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if directory in cordoned_directories(broker):
+    return directory if directory.is_online else ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _move(
+    broker: BrokerServer,
+    topic: str,
+    index: int,
+    directory: LogDirectory | ErrorCode,
+    cordoned: Collection[LogDirectory],
+) -> ErrorCode:
+    if len(topic) + len(str(index)) + 1 + _SUFFIX_LENGTH > _LONGEST_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if isinstance(directory, ErrorCode):
+        return directory
+    if directory in cordoned:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     hosted = broker.partitions.get((topic, index))
     if hosted is None:

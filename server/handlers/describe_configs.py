@@ -50,7 +50,8 @@ def _described(call: Call, resource: DescribeConfigsResource) -> DescribeConfigs
     except Refused as refused:
         return _refusal(resource, refused)
     if resource.configuration_keys:
-        entries = [entry for entry in entries if entry.name in resource.configuration_keys]
+        wanted = set(resource.configuration_keys)
+        entries = [entry for entry in entries if entry.name in wanted]
     for entry in entries:
         if not call.request.include_synonyms:
             entry.synonyms = []

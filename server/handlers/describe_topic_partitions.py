@@ -6,6 +6,8 @@ has a cursor with which the next request goes on. Topics come in the order of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_topic_partitions import (
@@ -21,39 +23,44 @@ from ..authorized_operations import TOPIC_OPERATIONS
 from ..cluster_view import ClusterView
 from ..dispatch import Call
 from ..internal_topics import INTERNAL_TOPICS
+from ..large_requests import work_in_turns
+from ..slices import Steps, in_order
 
 _START = CursorRequest(topic_name="", partition_index=0)
 
 
-def handle(call: Call) -> DescribeTopicPartitionsResponse:
-    request: DescribeTopicPartitionsRequest = call.request
+def handle(call: Call) -> None:
+    work_in_turns(call, _page(call, call.request), call.reply)
+
+
+def _page(call: Call, request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
     view = ClusterView(call.broker.image, call.listener)
     cursor = request.cursor or _START
-    asked = [topic.name for topic in request.topics]
-    if _is_invalid(request):
-        return _refused(asked)
-    names = [name for name in sorted(set(asked) or view.image.topics.by_name) if name >= cursor.topic_name]
+    asked: dict[str, None] = {}
+    for number, topic in enumerate(request.topics):
+        asked[topic.name] = None
+        request.topics[number] = None  # type: ignore[call-overload]  # to free a million at once takes long
+        yield
+    if cursor.partition_index < 0 or (request.cursor is not None and asked and cursor.topic_name not in asked):
+        return (yield from _refused(asked))
+    wanted = (name for name in asked or view.image.topics.by_name if name >= cursor.topic_name)
+    names = yield from in_order(wanted)
     limit: int = call.broker.config.get("max.request.partition.size.limit")
     page = _Page(view, max(min(limit, request.response_partition_limit), 1))
     for name in names:
         start = cursor.partition_index if name == cursor.topic_name else 0
         if not page.add(name, start, tells_missing=bool(asked)):
             break
+        yield
     return page.response
 
 
-def _is_invalid(request: DescribeTopicPartitionsRequest) -> bool:
-    cursor = request.cursor
-    if cursor is None:
-        return False
-    asked = [topic.name for topic in request.topics]
-    return cursor.partition_index < 0 or (bool(asked) and cursor.topic_name not in asked)
-
-
-def _refused(names: list[str]) -> DescribeTopicPartitionsResponse:
-    error = ErrorCode.INVALID_REQUEST
-    topics = [DescribeTopicPartitionsResponseTopic(error_code=error, name=name) for name in names]
-    return DescribeTopicPartitionsResponse(topics=topics)
+def _refused(names: Iterable[str]) -> Steps[DescribeTopicPartitionsResponse]:
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name))
+        yield
+    return response
 
 
 class _Page:

@@ -109,7 +109,8 @@ class _Maker:
             return str(self._world.node_id) if self._shape.repeats else f"name-{number}"
         if field.name == "name" and "Config" in cls.__name__:
             return "retention.ms" if self._shape.repeats else f"key.{number}"
-        return self._scalar(field.name, field.type, number)
+        value = self._scalar(field.name, field.type, number)
+        return None if value == field.type.zero else value
 
     def _scalar(self, name: str, scalar: Scalar, number: int) -> Any:
         kind = scalar.name
@@ -124,7 +125,7 @@ class _Maker:
             return number
         if kind in ("bytes", "records"):
             return b"" if kind == "bytes" else None
-        return None
+        return scalar.zero
 
 
 #: Left as the schema has them: the request is about something else.

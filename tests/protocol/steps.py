@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-def result_of(steps: Generator[None, None, T]) -> T:
+def result_of(steps: Generator[Any, None, T]) -> T:
     """What the generator returns."""
     while True:
         try:
