@@ -47,7 +47,6 @@ WRITE_HIGH_WATER_BYTES = 512 * 1024
 MAX_UNANSWERED_CALLS = 512
 #: Answers below this are joined into one buffer; larger pieces go to the socket uncopied.
 JOINED_ANSWER_BYTES = 64 * 1024
-
 #: A connection with more requests in its buffer goes on in the next turn of the loop, when others have had theirs.
 TURN_SHARE_S = TURN_BUDGET_S / 4
 
@@ -217,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
                 pos = stop
                 now = clock()
                 if now - last > TURN_BUDGET_S:
-                    self._note_long_turn(now - last, memoryview(buffer)[pos - size : pos])
+                    self.broker.turn_watch.exceeded_by_frame(now - last, self.client_id, buffer, pos - size, size)
                 if now - began > TURN_SHARE_S and pos < end and self._held_by is None:
                     self._yield_turn()
                 last = now
@@ -236,12 +235,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading and not self._may_take():
             self._reading = False
             self._transport.pause_reading()
-
-    def _note_long_turn(self, took_s: float, frame: memoryview) -> None:
-        key, version = struct.unpack_from(">hh", frame)
-        api = self.dispatcher.served.get(key)
-        name = api.name if api is not None else str(key)
-        self.broker.turn_watch.exceeded(took_s, name, version, self.client_id, len(frame))
 
     def _yield_turn(self) -> None:
         """Leaves the requests that have come for the next turn of the loop."""

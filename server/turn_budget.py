@@ -9,8 +9,11 @@ The watch costs a connection two readings of the clock for what it has received,
 from __future__ import annotations
 
 import logging
+import struct
 import time
 from collections.abc import Callable
+
+from ..protocol.apis import APIS
 
 log = logging.getLogger("odradek.turns")
 
@@ -38,6 +41,12 @@ class TurnWatch:
     @property
     def count(self) -> int:
         return sum(self.counts.values())
+
+    def exceeded_by_frame(self, took_s: float, client_id: str | None, buffer: bytearray, pos: int, size: int) -> None:
+        """Notes that the request in buffer[pos:pos + size] held the loop for longer than the budget."""
+        key, version = struct.unpack_from(">hh", buffer, pos)
+        api = APIS.get(key)
+        self.exceeded(took_s, api.name if api is not None else str(key), version, client_id, size)
 
     def exceeded(self, took_s: float, api: str, version: int, client_id: str | None, size: int) -> None:
         """Notes a turn over the budget. `size`: bytes of the request."""
