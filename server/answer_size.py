@@ -16,14 +16,11 @@ Arrays = tuple[tuple[str, tuple[str, ...]], ...]
 
 def arrays_of(cls: type[Message]) -> Arrays:
     """The arrays of structures of a response, each with the arrays in its structures."""
-    return tuple(
-        (field.name, tuple(inner.name for inner in _arrays(field.type.element)))  # type: ignore[union-attr]
-        for field in _arrays(cls)
-    )
+    return tuple((field.name, tuple(inner.name for inner in _arrays(field.type.element))) for field in _arrays(cls))
 
 
 def _arrays(cls: Any) -> Iterable[Any]:
-    fields = cls.SCHEMA.fields if isinstance(cls, type) else ()
+    fields: Iterable[Any] = cls.SCHEMA.fields
     return [field for field in fields if isinstance(field.type, ArrayOf) and isinstance(field.type.element, type)]
 
 

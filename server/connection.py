@@ -347,12 +347,11 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._send_large(out)
 
-    def _sender_is_busy(self) -> bool:
-        return self._sender is not None and self._sender.is_busy
-
     def _send_large(self, out: list[Any]) -> None:
         """Past the transport, from the files themselves, where that can be; the transport must have sent its own first."""
-        if self._sender_is_busy() or (self._transport.get_write_buffer_size() == 0 and self._may_send_files()):
+        if (self._sender is not None and self._sender.is_busy) or (
+            self._transport.get_write_buffer_size() == 0 and self._may_send_files()
+        ):
             cast(FileSender, self._sender).send(out)
         else:
             self._transport.writelines([piece.bytes() if type(piece) is LogSlice else piece for piece in out])

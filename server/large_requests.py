@@ -94,7 +94,7 @@ def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: i
         raise dispatcher.explained(frame, error) from None
     if end > len(frame):
         raise dispatcher.explained(frame, IndexError("the message ends behind the frame"))
-    frame = steps = None
+    del frame, steps
     if not call.connection.closed:
         yield
         dispatcher.handle(call, route, route.handle_large)
@@ -173,7 +173,7 @@ class PortionedCall:
         else:
             took = clock() - began
             largest = LARGEST_PORTION
-        if took < SHORT_S and portion.count >= self._size:
+        if took < SHORT_S and portion.items >= self._size:
             self._size = max(min(2 * self._size, largest), self._portioning.first)
         elif took > LONG_S:
             self._size = max(1, self._size // 2)

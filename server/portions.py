@@ -47,7 +47,7 @@ class Portion(NamedTuple):
     request: Any
     #: Of the first item: the groups, topics that the portion before has begun.
     continued: tuple[Any, ...]
-    count: int
+    items: int
 
 
 def has_more_than(request: Any, path: tuple[str, ...], limit: int) -> bool:
