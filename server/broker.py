@@ -105,7 +105,11 @@ class BrokerServer:
         self.turns = Turns(self.turn_watch)
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None
-        self.fetch_sessions = FetchSessions(config.get("max.incremental.fetch.session.cache.slots"))
+        self.fetch_sessions = FetchSessions(
+            config.get("max.incremental.fetch.session.cache.slots"),
+            config.get("odradek.fetch.session.cache.partitions"),
+        )
+        self.on_connection_lost.append(self.fetch_sessions.connection_lost)
         self.producer_ids = ProducerIds(self)
         self.upkeep = LogUpkeep(self)
         self.cleaner = LogCleaner(self)

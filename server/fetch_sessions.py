@@ -11,7 +11,11 @@ epoch in the request   session id    what it means
 A session keeps its partitions in the order in which they are looked at: one that gave data goes to the end, so that
 none starves behind others that always have some. The number of sessions is limited; a new one takes the place of one
 that has not been used for two minutes, or of a smaller one that is older than that. Followers' sessions go before
-consumers'.
+consumers'. The number of partitions in all of them is limited as well: a session may name partitions that do not exist, so
+slots alone do not bound memory.
+
+A session ends with the connection that used it last. Clients begin a new one after a broken connection, so nobody misses
+it; and what a peer has made the broker keep goes when the peer does.
 
 A follower's session has thousands of partitions, of which few change between two requests. So it keeps those apart that
 are not *settled*: only these are looked at (`follower_fetching.py`).
@@ -24,9 +28,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
+from .memory import release_after
 
 if TYPE_CHECKING:
     from ..protocol.messages.fetch import FetchPartition, FetchRequest
+    from .connection import Connection
     from .follower_fetching import FollowerFetch
 
 INVALID_SESSION_ID = 0
@@ -37,6 +43,12 @@ _LAST_EPOCH = (1 << 31) - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 #: How long a session is safe from being evicted by a larger one, and how long it may be unused.
 EVICTION_MS = 120_000
+
+#: Of all sessions together. A thousand consumers that read a hundred partitions each, and the followers of 10,000, use
+#: half of it; it takes about 50 MB.
+DEFAULT_PARTITION_LIMIT = 250_000
+#: What one partition of a session takes, about.
+PARTITION_BYTES = 200
 
 #: The topic's name or its id, and the partition's index.
 PartitionKey = tuple[Any, int]
@@ -73,6 +85,7 @@ class FetchedPartition:
 
 class FetchSession:
     __slots__ = (
+        "connection",
         "created_ms",
         "epoch",
         "id",
@@ -103,6 +116,8 @@ class FetchSession:
         self.unsettled: dict[PartitionKey, FetchedPartition] = dict(partitions) if is_follower else {}
         self.parked: FollowerFetch | None = None
         self.replica_epoch = -1
+        #: The connection that used it last.
+        self.connection: Connection | None = None
         #: The epoch that the next request must have.
         self.epoch = INITIAL_EPOCH + 1
 
@@ -156,32 +171,38 @@ class FetchContext:
 
 
 class FetchSessions:
-    """The sessions of one broker. `limit`: max.incremental.fetch.session.cache.slots."""
+    """The sessions of one broker.
 
-    def __init__(self, limit: int) -> None:
+    `limit`: max.incremental.fetch.session.cache.slots. `partition_limit`: odradek.fetch.session.cache.partitions.
+    """
+
+    def __init__(self, limit: int, partition_limit: int = DEFAULT_PARTITION_LIMIT) -> None:
         self.limit = limit
+        self.partition_limit = partition_limit
         #: In the order of their last use.
         self._sessions: dict[int, FetchSession] = {}
+        self._by_connection: dict[Connection, set[int]] = {}
+        self.partition_count = 0
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    @property
-    def partition_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
-
-    def open(self, request: FetchRequest, version: int, now_ms: int) -> FetchContext | ErrorCode:
+    def open(
+        self, request: FetchRequest, version: int, now_ms: int, connection: Connection | None = None
+    ) -> FetchContext | ErrorCode:
         """What the request is about, or the error that is its whole answer."""
         epoch, uses_topic_ids = request.session_epoch, version >= FIRST_VERSION_WITH_TOPIC_IDS
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._continue(request, uses_topic_ids, now_ms)
-        if request.session_id != INVALID_SESSION_ID:
-            self._sessions.pop(request.session_id, None)
+            return self._continue(request, uses_topic_ids, now_ms, connection)
+        if request.session_id in self._sessions:
+            self._end(self._sessions[request.session_id])
         partitions = {key: FetchedPartition(key, asked) for key, asked in _asked(request, uses_topic_ids)}
         return FetchContext(partitions, opens_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
 
-    def _continue(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext | ErrorCode:
+    def _continue(
+        self, request: FetchRequest, uses_topic_ids: bool, now_ms: int, connection: Connection | None
+    ) -> FetchContext | ErrorCode:
         session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -190,39 +211,94 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         if request.topics or request.forgotten_topics_data:
+            before = len(session.partitions)
             session.update(request)
+            self.partition_count += len(session.partitions) - before
+            if not session.partitions:
+                self._end(session)
+                return FetchContext({}, uses_topic_ids=uses_topic_ids)
+            if self.partition_count > self.partition_limit and len(session.partitions) > before:
+                self._end(session)
+                self.evictions += 1
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client goes on with a full fetch
         del self._sessions[session.id]
-        if not session.partitions:
-            return FetchContext({}, uses_topic_ids=uses_topic_ids)
         self._sessions[session.id] = session
+        if session.connection is not connection:
+            self._belongs_to(session, connection)
         session.last_used_ms = now_ms
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         return FetchContext(session.partitions, session, uses_topic_ids=uses_topic_ids)
 
-    def begin(self, context: FetchContext, now_ms: int, *, is_follower: bool) -> int:
+    def begin(
+        self, context: FetchContext, now_ms: int, *, is_follower: bool, connection: Connection | None = None
+    ) -> int:
         """A session for a full fetch that is being answered: its id, or 0 when there is no room for it."""
         size = len(context.partitions)
+        if size > self.partition_limit or (connection is not None and connection.closed):
+            return INVALID_SESSION_ID
+        while self.partition_count + size > self.partition_limit:
+            # Only what is unused goes here: a session that names much must not push out many that are at work.
+            if not self._evict_unused(now_ms):
+                return INVALID_SESSION_ID
         if len(self._sessions) >= self.limit and not self._evict((is_follower, size, 0), now_ms):
             return INVALID_SESSION_ID
         session_id = INVALID_SESSION_ID
         while session_id == INVALID_SESSION_ID or session_id in self._sessions:
             session_id = random.randrange(1, 1 << 31)
-        self._sessions[session_id] = FetchSession(
+        session = self._sessions[session_id] = FetchSession(
             session_id, context.partitions, now_ms, uses_topic_ids=context.uses_topic_ids, is_follower=is_follower
         )
+        self.partition_count += size
+        self._belongs_to(session, connection)
         return session_id
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Its sessions end."""
+        freed = 0
+        for session_id in self._by_connection.pop(connection, ()):
+            session = self._sessions[session_id]
+            session.connection = None
+            freed += len(session.partitions) * PARTITION_BYTES
+            self._end(session)
+        release_after(freed)
+
+    def _belongs_to(self, session: FetchSession, connection: Connection | None) -> None:
+        self._leave_connection(session)
+        session.connection = connection
+        if connection is not None:
+            self._by_connection.setdefault(connection, set()).add(session.id)
+
+    def _leave_connection(self, session: FetchSession) -> None:
+        if session.connection is not None:
+            ids = self._by_connection[session.connection]
+            ids.remove(session.id)
+            if not ids:
+                del self._by_connection[session.connection]
+
+    def _end(self, session: FetchSession) -> None:
+        del self._sessions[session.id]
+        self.partition_count -= len(session.partitions)
+        self._leave_connection(session)
+        session.connection = None
+
+    def _evict_unused(self, now_ms: int) -> bool:
+        """Ends the session that was unused longest, if that is two minutes; whether it did."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms <= EVICTION_MS:
+            return False
+        self._end(oldest)
+        self.evictions += 1
+        return True
 
     def _evict(self, weight: tuple[bool, int, int], now_ms: int) -> bool:
         """Makes room for a session of that weight; whether it could."""
-        oldest = next(iter(self._sessions.values()), None)
-        if oldest is None:
+        if self._evict_unused(now_ms):
+            return True
+        candidates = (s for s in self._sessions.values() if self._is_evictable(s, weight[0], now_ms))
+        least = min(candidates, key=FetchSession.weight, default=None)
+        if least is None or weight < least.weight():
             return False
-        if now_ms - oldest.last_used_ms <= EVICTION_MS:
-            candidates = (s for s in self._sessions.values() if self._is_evictable(s, weight[0], now_ms))
-            oldest = min(candidates, key=FetchSession.weight, default=None)
-            if oldest is None or weight < oldest.weight():
-                return False
-        del self._sessions[oldest.id]
+        self._end(least)
         self.evictions += 1
         return True
 

@@ -360,7 +360,7 @@ class Fetch(Parked):
             found, pieces = self._tell(found, pieces)
         elif context.opens_session and context.partitions:
             session_id = call.broker.fetch_sessions.begin(
-                context, call.broker.now_ms(), is_follower=self._replica_id >= 0
+                context, call.broker.now_ms(), is_follower=self._replica_id >= 0, connection=call.connection
             )
             self._tell(found, pieces)
         response = FetchResponse(

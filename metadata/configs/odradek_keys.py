@@ -8,6 +8,8 @@ from .checks import at_least, non_empty, one_of, port
 from .key import INT, LONG, STRING, key
 
 KEYS = (
+    # Half is what a thousand consumers of a hundred partitions each have, and the followers of 10,000; all takes 50 MB.
+    key("odradek.fetch.session.cache.partitions", INT, 250_000, at_least(0)),
     key("odradek.metrics.host", STRING, "127.0.0.1", non_empty),
     key("odradek.metrics.port", INT, None, port),
     key("odradek.produce.validation", STRING, "full", one_of("header", "framing", "full")),

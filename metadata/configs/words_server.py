@@ -111,6 +111,8 @@ BROKER = {
     "quota.window.size.seconds": "The length of a window of client quotas.",
     "telemetry.max.bytes": "The largest push of a client's metrics.",
     # Odradek's own.
+    "odradek.fetch.session.cache.partitions": "The number of partitions that all incremental fetch sessions of this broker "
+    "together may name. A fetch beyond it is answered in full and gets no session.",
     "odradek.metrics.host": "The address on which Prometheus metrics are served.",
     "odradek.metrics.port": "The port on which Prometheus metrics are served; none unless set.",
     "odradek.produce.validation": "The checks of produced batches: header (and CRC), framing (also the records of those "

@@ -27,7 +27,7 @@ def handle(call: Call) -> FetchResponse | None:
     if call.connection.dispatcher is not broker.dispatcher:
         broker.controller.quorum_request(call, call.request)
         return None
-    context = broker.fetch_sessions.open(call.request, call.version, broker.now_ms())
+    context = broker.fetch_sessions.open(call.request, call.version, broker.now_ms(), call.connection)
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
     request = call.request

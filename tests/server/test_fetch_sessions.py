@@ -99,3 +99,49 @@ def test_partitions_are_counted_over_all_sessions() -> None:
     for partitions in (1, 2, 3):
         begun(sessions, partitions=partitions)
     assert sessions.partition_count == 6
+
+
+class Peer:
+    """What sessions look at of a connection."""
+
+    closed = False
+
+
+def test_session_ends_with_the_connection_that_used_it_last() -> None:
+    sessions, first, second = FetchSessions(10), Peer(), Peer()
+    context = sessions.open(request(3), VERSION, 0, first)  # type: ignore[arg-type]
+    assert isinstance(context, FetchContext)
+    session = sessions.begin(context, 0, is_follower=False, connection=first)  # type: ignore[arg-type]
+    other = sessions.begin(context, 0, is_follower=False, connection=first)  # type: ignore[arg-type]
+    sessions.open(request(0, session, 1), VERSION, 0, second)  # type: ignore[arg-type]
+    sessions.connection_lost(first)  # type: ignore[arg-type]
+    assert [kept.id for kept in sessions] == [session] != [other]
+    sessions.connection_lost(second)  # type: ignore[arg-type]
+    sessions.connection_lost(second)  # type: ignore[arg-type]
+    assert (len(sessions), sessions.partition_count, sessions._by_connection) == (0, 0, {})
+
+
+def test_closed_connection_begins_no_session() -> None:
+    sessions, peer = FetchSessions(10), Peer()
+    peer.closed = True
+    context = opened(sessions, request(3))
+    assert sessions.begin(context, 0, is_follower=False, connection=peer) == 0  # type: ignore[arg-type]
+
+
+def test_partitions_of_all_sessions_are_limited() -> None:
+    sessions = FetchSessions(10, partition_limit=100)
+    assert begun(sessions, partitions=101) == 0
+    first, second = begun(sessions, partitions=60), begun(sessions, partitions=40)
+    assert first and second
+    assert begun(sessions, now_ms=EVICTION_MS, partitions=1) == 0, "sessions at work were pushed out"
+    opened(sessions, request(0, second, 1), now_ms=EVICTION_MS)
+    assert begun(sessions, now_ms=EVICTION_MS + 1, partitions=60)
+    assert sessions.partition_count == 100
+    assert first not in [session.id for session in sessions]
+
+
+def test_session_that_grows_over_the_limit_ends() -> None:
+    sessions = FetchSessions(10, partition_limit=100)
+    session = begun(sessions, partitions=60)
+    assert sessions.open(request(101, session, 1), VERSION, 0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.partition_count) == (0, 0)
