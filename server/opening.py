@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from ..protocol.records.compression import Compression, decompress_into
+from ..protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_into
 from ..protocol.records.errors import TooLargeDecompressed
 from ..protocol.records.walk import WALKED_AT_ONCE_RECORDS
 
@@ -23,11 +23,10 @@ from ..protocol.records.walk import WALKED_AT_ONCE_RECORDS
 OPENED_AT_ONCE_BYTES = 64 << 10
 #: The room for one batch on the loop, and what the loop decompresses for one request: some 4 ms with gzip.
 DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
-#: What all batches on threads may take decompressed, and so what one batch may. Producers send a megabyte or so; even
-#: text that shrinks a hundredfold fits.
-DECOMPRESSED_IN_FLIGHT_BYTES = 256 << 20
 #: They share the cores with the loop, and wait for each other's memory anyway.
 OPENING_THREADS = 2
+#: What all batches on threads may take decompressed: the largest on each.
+DECOMPRESSED_IN_FLIGHT_BYTES = OPENING_THREADS * MAX_DECOMPRESSED_BYTES
 #: What a batch is expected to take decompressed, as a multiple of its size: a second try costs less than a reservation of
 #: the whole budget for each batch.
 _EXPECTED_RATIO = 16
@@ -97,15 +96,16 @@ class MemoryBudget:
 def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Iterator[memoryview]:
     """The payload, in memory that goes back to the system afterwards; on a thread.
 
-    Raises TooLargeDecompressed when it does not fit into the budget, CorruptBatch.
+    Raises TooLargeDecompressed when it takes more than MAX_DECOMPRESSED_BYTES, CorruptBatch.
     """
     expected = max(_LEAST_RESERVATION, len(packed) * _EXPECTED_RATIO)
-    for size in (min(expected, budget.total), budget.total):
+    most = min(MAX_DECOMPRESSED_BYTES, budget.total)
+    for size in (min(expected, most), most):
         with budget.reserve(size), mmap.mmap(-1, size) as room:
             try:
                 made = decompress_into(codec, packed, room)
             except TooLargeDecompressed:
-                if size == budget.total:
+                if size == most:
                     raise
                 continue
             # Views end before the mapping does.

@@ -27,9 +27,10 @@ from ..protocol.records.batch import (
     write_header,
 )
 from ..protocol.records.control import ControlType, control_type
-from ..protocol.records.record import Record, decode_batch, encode_batch
+from ..protocol.records.record import Record, encode_batch
 from .aborted import AbortedTransaction
 from .offset_map import OffsetMap
+from .poison import readable_records
 
 NO_OFFSET = -1
 
@@ -92,8 +93,11 @@ class CleanedTransactions:
 
 
 def marker_type(header: BatchHeader, batch: memoryview | bytes) -> ControlType | None:
-    """What a control batch says; None when a cleaning has emptied it. Control batches of KRaft do not come here."""
-    records = decode_batch(batch, 0, header)
+    """What a control batch says; None when a cleaning has emptied it. Control batches of KRaft do not come here.
+
+    Raises Poisoned.
+    """
+    records = readable_records(header, batch)
     return control_type(records[0].key) if records else None
 
 
@@ -108,7 +112,7 @@ class Cleaner(NamedTuple):
     end_offset: int
 
     def clean(self, header: BatchHeader, batch: memoryview) -> bytes | memoryview | None:
-        """The batch that takes this one's place: itself, another one, or none."""
+        """The batch that takes this one's place: itself, another one, or none. Raises Poisoned."""
         is_marker = header.is_control
         if is_marker:
             discardable = self.transactions.meet_marker(header, marker_type(header, batch))
@@ -118,7 +122,7 @@ class Cleaner(NamedTuple):
         must_stay = self._is_last_of_producer(header) or header.next_offset == self.end_offset
         if empties and not must_stay:
             return None
-        records = [] if empties else decode_batch(batch, 0, header)
+        records = [] if empties else readable_records(header, batch)
         kept = records if is_marker else [record for record in records if self._stays(header, record)]
         if not kept:
             return empty_batch(header) if must_stay else None

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.errors import BatchError, CorruptBatch
-from ..protocol.records.record import decode_batch
 from .aborted import AbortedTransaction, append_aborted
 from .cleaning import CleanedTransactions, Cleaner, LastOfProducer, marker_type
 from .config import LogConfig
@@ -33,10 +32,13 @@ from .files import (
 from .index import MAX_RELATIVE_OFFSET
 from .log import Log
 from .offset_map import OffsetMap
+from .poison import Poisoned, PoisonedBatch, readable_records
 from .recovery import batches_of, scan, write_indexes
 from .segment import Segment
 
 _WRITE_BYTES = 1 << 20
+#: What one cleaning reports: somebody has to look at the log anyway.
+MOST_POISONED = 100
 
 
 class CleaningAborted(Exception):
@@ -113,6 +115,8 @@ class CleaningResult(NamedTuple):
     end_offset: int
     bytes_read: int
     bytes_written: int
+    #: Batches that were kept as they are, since their records cannot be read.
+    poisoned: tuple[PoisonedBatch, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -149,8 +153,9 @@ class CleaningJob:
                 self.end_offset,
             )
             read = written = 0
+            poisoned: list[PoisonedBatch] = []
             for group in groups:
-                written += self._clean_group(place, group, cleaner, is_aborted)
+                written += self._clean_group(place, group, cleaner, poisoned, is_aborted)
                 read += sum(segment.size for segment in group)
         except OSError as error:
             _remove_cleaned(place, groups)
@@ -158,7 +163,8 @@ class CleaningJob:
         except (CleaningAborted, BatchError):
             _remove_cleaned(place, groups)
             raise
-        return CleaningResult(tuple((group[0].base_offset, len(group)) for group in groups), end, read, written)
+        replaced = tuple((group[0].base_offset, len(group)) for group in groups)
+        return CleaningResult(replaced, end, read, written, tuple(poisoned))
 
     def _map_newest(self, place: Place, is_aborted: Callable[[], bool]) -> OffsetMap:
         """Goes through the dirty part until its keys fill the map."""
@@ -185,24 +191,32 @@ class CleaningJob:
         """False when the map is full."""
         first = self.first_dirty_offset
         for header, batch in _good_batches(place, segment, is_aborted):
-            if header.is_control:
-                transactions.meet_marker(header, marker_type(header, batch))
-            elif not transactions.meet_data(header) and header.last_offset >= first:
-                for record in decode_batch(batch, 0, header):
-                    if record.key is not None and record.offset >= first and not newest.put(record.key, record.offset):
-                        return False
+            with suppress(Poisoned):  # its keys are not known; `_copy` keeps and notes it
+                if header.is_control:
+                    transactions.meet_marker(header, marker_type(header, batch))
+                elif not transactions.meet_data(header) and header.last_offset >= first:
+                    for record in readable_records(header, batch):
+                        if record.key is None or record.offset < first:
+                            continue
+                        if not newest.put(record.key, record.offset):
+                            return False
             newest.latest_offset = max(newest.latest_offset, header.last_offset)
         return True
 
     def _clean_group(
-        self, place: Place, group: Sequence[SourceSegment], cleaner: Cleaner, is_aborted: Callable[[], bool]
+        self,
+        place: Place,
+        group: Sequence[SourceSegment],
+        cleaner: Cleaner,
+        poisoned: list[PoisonedBatch],
+        is_aborted: Callable[[], bool],
     ) -> int:
         """Copies what stays of the group's segments into one `.cleaned` segment; its size."""
         base = group[0].base_offset
         path = place.file(base, LOG_SUFFIX + CLEANED_SUFFIX)
         for kind in SEGMENT_SUFFIXES:
             unlink_if_exists(place.file(base, kind + CLEANED_SUFFIX))
-        size = self._copy(place, group, cleaner, path, is_aborted)
+        size = self._copy(_good_batches_of(place, group, is_aborted), cleaner, path, poisoned)
         found = scan(path, base, size, self.config.index_interval_bytes, verify=False)
         assert found.size == size, f"{path} is not whole batches in order"
         write_indexes(place, base, found, CLEANED_SUFFIX)
@@ -214,21 +228,32 @@ class CleaningJob:
 
     @staticmethod
     def _copy(
-        place: Place, group: Sequence[SourceSegment], cleaner: Cleaner, path: str, is_aborted: Callable[[], bool]
+        batches: Iterator[tuple[BatchHeader, memoryview]], cleaner: Cleaner, path: str, poisoned: list[PoisonedBatch]
     ) -> int:
         out = OpenFile(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         waiting, written = bytearray(), 0
-        for segment in group:
-            for header, batch in _good_batches(place, segment, is_aborted):
+        for header, batch in batches:
+            try:
                 kept = cleaner.clean(header, batch)
-                if kept is not None:
-                    waiting += kept
-                if len(waiting) >= _WRITE_BYTES:
-                    write_fully(out.fd, waiting, written)
-                    written += len(waiting)
-                    waiting.clear()
+            except Poisoned as found:
+                kept = batch
+                if len(poisoned) < MOST_POISONED:
+                    poisoned.append(found.batch)
+            if kept is not None:
+                waiting += kept
+            if len(waiting) >= _WRITE_BYTES:
+                write_fully(out.fd, waiting, written)
+                written += len(waiting)
+                waiting.clear()
         write_fully(out.fd, waiting, written)
         return written + len(waiting)
+
+
+def _good_batches_of(
+    place: Place, group: Sequence[SourceSegment], is_aborted: Callable[[], bool]
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    for segment in group:
+        yield from _good_batches(place, segment, is_aborted)
 
 
 def _good_batches(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..protocol.records.batch import BatchHeader, TimestampType
-from ..protocol.records.record import decode_batch
 from .index import NO_TIMESTAMP
+from .poison import Poisoned, readable_records
 from .segment import Segment
 
 
@@ -58,9 +58,14 @@ def latest_record(segments: Sequence[Segment]) -> TimestampedOffset | None:
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[TimestampedOffset]:
+    """Of a poisoned batch the first offset, with the time of its header: nobody can read more of it."""
     batch = segment.batch_bytes(position, header.size)
+    try:
+        records = readable_records(header, batch)
+    except Poisoned:
+        return [TimestampedOffset(header.base_offset, header.max_timestamp, header.leader_epoch)]
     logged = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return [
         TimestampedOffset(record.offset, header.max_timestamp if logged else record.timestamp, header.leader_epoch)
-        for record in decode_batch(batch, 0, header)
+        for record in records
     ]

@@ -31,8 +31,8 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-#: The most that the records of one batch may take decompressed. Producers send batches of a megabyte or so; text that
-#: shrinks a hundredfold still fits, and a bomb costs this much memory at worst.
+#: The most that the records of one batch may take decompressed, for producers, the cleaner and coordinators alike.
+#: Producers send batches of a megabyte or so; text that shrinks a hundredfold fits, a bomb costs this memory at worst.
 MAX_DECOMPRESSED_BYTES = 128 << 20
 
 #: The levels that `compression.<codec>.level` allows, and the default: (lowest, highest, default), as Kafka has them

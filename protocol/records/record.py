@@ -23,6 +23,7 @@ Header = tuple[str, bytes | None]
 #: With its length before it, a record takes at least this.
 _LEAST_RECORD_BYTES = LEAST_BODY_BYTES + 1
 _NULL = encode_zigzag(-1)
+_HALF = 1 << 63
 
 
 @dataclass(slots=True)
@@ -157,9 +158,13 @@ def encoded_size(record: Record, *, base_offset: int = 0, base_timestamp: int) -
 
 def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes:
     key, value, headers = record.key, record.value, record.headers
+    delta = record.timestamp - base_timestamp
+    if not -_HALF <= delta < _HALF:
+        # In 64 bits, as Java's; the sum comes out right again.
+        delta = (delta + _HALF) % (2 * _HALF) - _HALF
     pieces = [
         b"\0",
-        encode_zigzag(record.timestamp - base_timestamp),
+        encode_zigzag(delta),
         encode_zigzag(record.offset - base_offset),
         _NULL if key is None else encode_zigzag(len(key)),
         key or b"",
