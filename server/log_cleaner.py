@@ -21,6 +21,8 @@ from ..storage.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets,
 from ..storage.compaction import CleaningJob, CleaningResult, Dirt, finish, job, look
 from ..storage.files import LogDirectoryFailure
 from ..storage.offset_map import BYTES_PER_KEY
+from ..storage.poison import PoisonedBatch
+from .memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -30,6 +32,8 @@ log = logging.getLogger("odradek.cleaner")
 
 #: Below this, the start of a process (some 0.1 s of CPU) costs more than it saves.
 SMALL_JOB_BYTES = 2 << 20
+#: A batch of some kilobytes may have a million records, and a thread that opens them takes the interpreter's lock.
+SMALL_JOB_RECORDS = 50_000
 
 
 class LogCleaner:
@@ -41,6 +45,8 @@ class LogCleaner:
         #: Their batches are damaged: not to be touched before somebody has looked.
         self._uncleanable: set[TopicPartition] = set()
         self._cleaned_now: HostedPartition | None = None
+        #: By the base offset, the poisoned batches of each log as its last cleaning met them.
+        self.poisoned: dict[TopicPartition, dict[int, PoisonedBatch]] = {}
 
     def start(self) -> None:
         if self._broker.config.get("log.cleaner.enable"):
@@ -122,6 +128,7 @@ class LogCleaner:
         took_s = time.monotonic() - began
         if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
             return True
+        self._note_poisoned(hosted, result)
         broker.upkeep.note_doomed(hosted)
         log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
         path = hosted.directory.path
@@ -134,6 +141,18 @@ class LogCleaner:
         # A full map cleans a part only; without progress it would begin anew for ever.
         return result.end_offset > dirt.first_dirty_offset
 
+    def _note_poisoned(self, hosted: HostedPartition, result: CleaningResult) -> None:
+        """Reports each poisoned batch once; every cleaning meets them again."""
+        known = self.poisoned.setdefault((hosted.topic, hosted.index), {})
+        met = {one.base_offset: one for one in result.poisoned}
+        for offset in met.keys() - known.keys():
+            one = met[offset]
+            words = "%s: offsets %d to %d are poisoned, no consumer can read them (%s): see `odradek log check`"
+            log.error(words, hosted.name, one.base_offset, one.last_offset, one.reason)
+        self.poisoned[hosted.topic, hosted.index] = met
+        if not met:
+            del self.poisoned[hosted.topic, hosted.index]
+
     def _checkpoint(self, path: str) -> dict[TopicPartition, int]:
         if path not in self._clean_up_to:
             found = find_offsets(path, CLEANER_OFFSETS)
@@ -145,8 +164,13 @@ class LogCleaner:
 
 async def run_job(cleaning: CleaningJob, total_bytes: int) -> CleaningResult:
     """Raises what `CleaningJob.run` does. Cancelling it ends the process that works on it."""
-    if total_bytes <= SMALL_JOB_BYTES:
-        return await asyncio.to_thread(cleaning.run)
+    offsets = cleaning.end_offset - min((one.base_offset for one in cleaning.segments), default=cleaning.end_offset)
+    if total_bytes <= SMALL_JOB_BYTES and offsets <= SMALL_JOB_RECORDS:
+        try:
+            return await asyncio.to_thread(cleaning.run)
+        finally:
+            # A few kilobytes of its batches may have held megabytes.
+            release_after(LARGE_BYTES)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -194,5 +194,10 @@ def _logs(broker: BrokerServer) -> Iterator[Metric]:
         start.add_metric(of, log.log_start_offset)
         end.add_metric(of, log.log_end_offset)
     yield from (size, segments, start, end)
+    words = "Batches that no consumer can read, as the last cleaning of the partition met them."
+    poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
+    for (topic, index), met in broker.cleaner.poisoned.items():
+        poisoned.add_metric([topic, str(index)], len(met))
+    yield poisoned
     offline = sum(not directory.is_online for directory in broker.directories)
     yield _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.", offline)

@@ -1,0 +1,141 @@
+"""`odradek log check` and `odradek log skip`: batches that stop every consumer, shown and taken out of the way."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .options import UsageError, complain
+
+if TYPE_CHECKING:
+    from ..storage.directory import ReplicaDirectory
+    from ..storage.skipping import BadBatch
+
+_OFFSETS = re.compile(r"(\d+)-(\d+)")
+
+
+def add_to(commands: Any) -> None:
+    command = commands.add_parser(
+        "log",
+        help="show batches that nobody can read, and skip them",
+        description=(
+            "A batch may have a right CRC and records that nobody can read: other brokers, and Odradek with "
+            "odradek.produce.validation=header, take such batches from producers. Every consumer stops there."
+        ),
+    )
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check",
+        help="list the batches that cannot be read",
+        description="Reads the logs and lists each bad batch with its offsets. Exit status: 0 for none, 1 for some.",
+    )
+    _add_place(check, required=False)
+    check.set_defaults(run=_check)
+    skip = actions.add_parser(
+        "skip",
+        help="let consumers pass a poisoned batch",
+        description=(
+            "Puts an empty batch with the same offsets in the place of a poisoned one. Its records are lost, if it had "
+            "any. Stop the broker first. In a cluster, skip the same batch on every replica before any of them starts."
+        ),
+    )
+    _add_place(skip, required=True)
+    skip.add_argument(
+        "--offsets",
+        required=True,
+        metavar="FIRST-LAST",
+        help="of the batch, exactly as `odradek log check` prints them",
+    )
+    skip.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    skip.set_defaults(run=_skip)
+
+
+def _add_place(command: argparse.ArgumentParser, *, required: bool) -> None:
+    command.add_argument("--data-dir", type=Path, required=True, metavar="D", help="a directory of log.dirs")
+    command.add_argument("--topic", required=required, metavar="T", help=None if required else "only this topic")
+    command.add_argument(
+        "--partition", type=int, required=required, metavar="P", help=None if required else "only this partition"
+    )
+
+
+def _check(options: argparse.Namespace) -> int:
+    from ..storage.skipping import bad_batches
+
+    found = partitions = 0
+    try:
+        for replica in _replicas(options):
+            partitions += 1
+            for bad in bad_batches(replica.path):
+                found += 1
+                print(_line(replica, bad))
+    except (UsageError, OSError, ValueError) as error:
+        return complain(error)
+    print(f"{partitions} partitions, {found} bad batches")
+    return 1 if found else 0
+
+
+def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
+    name = f"{replica.topic}-{replica.partition}"
+    if bad.header is None:
+        return f"{name}: {bad.file} at byte {bad.position}: {bad.reason}; not a poisoned batch, and not to be skipped"
+    offsets = f"{bad.header.base_offset}-{bad.header.last_offset}"
+    return f"{name}: offsets {offsets} ({bad.file} at byte {bad.position}): {bad.reason}"
+
+
+def _skip(options: argparse.Namespace) -> int:
+    from ..storage.directory import DirectoryInUse, LogDirectory
+    from ..storage.files import LogDirectoryFailure
+    from ..storage.skipping import bad_batches, empty_one
+
+    try:
+        (replica,) = _replicas(options)
+        first, last = _offsets(options.offsets)
+        # Held until the end: no broker may start meanwhile.
+        directory = LogDirectory.open(options.data_dir)
+        try:
+            bad = _only(bad_batches(replica.path), first, last)
+            if options.dry_run:
+                print(f"would skip: {_line(replica, bad)}")
+                return 0
+            empty_one(replica.path, bad)
+        finally:
+            directory.close()
+    except (UsageError, DirectoryInUse, LogDirectoryFailure, OSError, ValueError) as error:
+        return complain(error)
+    print(f"skipped: {_line(replica, bad)}")
+    return 0
+
+
+def _offsets(text: str) -> tuple[int, int]:
+    matched = _OFFSETS.fullmatch(text)
+    if matched is None:
+        raise UsageError(f"--offsets takes FIRST-LAST, as `odradek log check` prints them, not {text!r}")
+    return int(matched[1]), int(matched[2])
+
+
+def _only(bad: Iterator[BadBatch], first: int, last: int) -> BadBatch:
+    for one in bad:
+        if one.header is not None and (one.header.base_offset, one.header.last_offset) == (first, last):
+            return one
+    raise UsageError(f"no poisoned batch has exactly the offsets {first}-{last}; `odradek log check` lists them")
+
+
+def _replicas(options: argparse.Namespace) -> list[ReplicaDirectory]:
+    """Those that the options name, in order. Raises UsageError where there are none."""
+    from ..storage.directory import parse_replica_directory
+
+    if not options.data_dir.is_dir():
+        raise UsageError(f"{options.data_dir} is not a directory")
+    found = []
+    for path in sorted(options.data_dir.iterdir()):
+        replica = parse_replica_directory(str(path)) if path.is_dir() else None
+        if replica is None or replica.suffix:
+            continue
+        if options.topic in (None, replica.topic) and options.partition in (None, replica.partition):
+            found.append(replica)
+    if not found and (options.topic is not None or options.partition is not None):
+        raise UsageError(f"{options.data_dir} has no such partition")
+    return found
