@@ -16,7 +16,7 @@ from ...protocol.messages.create_partitions import (
 )
 from ...protocol.schema import Message
 from .placement import UsableBroker, place
-from .result import ApiError, ControllerResult
+from .result import MAX_RECORDS_PER_REQUEST, ApiError, ControllerResult, RefusedRequest
 from .state import ControllerState
 
 
@@ -30,7 +30,7 @@ def create_partitions(state: ControllerState, request: CreatePartitionsRequest, 
     records: list[Message] = []
     for topic in request.topics:
         if counts[topic.name] == 1:
-            made = _grown(state, topic)
+            made = _grown(state, topic, MAX_RECORDS_PER_REQUEST - len(records))
             response.results.append(_result(topic.name, made if isinstance(made, ApiError) else None))
             if not isinstance(made, ApiError):
                 records += made
@@ -42,7 +42,10 @@ def _result(name: str, error: ApiError | None) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)
 
 
-def _grown(state: ControllerState, asked: CreatePartitionsTopic) -> list[PartitionRecord] | ApiError:
+def _grown(state: ControllerState, asked: CreatePartitionsTopic, most: int) -> list[PartitionRecord] | ApiError:
+    """Raises RefusedRequest for more than `most` partitions, before any is placed: a count of four bytes must not cost
+    memory for two billion. Kafka answers the same after it has placed them.
+    """
     topic = state.image.topic(asked.name)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -50,6 +53,8 @@ def _grown(state: ControllerState, asked: CreatePartitionsTopic) -> list[Partiti
         error = check(topic, asked)
         if error is not None:
             return error
+    if asked.count - len(topic.partitions) > most:
+        raise RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
     replicas = _replicas(state, topic, asked)
     if isinstance(replicas, ApiError):
         return replicas
