@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..protocol.records.errors import BatchError
 from ..storage.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets, write_offsets
 from ..storage.compaction import CleaningJob, CleaningResult, Dirt, finish, job, look
+from ..storage.damage import SegmentSuspected
 from ..storage.files import LogDirectoryFailure
 from ..storage.offset_map import BYTES_PER_KEY
 from ..storage.poison import PoisonedBatch
@@ -79,6 +80,11 @@ class LogCleaner:
         except LogDirectoryFailure as failure:
             if not hosted.is_removed:
                 hosted.on_failure(failure)
+        except SegmentSuspected as damage:
+            words = "%s is not cleaned before it is known what is damaged: %s"
+            self._broker.damage.say((hosted.name, "cleaner"), words, hosted.name, damage)
+            hosted.on_damage(hosted, damage)
+            return False
         except BatchError as damaged:
             log.error("%s is not cleaned any more: %s", hosted.name, damaged)
             self._uncleanable.add((hosted.topic, hosted.index))

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..protocol.records.batch import BatchHeader
-from ..protocol.records.errors import BatchError, CorruptBatch
+from ..protocol.records.errors import BatchError
 from .aborted import AbortedTransaction, append_aborted
 from .cleaning import CleanedTransactions, Cleaner, LastOfProducer, marker_type
 from .config import LogConfig
+from .damage import SegmentSuspected
 from .files import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
@@ -26,6 +27,7 @@ from .files import (
     LogDirectoryFailure,
     OpenFile,
     Place,
+    base_offset_of,
     unlink_if_exists,
     write_fully,
 )
@@ -82,7 +84,7 @@ def look(log: Log, cleaner_offset: int | None, last_stable_offset: int, now_ms: 
     is_wrong = not start <= first_dirty <= log.log_end_offset
     first_dirty = start if is_wrong else first_dirty
     end = max(first_dirty, _uncleanable_from(log, first_dirty, last_stable_offset, now_ms))
-    inactive = log.segments[:-1]
+    inactive = _sound(log, log.segments[:-1])
     dirty = [segment for segment in inactive if segment.next_offset > first_dirty and segment.base_offset < end]
     clean_bytes = sum(segment.size for segment in inactive if segment.next_offset <= first_dirty)
     dirty_bytes = sum(segment.size for segment in dirty)
@@ -133,6 +135,8 @@ class CleaningJob:
     now_ms: int
     most_keys: int
     generation: int
+    #: Damaged segments are left out. They may hold what a tombstone deletes, so tombstones and markers stay.
+    is_damaged: bool = False
 
     def run(self, is_aborted: Callable[[], bool] = lambda: False) -> CleaningResult:
         """Writes the `.cleaned` segments beside the log's own. Raises CleaningAborted, LogDirectoryFailure,
@@ -148,8 +152,8 @@ class CleaningJob:
                 newest,
                 CleanedTransactions(self.aborted),
                 self.last_of_producers,
-                self.now_ms,
-                self.config.delete_retention_ms,
+                0 if self.is_damaged else self.now_ms,
+                self.config.delete_retention_ms + (self.now_ms if self.is_damaged else 0),
                 self.end_offset,
             )
             read = written = 0
@@ -267,7 +271,7 @@ def _good_batches(
         yield header, batch
         end = position + header.size
     if end != segment.size:
-        raise CorruptBatch(f"{path} has no good batch at {end}")
+        raise SegmentSuspected(segment.base_offset, f"{path} has no good batch at {end}")
 
 
 def _remove_cleaned(place: Place, groups: Sequence[Sequence[SourceSegment]]) -> None:
@@ -290,7 +294,8 @@ def _grouped(segments: Sequence[SourceSegment], config: LogConfig, end_offset: i
     """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller ones."""
     groups: list[list[SourceSegment]] = []
     for segment in segments:
-        if groups and _fits(groups[-1], segment, config, end_offset):
+        is_next = bool(groups) and groups[-1][-1].next_offset == segment.base_offset
+        if is_next and _fits(groups[-1], segment, config, end_offset):
             groups[-1].append(segment)
         else:
             groups.append([segment])
@@ -309,7 +314,8 @@ def _fits(group: Sequence[SourceSegment], segment: SourceSegment, config: LogCon
 
 def job(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CleaningJob:
     """The cleaning of what `look` found. `most_keys`: what the offset map may hold (offset_map.BYTES_PER_KEY each)."""
-    sources = [segment for segment in log.segments[:-1] if segment.base_offset < dirt.end_offset]
+    sources = [one for one in _sound(log, log.segments[:-1]) if one.base_offset < dirt.end_offset]
+    aborted = log.aborted_transactions(sources[0].base_offset, dirt.end_offset)
     last = {
         producer.producer_id: LastOfProducer(producer.last_data_offset, producer.epoch)
         for producer in log.producers.by_id.values()
@@ -320,12 +326,20 @@ def job(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CleaningJob:
         segments=tuple(map(_source, sources)),
         first_dirty_offset=dirt.first_dirty_offset,
         end_offset=dirt.end_offset,
-        aborted=tuple(log.aborted_transactions(sources[0].base_offset, dirt.end_offset)),
+        # A transaction whose marker is not met would be taken for one that goes on.
+        aborted=tuple(one for one in aborted if any(s.base_offset <= one.last_offset < s.next_offset for s in sources)),
         last_of_producers=last,
         now_ms=now_ms,
         most_keys=most_keys,
         generation=log.generation,
+        is_damaged=bool(log.damage),
     )
+
+
+def _sound(log: Log, segments: Sequence[Segment]) -> list[Segment]:
+    """Those without damage: a damaged one is left as it is, for what can still be read of it, and for healing."""
+    damaged = {base_offset_of(one.file) for one in log.damage}
+    return [segment for segment in segments if segment.base_offset not in damaged]
 
 
 def _source(segment: Segment) -> SourceSegment:

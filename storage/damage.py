@@ -74,6 +74,9 @@ class SegmentSuspected(CorruptBatch):
         super().__init__(words)
         self.base_offset = base_offset
 
+    def __reduce__(self) -> tuple[type[SegmentSuspected], tuple[int, str]]:
+        return SegmentSuspected, (self.base_offset, str(self))
+
 
 class Damage:
     """The damaged ranges of one log in the order of their offsets; they do not overlap. False when there are none."""

@@ -149,6 +149,30 @@ def test_damaged_segments_can_be_deleted(broker: odradek.Broker) -> None:
     assert topic.read_around(following)[1] == set()
 
 
+def test_cleaner_goes_on_around_damage(broker: odradek.Broker) -> None:
+    topic = RottingTopic(broker, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    segments = segments_of(topic.folder)
+    first, following = topic.range_of(segments[2])
+    DAMAGES["payload"](segments[2])
+    (damaged,) = {segments[2]: segments[2].read_bytes()}.items()
+
+    def clean() -> bool:
+        return bool(topic.run(broker.server.cleaner.clean_one))
+
+    assert not clean(), "it meets the damage"
+    wait_until(lambda: topic.hosted.log.damage)
+    assert clean()
+
+    (found,) = topic.hosted.log.damage
+    assert segments[2].read_bytes() == damaged[1], "it stays as it is"
+    assert sum(file.stat().st_size for file in segments_of(topic.folder)[:2]) < 16_384
+    topic.scrub()
+    assert list(topic.hosted.log.damage) == [found]
+    got, lost = topic.read_around(first)
+    assert lost == set(range(found.first_offset, found.next_offset))
+    assert set(range(first, following)) - lost <= got.keys()
+
+
 def test_wrong_indexes_are_built_again(broker: odradek.Broker) -> None:
     topic = RottingTopic(broker)
     index = segments_of(topic.folder)[2].with_suffix(".index")
