@@ -315,6 +315,7 @@ def _fits(group: Sequence[SourceSegment], segment: SourceSegment, config: LogCon
 def job(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CleaningJob:
     """The cleaning of what `look` found. `most_keys`: what the offset map may hold (offset_map.BYTES_PER_KEY each)."""
     sources = [one for one in _sound(log, log.segments[:-1]) if one.base_offset < dirt.end_offset]
+    left_out = [one for one in log.segments[:-1] if one.base_offset < dirt.end_offset and one not in sources]
     aborted = log.aborted_transactions(sources[0].base_offset, dirt.end_offset)
     last = {
         producer.producer_id: LastOfProducer(producer.last_data_offset, producer.epoch)
@@ -327,7 +328,9 @@ def job(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CleaningJob:
         first_dirty_offset=dirt.first_dirty_offset,
         end_offset=dirt.end_offset,
         # A transaction whose marker is not met would be taken for one that goes on.
-        aborted=tuple(one for one in aborted if any(s.base_offset <= one.last_offset < s.next_offset for s in sources)),
+        aborted=tuple(
+            one for one in aborted if not any(s.base_offset <= one.last_offset < s.next_offset for s in left_out)
+        ),
         last_of_producers=last,
         now_ms=now_ms,
         most_keys=most_keys,
