@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .broker_properties import properties_of
 from .garbage import LongCollections
+from .logs import log_to_standard_error
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, port
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from ..storage.files import LogDirectoryFailure
     from ..storage.meta_properties import InvalidMetaProperties
 
-    _log_to_standard_error(verbose=options.verbose)
+    log_to_standard_error(verbose=options.verbose)
     try:
         raise_limit()
         return _run_loop(BrokerConfig(properties_of(options)))
@@ -81,14 +82,6 @@ def _remedy(options: argparse.Namespace, error: CannotListen) -> str:
     if error.key == "listeners" and (options.port is not None or not is_said):
         return "choose another with --port N, or --port 0 for any that is free"
     return f"change the port in {error.key}; 0 is any that is free"
-
-
-def _log_to_standard_error(*, verbose: bool) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
 
 
 def _run_loop(config: Any) -> int:

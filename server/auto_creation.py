@@ -11,6 +11,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ..protocol.schema import Message
 from .internal_topics import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC
+from .peer_text import shown, shown_reason
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -54,15 +55,16 @@ class AutoCreation:
         def created(response: Message) -> None:
             for name in asked:
                 self._wanted.pop(name, None)
-            _log_outcome(response)
+            self._log_outcome(response)
             self._is_asking = bool(self._wanted)
             if self._wanted:
                 asyncio.get_running_loop().call_soon(self._ask)
 
         self._broker.controller.submit(CreateTopicsRequest(topics=topics), _VERSION, created)
 
-
-def _log_outcome(response: Any) -> None:
-    for topic in response.topics:
-        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            log.warning("could not create topic %s: %s", topic.name, topic.error_message)
+    def _log_outcome(self, response: Any) -> None:
+        """A client asks again and again for a topic that cannot be created."""
+        for topic in response.topics:
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                words = f"could not create topic {shown(topic.name)}: {shown_reason(topic.error_message)}"
+                self._broker.lines.log(log, logging.WARNING, "", ("auto-creation", topic.error_code), words)

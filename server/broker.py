@@ -27,6 +27,7 @@ from .fetch_sessions import FetchSessions
 from .formatting import ensure_formatted
 from .halting import decide
 from .healing import Healer
+from .life_lines import log_started, log_starting, log_stopped, log_stopping
 from .listener import Endpoint, Listener
 from .listener_changes import ListenerChanges
 from .log_cleaner import LogCleaner
@@ -141,6 +142,8 @@ class BrokerServer:
     async def start(self) -> None:
         """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
         loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        log_starting(self)
         self.failed = loop.create_future()
         self.deadlines = Deadlines(loop)
         self.wakeups = Wakeups(loop)
@@ -171,6 +174,7 @@ class BrokerServer:
             self.on_published.append(lambda _: DESCRIPTORS.peers_are(self, other_nodes(self)))
             if self.lifecycle is not None:
                 await self.lifecycle.run()
+            log_started(self, loop.time() - began_s)
         except BaseException:
             await self.stop()
             raise
@@ -178,6 +182,8 @@ class BrokerServer:
     async def stop(self) -> None:
         """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing."""
         self._is_stopping = True
+        began_s = asyncio.get_running_loop().time()
+        log_stopping(self)
         await self._leave_the_cluster()
         if self.metrics_server is not None:
             await self.metrics_server.stop()
@@ -188,26 +194,18 @@ class BrokerServer:
         await self.scrubber.stop()
         await self.cleaner.stop()
         await self.upkeep.stop()
-        if "share_partitions" in self.__dict__:
-            self.share_partitions.stop()
-        if "share_states" in self.__dict__:
-            self.share_states.stop()
-        if hasattr(self, "transactions"):
-            self.transactions.stop()
-        if hasattr(self, "groups"):
-            self.groups.stop()
+        for name in ("share_partitions", "share_states", "transactions", "groups"):
+            if name in self.__dict__:  # made when somebody used it, or by a start that came so far
+                getattr(self, name).stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
         if self.liveness is not None:
             self.liveness.stop()
         if self.departures is not None:
             self.departures.stop()
-        if "forwarding" in self.__dict__:
-            self.forwarding.close()
-        if "replication" in self.__dict__:
-            self.replication.close()
-        if "peers" in self.__dict__:
-            self.peers.close()
+        for name in ("forwarding", "replication", "peers"):
+            if name in self.__dict__:
+                getattr(self, name).close()
         if hasattr(self, "moves"):
             await self.moves.stop()
         if hasattr(self, "partitions"):
@@ -217,6 +215,7 @@ class BrokerServer:
         self.receiving.stop()
         self.lines.stop()
         DESCRIPTORS.forget(self)
+        log_stopped(self, asyncio.get_running_loop().time() - began_s)
 
     def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:

@@ -340,8 +340,10 @@ class Dispatcher:
 
     def _failed(self, call: Call, route: Route, failure: Exception) -> None:
         route.failures += 1
-        host = call.connection.client_host
-        log.error("a bug: %s v%s from %s failed", route.api.name, route.version, host, exc_info=failure)
+        connection = call.connection
+        kind = (route.api.name, route.version, type(failure))
+        words = f"a bug: {route.api.name} v{route.version} from {connection.client_host} failed"
+        connection.broker.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
         call.fail()
 
     def routes(self) -> Iterable[Route]:

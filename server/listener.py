@@ -271,7 +271,8 @@ class Listener:
             else:
                 silent[connection] = self._silent_sweeps[connection] + 1
                 if silent[connection] >= IDLE_SWEEPS:
-                    log.info("closing the connection of %s: idle for %s s", connection.remote_address, self.idle_s)
+                    words = f"closing the connection of {connection.remote_address}: idle for {self.idle_s:g} s"
+                    self.broker.lines.log(log, logging.INFO, connection.counted_as or "", "idle", words)
                     connection.abort()
         self._silent_sweeps = silent
         self._sweep = asyncio.get_running_loop().call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -207,6 +208,7 @@ class Partitions:
             log.warning(note)
         high_watermarks = directory.checkpoints.high_watermarks
         replicas = directory.replicas()
+        began_s, opened = time.monotonic(), 0
         for replica in replicas:
             if replica.suffix == DELETE_SUFFIX:
                 directory.doom(replica.path, self._broker.now_ms())
@@ -214,9 +216,14 @@ class Partitions:
                 key = (replica.topic, replica.partition)
                 if is_ours(directory, replica, image, self._node_id) and key not in self._by_name:
                     self._open(directory, image, *key, high_watermarks.get(key, 0))
+                    opened += 1
                 else:
                     rename_stray(directory, replica)
                 yield
+        how = "a clean stop" if directory.had_clean_shutdown else "a stop that was not clean"
+        if opened:
+            took_ms = (time.monotonic() - began_s) * 1000
+            log.info("%s: %d logs opened after %s in %.0f ms", directory.path, opened, how, took_ms)
         directory.forget_checkpoints(gone_replicas(directory, replicas, image, self._node_id))
 
     def _create(

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..metadata.image import EMPTY_IMAGE
+from .change_lines import log_changes
 from .halting import cause_of
 from .internal_topics import SHARE_GROUP_STATE_TOPIC
 
@@ -53,6 +54,7 @@ class Publisher:
             with self._contained("share groups"):
                 self._publish_to_share_groups(delta, image)
         is_first = broker.image is EMPTY_IMAGE
+        log_changes(broker.node_id, broker.image, delta, image)
         broker.image = image
         for function in broker.on_published:
             with self._contained(f"{function}", is_first=is_first):

@@ -164,6 +164,7 @@ class QuorumDriver:
             self._alone = LoneVoter(opened.log, self._broker.now_ms, self._flushing, self._advance, self._fail)
             self._epoch_start, self._active_epoch, self._is_active = taken.epoch_start_offset, taken.epoch, True
             self._known_leader.leader = Leader(self._broker.node_id, taken.epoch, True)
+            log.info("this node is the active controller in epoch %d", taken.epoch)
             self._publisher.publish(taken.delta, image)
             self._published(image)
         self._broker.config.subscribe(lambda names: tell_of_cordoning(self._broker, names))
@@ -389,7 +390,6 @@ class QuorumDriver:
         self._controller = controller
         controller.load(self._commits.image(), self.quorum_log.end_offset, self.kraft_version)
         self._is_active, self._active_epoch = True, self.epoch
-        log.info("this node is the active controller in epoch %d", self.epoch)
         records = activation(self._broker, controller, transaction_open=self._commits.in_transaction)
         self._append(records, atomic=True)
         self._quorum_changed()

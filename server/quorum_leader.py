@@ -33,6 +33,11 @@ class KnownLeader:
             return
         self.leader = leader
         self.leaderless.leader_is(leader.id, self._now_ms())
-        log.info("node %d leads the quorum in epoch %d", leader.id, leader.epoch)
+        if leader.id == NOBODY:
+            log.info("no leader of the quorum is known in epoch %d", leader.epoch)
+        elif leader.is_active:
+            log.info("this node is the active controller in epoch %d", leader.epoch)
+        else:
+            log.info("node %d leads the quorum in epoch %d", leader.id, leader.epoch)
         for function in list(self.on_changed):
             function()

@@ -41,10 +41,12 @@ class RepeatedLines:
         self._keys_of: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
-    def log(self, logger: logging.Logger, level: int, peer: str, kind: Hashable, words: str) -> bool:
-        """Logs `words`, or counts them. `peer` is an address without port, "" for whatever is not of one peer.
+    def log(
+        self, logger: logging.Logger, level: int, peer: str, kind: Hashable, words: str, bug: Exception | None = None
+    ) -> bool:
+        """Logs `words` (with the traceback of a bug), or counts them. Returns whether the line was written.
 
-        Returns whether the line was written.
+        `peer` is an address without port, "" for what is not of one peer.
         """
         key = (peer, kind)
         seen = self._seen.get(key)
@@ -58,7 +60,7 @@ class RepeatedLines:
             return False
         self._seen[key] = _Seen(logger, level, words)
         self._keys_of[peer] += 1
-        logger.log(level, "%s", words)
+        logger.log(level, "%s", words, exc_info=bug)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._end_period)
         return True

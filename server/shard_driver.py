@@ -130,7 +130,9 @@ class ShardDriver:
         finally:
             self._loading = None
         took_ms = self._clock() - started_ms
-        log.info("%s: %d records loaded in %d ms", self.partition.name, loader.record_count, took_ms)
+        # A broker may begin with a hundred shards, most of them empty.
+        level = logging.INFO if loader.record_count else logging.DEBUG
+        log.log(level, "%s: %d records loaded in %d ms", self.partition.name, loader.record_count, took_ms)
         self._loaded(loader)
 
     def _met_damage(self, damage: BatchError) -> None:

@@ -31,6 +31,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message
 from .coordinator_driver import CoordinatorDriver
 from .internal_topics import TRANSACTION_STATE_TOPIC
+from .peer_text import shown
 from .shard_driver import ShardDriver
 from .shard_requests import Client, Pending
 from .transaction_markers import Marker, send_marker
@@ -195,7 +196,7 @@ class TransactionShardDriver(ShardDriver):
         if not error:
             self._tell(markers, frozenset({place}))
         elif error in _OVERTAKEN:
-            log.warning("%s: the end of its transaction is overtaken in %s", markers.transactional_id, place)
+            log.warning("%s: the end of its transaction is overtaken in %s", shown(markers.transactional_id), place)
         else:
             self._loop.call_later(MARKER_RETRY_MS / 1000, self._send_one, markers, place, tries)
 

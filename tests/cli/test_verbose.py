@@ -1,0 +1,95 @@
+"""The lines of `odradek start -v`: what the broker does, one line for each thing; nothing of it without -v."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from compat_tests.wire import WireClient
+
+_TOPIC, _SET = 2, 0
+
+
+class Started:
+    """`odradek start` with these arguments, and what it wrote to standard error once it has ended."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "odradek", "start", "--port", "0", "--data-dir", str(folder), *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        found = re.search(r"serving on (\S+)", self.process.stdout.readline())
+        assert found is not None
+        self.address = found[1]
+
+    def end(self, number: int) -> list[str]:
+        self.process.send_signal(number)
+        _, written = self.process.communicate(timeout=60)
+        return written.splitlines()
+
+
+def change_topics(address: str) -> None:
+    with WireClient(address) as client:
+        topics = [CreatableTopic("orders", 3, 1), CreatableTopic("wide", 100, 1)]
+        assert not any(
+            t.error_code for t in client.call(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 7).topics
+        )
+        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic("orders", 5, None)], timeout_ms=60_000)
+        assert client.call(more, 3).results[0].error_code == 0
+        resource = AlterConfigsResource(_TOPIC, "orders", [AlterableConfig("retention.ms", _SET, "86400001")])
+        assert client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0].error_code == 0
+        gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="wide")], timeout_ms=60_000)
+        assert client.call(gone, 6).responses[0].error_code == 0
+
+
+def holds(lines: list[str], pattern: str) -> list[str]:
+    return [line for line in lines if re.search(pattern, line)]
+
+
+def test_verbose_start_tells_of_start_topics_recovery_and_stop(tmp_path: Path) -> None:
+    first = Started(tmp_path, "-v")
+    change_topics(first.address)
+    lines = first.end(signal.SIGKILL)
+    for pattern in (
+        rf"starting Odradek \S+ as node 1 \(broker and controller\) with log directories {tmp_path}",
+        r"this node is the active controller in epoch \d+",
+        rf"node 1 of cluster \S{{22}} started in \d+ ms; listeners PLAINTEXT://{first.address}",
+        "topic orders created: 3 partitions, replication factor 1",
+        "topic wide created: 100 partitions, replication factor 1",
+        r"this broker leads \d+ partitions: orders-0",
+        "topic orders: 2 partitions added, 5 now",
+        "configuration of topic orders: retention.ms",
+        "topic wide deleted",
+    ):
+        assert len(holds(lines, pattern)) == 1, (pattern, lines)
+    assert not holds(lines, "86400001"), "values are not logged"
+    assert len(holds(lines, " INFO ")) < 20, "no line for each partition"
+
+    second = Started(tmp_path, "-v")
+    lines = second.end(signal.SIGTERM)
+    assert holds(lines, rf"{tmp_path}: 5 logs opened after a stop that was not clean in \d+ ms")
+    assert holds(lines, r"metadata loaded up to offset \d+: 1 topics with 5 partitions")
+    assert holds(lines, "stopping node 1")
+    assert holds(lines, r"node 1 stopped in \d+ ms")
+
+    third = Started(tmp_path, "-v")
+    assert holds(third.end(signal.SIGTERM), "5 logs opened after a clean stop")
+
+
+def test_start_without_verbose_writes_nothing_to_standard_error(tmp_path: Path) -> None:
+    started = Started(tmp_path)
+    change_topics(started.address)
+    lines = started.end(signal.SIGTERM)
+    # A busy machine may make a turn of the event loop long, which is a warning.
+    assert [line for line in lines if "odradek.turns" not in line] == []
