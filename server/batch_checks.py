@@ -158,6 +158,9 @@ class CheckedBatch(NamedTuple):
 OPENED_AT_ONCE_BYTES = 4096
 #: The most records that an answer lists as refused. A few kilobytes may hold a million of them.
 MOST_RECORD_ERRORS = 1000
+#: Among so many records errors are looked for, and so many get other offsets: both are done in Python, and a thread that
+#: does it takes the interpreter's lock from the loop.
+MOST_EXAMINED_RECORDS = 20_000
 
 
 def check_batch(
@@ -286,6 +289,8 @@ class _Contents(NamedTuple):
         if found.disordered and codec and target is codec:
             # Kafka compresses such a batch anew and fails, since it has not read the keys and values.
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if found.disordered and header.record_count > MOST_EXAMINED_RECORDS:
+            raise Refused(ErrorCode.INVALID_RECORD)
         if target is codec and not found.disordered:
             return CheckedBatch(self.buffer, _stamped(self.buffer, header, rules, self.now_ms, found.max_timestamp))
         if self.at_once and (codec or len(payload) > OPENED_AT_ONCE_BYTES):
@@ -315,7 +320,8 @@ class _Contents(NamedTuple):
             if self.at_once and header.record_count > WALKED_AT_ONCE_RECORDS // 100:
                 raise NotAtOnce
             total = header.record_count if is_stamped else found.keyless + found.out_of_range
-            _refuse_records(_record_errors(payload, header, rules, self.now_ms, self.partition), total)
+            errors = _record_errors(payload, header, rules, self.now_ms, self.partition)
+            _refuse_records(errors, total, of_time=bool(found.out_of_range or is_stamped))
         return found
 
     def _rebuilt(self, payload: Any, target: Compression, max_timestamp: int) -> CheckedBatch:
@@ -335,7 +341,7 @@ class _Contents(NamedTuple):
         return CheckedBatch(whole, batch.read_header(whole))
 
 
-_Error = tuple[ErrorCode, int, str]
+_Error = tuple[int, str]
 _KEYLESS = "Compacted topic cannot accept message without key in topic partition "
 _STAMPED = "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
 
@@ -343,7 +349,7 @@ _STAMPED = "Invalid timestamp type in message. Producer should not set timestamp
 def _record_errors(
     payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
 ) -> list[_Error]:
-    """(code, index, why) of the first records that are refused, in Kafka's words: people search for them."""
+    """(index, why) of the first records that are refused, in Kafka's words: people search for them."""
     return list(islice(_refused_records(payload, header, rules, now_ms, partition), MOST_RECORD_ERRORS))
 
 
@@ -353,22 +359,21 @@ def _refused_records(
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     stamped = bool(header.attributes & batch.LOG_APPEND_TIME_FLAG)
     records = iter_records(payload, header.record_count, header.base_timestamp)
-    for index, (timestamp, has_key) in enumerate(records):
+    for index, (timestamp, has_key) in enumerate(islice(records, MOST_EXAMINED_RECORDS)):
         if rules.compact and not has_key:
-            yield ErrorCode.INVALID_RECORD, index, _KEYLESS + partition
+            yield index, _KEYLESS + partition
         elif rules.log_append_time:
             if stamped:
-                yield ErrorCode.INVALID_TIMESTAMP, index, _STAMPED
+                yield index, _STAMPED
         elif timestamp != batch.NO_TIMESTAMP and not earliest <= timestamp <= latest:
             why = f"Timestamp {timestamp} of message with offset {index} is out of range. "
             why += f"The timestamp should be within [{earliest}, {latest}]"
-            yield ErrorCode.INVALID_TIMESTAMP, index, why
+            yield index, why
 
 
-def _refuse_records(errors: list[_Error], total: int) -> NoReturn:
-    """`total`: how many are refused, of which `errors` has the first."""
-    told = [(index, why) for _, index, why in errors]
-    if any(code is ErrorCode.INVALID_TIMESTAMP for code, _, _ in errors):
+def _refuse_records(told: list[_Error], total: int, *, of_time: bool) -> NoReturn:
+    """`total`: how many are refused, of which `told` has the first. `of_time`: some because of their timestamps."""
+    if of_time:
         message = "One or more records have been rejected due to invalid timestamp"
         raise Refused(ErrorCode.INVALID_TIMESTAMP, told, message)
     shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index, why in told[:3])

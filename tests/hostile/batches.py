@@ -1,0 +1,165 @@
+"""Mutated batches by seed, sent to a broker: `python -m tests.hostile.batches --seed 1 --minutes 10`.
+
+Good batches of every codec are changed at random and sealed with a right CRC. What the broker takes must be readable to the
+end: by the consumers of batch_readers.py, by DumpLogSegments and by the cleaner. A run prints its seed; the same seed sends
+the same batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records.batch import HEADER_BYTES, read_header, sealed
+from odradek.protocol.records.compression import Compression, compress
+from odradek.protocol.records.record import Record, encode_batch
+from odradek.storage.poison import fault_of
+from odradek.storage.recovery import batches_of
+
+from compat_tests.java.tool import ToolHost
+from compat_tests.odradek_process import OdradekProcess
+from tests.hostile.batch_readers import LAST, PYTHON_READERS, Stopped, dump, read_by_console_consumer
+from tests.hostile.batch_sender import TOPICS, BatchSender
+from tests.hostile.poisoned_batches import KINDS, ODD, batch, record
+
+#: Batches of one round: then everything that was taken is read by everybody.
+BATCHES_PER_ROUND = 600
+_FIELDS = {
+    "last_offset_delta": (0, 1, -1, 5, 1 << 20, (1 << 31) - 1),
+    "base_timestamp": (0, -1, 1 << 40, 1 << 62, -(1 << 62)),
+    "max_timestamp": (0, -1, -(1 << 63), (1 << 63) - 1),
+    "record_count": (0, 1, 2, -1, 1 << 20, (1 << 31) - 1),
+    "attributes": (1, 2, 3, 4, 5, 8, 0x40, 0x80, -1),
+}
+
+
+def mutated(chance: random.Random, now_ms: int) -> bytes:
+    """A batch that is good, or was before some of its bytes or fields were changed; its CRC is right."""
+    codec = chance.choice(list(Compression))
+    if chance.random() < 0.2:
+        return chance.choice(list({**KINDS, **ODD}.values()))(codec, now_ms)
+    whole = encode_batch(_records(chance, now_ms))
+    header, payload = read_header(whole), bytearray(whole[HEADER_BYTES:])
+    if chance.random() < 0.7:
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            mutate(payload, chance)
+    packed = bytearray(compress(codec, bytes(payload)) if codec else payload)
+    if codec and chance.random() < 0.2:
+        mutate(packed, chance)
+    header = header._replace(attributes=codec, length=HEADER_BYTES - 12 + len(packed))
+    if chance.random() < 0.2:
+        name = chance.choice(list(_FIELDS))
+        header = header._replace(**{name: chance.choice(_FIELDS[name])})
+    return sealed(header, bytes(packed))
+
+
+def _records(chance: random.Random, now_ms: int) -> list[Record]:
+    def data() -> bytes | None:
+        return None if chance.random() < 0.1 else chance.randbytes(chance.choice((0, 1, 10, 70, 300)))
+
+    headers = [(chance.choice(("a", "", "\u00e4\u20ac")), data()) for _ in range(chance.choice((0, 0, 0, 1, 2)))]
+    count = chance.choice((1, 2, 3, 10, 100))
+    return [Record(n, now_ms + chance.randrange(-5, 5), data() or b"k", data(), headers) for n in range(count)]
+
+
+def mutate(data: bytearray, chance: random.Random) -> None:
+    """Sets, flips, inserts or removes some bytes."""
+    at, kind = chance.randrange(len(data) + 1), chance.randrange(4)
+    if kind == 0:
+        del data[at : at + chance.randrange(1, 12)]
+    elif kind == 1:
+        data[at:at] = chance.randbytes(chance.randrange(1, 12))
+    elif at < len(data):
+        data[at] = (
+            chance.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)) if kind == 2 else data[at] ^ 1 << chance.randrange(8)
+        )
+
+
+@dataclass
+class Report:
+    """What became of the batches of some rounds."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+
+def run_round(
+    broker: OdradekProcess, tools: ToolHost | None, chance: random.Random, number: int, batches: int
+) -> Report:
+    """Sends `batches` to new topics and reads them. `tools`: a JVM for Apache's tools, or none for the clients alone."""
+    report = Report()
+    topics = {f"{name}-{number}": configs for name, configs in TOPICS.items()}
+    with BatchSender(broker.bootstrap) as sender:
+        sender.create_topics(topics)
+        for _ in range(batches):
+            now_ms = time.time_ns() // 1_000_000
+            topic, made = chance.choice(list(topics)), mutated(chance, now_ms)
+            report.answers[sender.error(topic, made).name] += 1
+        for topic in topics:
+            last = batch(record(value=LAST), Compression.NONE, time.time_ns() // 1_000_000, count=1)
+            assert sender.error(topic, last) is ErrorCode.NONE
+    for topic in topics:
+        report.failures += read_by_all(broker, tools, topic)
+    return report
+
+
+def read_by_all(broker: OdradekProcess, tools: ToolHost | None, topic: str) -> list[str]:
+    """What the readers complain of."""
+    failures: list[str] = []
+    counts = set()
+    for read in PYTHON_READERS:
+        try:
+            counts.add(read(broker.bootstrap, topic))
+        except Stopped as stopped:
+            failures.append(str(stopped))
+    if len(counts) > 1:
+        failures.append(f"consumers differ about the records of {topic}: {counts}")
+    files = sorted((broker.data_dir / f"{topic}-0").glob("*.log"))
+    for file in files:
+        for position, header, content in batches_of(str(file), file.stat().st_size):
+            fault = fault_of(header, content)
+            if fault is not None:
+                failures.append(f"{topic} at {position}: {fault}")
+    if tools is not None and counts:
+        try:
+            dump(tools, files)
+            read_by_console_consumer(tools, broker.bootstrap, topic, max(counts))
+        except Stopped as stopped:
+            failures.append(str(stopped))
+    return failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Sends mutated batches and reads what was taken.")
+    parser.add_argument("--seed", type=int, default=None, help="of the first round (default: a new one)")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long rounds begin (default: 1)")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 30) if options.seed is None else options.seed
+    until, total = time.monotonic() + options.minutes * 60, Report()
+    with tempfile.TemporaryDirectory() as folder, OdradekProcess(Path(folder)) as broker:
+        tools = ToolHost()
+        for number in itertools.count():
+            print(f"seed {seed + number}: ", end="", flush=True)
+            report = run_round(broker, tools, random.Random(seed + number), number, BATCHES_PER_ROUND)
+            print(", ".join(f"{name} {count}" for name, count in report.answers.most_common()), flush=True)
+            total.answers += report.answers
+            total.failures += [f"seed {seed + number}: {failure}" for failure in report.failures]
+            for failure in report.failures:
+                print(f"  {failure}", flush=True)
+            if time.monotonic() > until:
+                break
+        tools.close()
+    print(f"{total.answers.total()} batches, {total.answers['NONE']} taken, {len(total.failures)} failures")
+    raise SystemExit(1 if total.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

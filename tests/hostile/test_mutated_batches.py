@@ -1,0 +1,24 @@
+"""A small round of `python -m tests.hostile.batches`: whatever the broker takes can be read by everybody."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+from compat_tests.odradek_process import OdradekProcess
+from tests.hostile.batches import run_round
+
+#: More of both by hand, or by the program itself, which asks Apache's tools too.
+SEED = int(os.environ.get("HOSTILE_BATCHES_SEED", "20"))
+BATCHES = int(os.environ.get("HOSTILE_BATCHES", "400"))
+#: The others cost as many consumers, and take the same ways.
+KINDS_OF_TOPICS = ("plain", "to-gzip")
+
+
+def test_mutated_batches_that_are_taken_can_be_read_to_the_end(tmp_path: Path) -> None:
+    with OdradekProcess(tmp_path) as broker:
+        report = run_round(broker, None, random.Random(SEED), 0, BATCHES, KINDS_OF_TOPICS)
+    assert report.failures == []
+    assert report.answers["NONE"] > BATCHES // 10
+    assert report.answers["INVALID_RECORD"] > BATCHES // 10
