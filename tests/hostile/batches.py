@@ -92,11 +92,16 @@ class Report:
 
 
 def run_round(
-    broker: OdradekProcess, tools: ToolHost | None, chance: random.Random, number: int, batches: int
+    broker: OdradekProcess,
+    tools: ToolHost | None,
+    chance: random.Random,
+    number: int,
+    batches: int,
+    kinds: Iterable[str] = tuple(TOPICS),
 ) -> Report:
-    """Sends `batches` to new topics and reads them. `tools`: a JVM for Apache's tools, or none for the clients alone."""
+    """Sends `batches` to new topics of these kinds and reads them. `tools`: a JVM for Apache's tools, or none."""
     report = Report()
-    topics = {f"{name}-{number}": configs for name, configs in TOPICS.items()}
+    topics = {f"{kind}-{number}": TOPICS[kind] for kind in kinds}
     with BatchSender(broker.bootstrap) as sender:
         sender.create_topics(topics)
         for _ in range(batches):
