@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from ..replication.quorum.log import SnapshotId
 from ..storage.descriptors import open_fd
-from ..storage.files import write_fully
+from ..storage.files import set_aside, write_fully
 
 FILE_NAME = "odradek-metadata-end"
 _END = struct.Struct(">qi")
@@ -39,6 +39,7 @@ class FlushedEnd:
         except FileNotFoundError:
             return NOWHERE
         except IsADirectoryError:
+            set_aside(self._path)
             content = b""
         self.is_damaged = len(content) != _END.size + _CRC.size or content[_END.size :] != _CRC.pack(
             crc32c(content[: _END.size])

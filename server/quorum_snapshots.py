@@ -76,6 +76,8 @@ class SoundSnapshots(NamedTuple):
     def put_aside(self) -> None:
         """To be called when the node goes on without the damaged ones."""
         for path, reason in self.damaged:
+            if not path.exists():
+                continue  # a directory, which opening the log has put aside
             log.error("%s: damaged (%s); renamed to %s", path, reason, Path(set_aside(str(path))).name)
 
 

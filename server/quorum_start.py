@@ -16,15 +16,18 @@ from ..metadata.configs import InvalidConfig
 from ..metadata.delta import MetadataDelta
 from ..metadata.features import supported_features, unknown_feature
 from ..metadata.image import METADATA_VERSION, FeaturesImage
+from ..protocol.codec import MalformedMessage
 from ..protocol.internal.control_records import Endpoint as VoterEndpoint
 from ..protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
 from ..protocol.messages import broker_registration as brokers
 from ..protocol.messages import controller_registration as controllers
 from ..protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ..protocol.records.control import ControlRecord, ControlType
+from ..protocol.records.errors import BatchError
 from ..protocol.schema import Message
 from ..replication.controller.chance import random_uuid
 from ..replication.controller.controller import Controller
+from ..storage.meta_properties import FILE_NAME as META_PROPERTIES
 from .cordoning import cordoned_ids
 from .endpoints import SECURITY_PROTOCOLS
 from .formatting import BOOTSTRAP_FILE
@@ -127,7 +130,9 @@ def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory])
             and voter.voter_directory_id not in ids
         ):
             raise InvalidQuorum(
-                f"{quorum_log.directory}: its voter has another directory; was it copied from elsewhere?"
+                f"{quorum_log.directory.parent}/{META_PROPERTIES}: the directory.id is not that of the voter in the "
+                "metadata log; was it copied from elsewhere? `odradek repair --data-dir "
+                f"{quorum_log.directory.parent}` shows what is wrong, and writes it again"
             )
 
 
@@ -167,8 +172,18 @@ def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
 def activation(broker: BrokerServer, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
     """The records with which a new controller begins. Raises MetadataLost."""
     path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
-    bootstrap = read_records(path) if path.exists() else ()
-    if not bootstrap and METADATA_VERSION not in controller.image.features.finalized:
+    is_begun = METADATA_VERSION in controller.image.features.finalized
+    try:
+        bootstrap = read_records(path) if path.exists() else ()
+    except (BatchError, MalformedMessage, IsADirectoryError) as damage:
+        if not is_begun:
+            raise MetadataLost(
+                f"{path}: damaged ({damage}), and the cluster was never begun with it: `odradek repair --data-dir "
+                f"{path.parent}` shows what is wrong; a directory without records may be removed and formatted again"
+            ) from None
+        log.warning("%s: damaged (%s); it is needed no more", path, damage)
+        bootstrap = ()
+    if not bootstrap and not is_begun:
         raise MetadataLost(
             f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the "
             "metadata.log.dir that the cluster has had?"

@@ -78,7 +78,7 @@ def find_offsets(directory: str, name: str) -> FoundOffsets:
     path = f"{directory}/{name}"
     try:
         content = read_if_exists(path)
-        checksums = (read_if_exists(path + _CHECKSUM_SUFFIX) or b"").split()
+        checksums = _read_checksums(path)
     except IsADirectoryError:
         return FoundOffsets({}, note=f"{path}: a directory, renamed to {_set_aside(directory, path)}")
     except OSError as error:
@@ -93,6 +93,14 @@ def find_offsets(directory: str, name: str) -> FoundOffsets:
     except CorruptCheckpoint as error:
         return FoundOffsets({}, note=f"{path}: damaged ({error}); what it said is found again in the logs")
     return FoundOffsets(offsets, is_proven=_checksum(content) in checksums)
+
+
+def _read_checksums(path: str) -> list[bytes]:
+    try:
+        return (read_if_exists(path + _CHECKSUM_SUFFIX) or b"").split()
+    except IsADirectoryError:
+        set_aside(path + _CHECKSUM_SUFFIX)
+        return []
 
 
 def _set_aside(directory: str, path: str) -> str:
@@ -129,7 +137,7 @@ def write_offsets(directory: str, name: str, offsets: Mapping[TopicPartition, in
     """
     path, content = f"{directory}/{name}", encode_offsets(offsets)
     try:
-        before = (read_if_exists(path + _CHECKSUM_SUFFIX) or b"").split()[:1]
+        before = _read_checksums(path)[:1]
         write_atomically(path + _CHECKSUM_SUFFIX, b" ".join((_checksum(content), *before)), sync=False)
         write_atomically(path, content)
     except OSError as error:

@@ -26,7 +26,8 @@ _TEMPORARY_SUFFIX = ".tmp"
 
 
 class Inventory(NamedTuple):
-    """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is gone.
+    """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is
+    gone, and not because a crash came in the middle of a deletion.
     `has_damage`: whether damaged ranges are known.
     """
 
@@ -52,6 +53,7 @@ def take_inventory(path: str) -> Inventory:
         _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
     )
     names = {name for name, is_directory in entries if not is_directory}
+    retired = _bases(names, LOG_SUFFIX + DELETED_SUFFIX)
     if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
         names = _finish_swaps(path, names)
     logs, snapshots = _bases(names, LOG_SUFFIX), _bases(names, SNAPSHOT_SUFFIX)
@@ -66,7 +68,7 @@ def take_inventory(path: str) -> Inventory:
         sorted(snapshots),
         frozenset(offset_indexes & time_indexes),
         tuple(sorted(aborted & logs)),
-        tuple(sorted(orphans)),
+        tuple(sorted(orphans - retired)),
         DAMAGE_FILE in names,
         notes,
     )

@@ -100,7 +100,7 @@ class LogLoader:
         end = self._settle_end(log_start_offset, [*claims, *self._own_claims()])
         for segment, following in zip(self.segments, self.segments[1:], strict=False):
             segment.next_offset = following.base_offset
-        log_start_offset = self._find_start(log_start_offset, inventory, clean=clean)
+        log_start_offset = self._find_start(log_start_offset, inventory)
         self.damage.restrict(log_start_offset, end)
         self._check_epochs(end, is_read_through=self._read_from == 0)
         self.epochs.truncate_from_end(end)
@@ -285,14 +285,14 @@ class LogLoader:
                     f"does; the log ends at {end}"
                 )
 
-    def _find_start(self, log_start_offset: int, inventory: Inventory, *, clean: bool) -> int:
-        """Where the log starts. A first segment that is gone leaves its index behind, but for a crash in a deletion."""
+    def _find_start(self, log_start_offset: int, inventory: Inventory) -> int:
+        """Where the log starts. A first segment that is gone leaves its index behind."""
         first, end = self.segments[0].base_offset, self.segments[-1].next_offset
         if log_start_offset > end:
             self.notes.append(f"{self.place.path}: its log start was {log_start_offset}, and the log ends at {end}")
             log_start_offset = first
         gone = [base for base in inventory.orphans if log_start_offset <= base < first]
-        if clean and gone:
+        if gone:
             name = os.path.basename(self.place.file(gone[0], LOG_SUFFIX))
             self.damage.add(DamagedRange(name, 0, 0, gone[0], first, "the file is gone"))
         before = self.damage.covers(first - 1)

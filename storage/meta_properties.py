@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 
 from ..protocol.uuids import uuid_from_text, uuid_to_text
-from .files import LogDirectoryFailure, read_if_exists, write_atomically
+from .files import LOG_SUFFIX, LogDirectoryFailure, read_if_exists, write_atomically
 
 FILE_NAME = "meta.properties"
+_A_LOG = re.compile(r"[a-zA-Z0-9._-]+-\d+")
 VERSION = 1
 
 
@@ -40,7 +43,7 @@ def decode_meta_properties(content: bytes) -> MetaProperties:
     if values.get("version", "0") not in ("0", str(VERSION)):
         raise InvalidMetaProperties(f"version {values['version']} is not known")
     try:
-        node_id = int(values["node.id"] if "node.id" in values else values["broker.id"])
+        node_id = int(values["node.id" if "node.id" in values or "broker.id" not in values else "broker.id"])
         directory_id = uuid_from_text(values["directory.id"]) if "directory.id" in values else None
         return MetaProperties(values["cluster.id"], node_id, directory_id)
     except KeyError as error:
@@ -54,12 +57,35 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
     path = f"{directory}/{FILE_NAME}"
     try:
         content = read_if_exists(path)
+        if content is None:
+            _check_unused(directory)
+    except IsADirectoryError:
+        raise InvalidMetaProperties(f"{path}: a directory; {_advice(directory)}") from None
     except OSError as error:
         raise LogDirectoryFailure(directory, f"reading {path}", error) from error
     try:
         return None if content is None else decode_meta_properties(content)
     except InvalidMetaProperties as error:
-        raise InvalidMetaProperties(f"{path}: {error}") from None
+        raise InvalidMetaProperties(f"{path}: {error}; {_advice(directory)}") from None
+
+
+def _check_unused(directory: str) -> None:
+    """Formatting a directory that has data would give it to another cluster. Raises InvalidMetaProperties, OSError."""
+    try:
+        with os.scandir(directory) as entries:
+            used = [entry.name for entry in entries if _A_LOG.fullmatch(entry.name) and entry.is_dir()]
+    except FileNotFoundError:
+        return
+    # Formatting writes this file last: a directory with nothing but the voters of a new cluster is not formatted yet.
+    used = [name for name in used if any(one.endswith(LOG_SUFFIX) for one in os.listdir(f"{directory}/{name}"))]
+    if used:
+        raise InvalidMetaProperties(
+            f"{directory}/{FILE_NAME}: missing, and the directory has data ({min(used)}); {_advice(directory)}"
+        )
+
+
+def _advice(directory: str) -> str:
+    return f"restore it, or let `odradek repair --data-dir {directory}` write it again"
 
 
 def write_meta_properties(directory: str, properties: MetaProperties) -> None:
