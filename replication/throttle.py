@@ -7,7 +7,7 @@ is only what brings a replica back, or a new one up: who is in sync never waits.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 
 ALL_REPLICAS = "*"
 
@@ -41,7 +41,6 @@ class ReplicationRate:
             self._kept.popleft()
 
 
-def is_listed(replicas: Iterable[str], index: int, broker_id: int) -> bool:
+def is_listed(replicas: Collection[str], index: int, broker_id: int) -> bool:
     """Whether a topic's list of throttled replicas (`partition:broker`, or `*`) has this one."""
-    listed = tuple(replicas)
-    return ALL_REPLICAS in listed or f"{index}:{broker_id}" in listed
+    return ALL_REPLICAS in replicas or f"{index}:{broker_id}" in replicas

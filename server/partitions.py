@@ -32,6 +32,7 @@ from .directory_reports import DirectoryReports
 from .hosted_partition import HostedPartition
 from .internal_topics import INTERNAL_TOPICS
 from .replicas_on_disk import gone_replicas, is_ours, rename_stray, report_opening
+from .slices import SlicedWork
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -75,6 +76,8 @@ class Partitions:
         #: By the name of the partition, and by its id: bound methods, since every request comes here.
         self.get = self._by_name.get
         self.get_by_id = self._by_id.get
+        #: Of all topics, after a default of theirs has changed.
+        self._reconfiguring = SlicedWork(self._reconfiguring_failed)
         broker.config.subscribe(self._broker_config_changed)
 
     def __iter__(self) -> Iterator[HostedPartition]:
@@ -317,21 +320,33 @@ class Partitions:
 
     def _reconfigure(self, image: MetadataImage, topic: str) -> None:
         settings = self._read_settings(image, topic)
-        for hosted in self._by_name.values():
-            if hosted.topic == topic:
+        found = image.topic(topic)
+        for index in found.partitions if found is not None else ():
+            hosted = self._by_name.get((topic, index))
+            if hosted is not None:
                 hosted.log.config, hosted.rules = settings
                 hosted.settle()
 
     def _broker_config_changed(self, names: frozenset[str]) -> None:
-        """Defaults of topics are keys of the broker."""
+        """Defaults of topics are keys of the broker. Every topic is told in slices, once more if they change meanwhile."""
         if any(name.startswith(_TOPIC_DEFAULTS) for name in names):
-            for topic in list(self._settings):
+            self._reconfiguring.stop()
+            self._reconfiguring.begin(self._reconfigured_topics(), lambda: None)
+
+    def _reconfigured_topics(self) -> Iterator[None]:
+        for topic in list(self._settings):
+            if topic in self._settings:
                 self._reconfigure(self._broker.image, topic)
+            yield
+
+    def _reconfiguring_failed(self, failure: Exception) -> None:
+        log.error("a bug: topics do not follow a changed default", exc_info=failure)
 
     # ---- shutdown
 
     def close(self, broker_epoch: int) -> None:
         """Closes every log and says in each directory that the shutdown was clean."""
+        self._reconfiguring.stop()
         for directory in self.directories:
             if directory.is_online:
                 try:

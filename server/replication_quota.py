@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LEADERS = ("leader.replication.throttled.rate", "leader.replication.throttled.replicas")
 FOLLOWERS = ("follower.replication.throttled.rate", "follower.replication.throttled.replicas")
+#: Topics whose lists are kept as sets; only those that move have one. A list is read once, not for each fetch.
+MAX_REMEMBERED_TOPICS = 10_000
 
 
 class ReplicationQuota:
@@ -26,6 +28,8 @@ class ReplicationQuota:
         self._rate_key, self._replicas_key = keys
         seconds: int = broker.config.get("replication.quota.window.size.seconds")
         self._rate = ReplicationRate(broker.config.get("replication.quota.window.num"), seconds * 1000)
+        #: The replicas that a topic lists, with the text that they were read from.
+        self._listed: dict[str, tuple[str, frozenset[str]]] = {}
 
     @property
     def is_on(self) -> bool:
@@ -34,9 +38,15 @@ class ReplicationQuota:
 
     def throttles(self, replica: Replica) -> bool:
         """Whether the topic lists it."""
-        listed = self._broker.image.config(TOPIC_RESOURCE, replica.topic).get(self._replicas_key, "")
-        names = [name.strip() for name in listed.split(",")]
-        return is_listed(names, replica.index, self._broker.node_id)
+        text = self._broker.image.config(TOPIC_RESOURCE, replica.topic).get(self._replicas_key, "")
+        if not text:
+            return False
+        known = self._listed.get(replica.topic)
+        if known is None or known[0] != text:
+            if len(self._listed) >= MAX_REMEMBERED_TOPICS:
+                self._listed.clear()
+            known = self._listed[replica.topic] = text, frozenset(name.strip() for name in text.split(","))
+        return is_listed(known[1], replica.index, self._broker.node_id)
 
     def holds_up(self, replica: Replica, follower: int) -> bool:
         """Whether `follower` has to wait: it is not in sync, and enough has been sent, or fetched, of late."""
