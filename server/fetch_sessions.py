@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ErrorCode
 from .memory import release_after
+from .slices import Steps
 
 if TYPE_CHECKING:
     from ..protocol.messages.fetch import FetchPartition, FetchRequest
@@ -43,6 +44,8 @@ _LAST_EPOCH = (1 << 31) - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 #: How long a session is safe from being evicted by a larger one, and how long it may be unused.
 EVICTION_MS = 120_000
+#: A fetch of more partitions than this takes turns (large_fetch.py): some 5 us each.
+LARGE_FETCH = 500
 
 #: Of all sessions together. A thousand consumers that read a hundred partitions each, and the followers of 10,000, use
 #: half of it; it takes about 50 MB.
@@ -86,6 +89,7 @@ class FetchedPartition:
 class FetchSession:
     __slots__ = (
         "connection",
+        "counted",
         "created_ms",
         "epoch",
         "id",
@@ -109,6 +113,8 @@ class FetchSession:
     ) -> None:
         self.id = session_id
         self.partitions = partitions
+        #: As many as the sum over all sessions has for this one.
+        self.counted = len(partitions)
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = is_follower
         self.created_ms = self.last_used_ms = now_ms
@@ -121,9 +127,10 @@ class FetchSession:
         #: The epoch that the next request must have.
         self.epoch = INITIAL_EPOCH + 1
 
-    def update(self, request: FetchRequest) -> None:
+    def update(self, request: FetchRequest) -> Steps[None]:
         partitions = self.partitions
         for key, asked in _asked(request, self.uses_topic_ids):
+            yield
             known = partitions.get(key)
             if known is None:
                 known = partitions[key] = FetchedPartition(key, asked)
@@ -134,6 +141,7 @@ class FetchSession:
         for topic in request.forgotten_topics_data:
             name = topic.topic_id if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
+                yield
                 partitions.pop((name, index), None)
                 self.unsettled.pop((name, index), None)
 
@@ -190,34 +198,38 @@ class FetchSessions:
 
     def open(
         self, request: FetchRequest, version: int, now_ms: int, connection: Connection | None = None
-    ) -> FetchContext | ErrorCode:
-        """What the request is about, or the error that is its whole answer."""
+    ) -> Steps[FetchContext | ErrorCode]:
+        """What the request is about, or the error that is its whole answer; a step for each partition that it names."""
         epoch, uses_topic_ids = request.session_epoch, version >= FIRST_VERSION_WITH_TOPIC_IDS
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            return self._continue(request, uses_topic_ids, now_ms, connection)
+            session = self._continued(request, uses_topic_ids)
+            if isinstance(session, FetchSession):
+                yield from session.update(request)
+            return self.go_on(request, version, now_ms, connection)
         if request.session_id in self._sessions:
             self._end(self._sessions[request.session_id])
-        partitions = {key: FetchedPartition(key, asked) for key, asked in _asked(request, uses_topic_ids)}
+        partitions: dict[PartitionKey, FetchedPartition] = {}
+        for key, asked in _asked(request, uses_topic_ids):
+            partitions[key] = FetchedPartition(key, asked)
+            yield
         return FetchContext(partitions, opens_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
 
-    def _continue(
-        self, request: FetchRequest, uses_topic_ids: bool, now_ms: int, connection: Connection | None
+    def go_on(
+        self, request: FetchRequest, version: int, now_ms: int, connection: Connection | None = None
     ) -> FetchContext | ErrorCode:
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if session.epoch != request.session_epoch:
-            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if session.uses_topic_ids != uses_topic_ids:
-            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        if request.topics or request.forgotten_topics_data:
-            before = len(session.partitions)
-            session.update(request)
-            self.partition_count += len(session.partitions) - before
+        """The next fetch of a session, with its partitions as they are now."""
+        uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        session = self._continued(request, uses_topic_ids)
+        if not isinstance(session, FetchSession):
+            return session
+        more = len(session.partitions) - session.counted
+        if more:
+            self.partition_count += more
+            session.counted += more
             if not session.partitions:
                 self._end(session)
                 return FetchContext({}, uses_topic_ids=uses_topic_ids)
-            if self.partition_count > self.partition_limit and len(session.partitions) > before:
+            if self.partition_count > self.partition_limit and more > 0:
                 self._end(session)
                 self.evictions += 1
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # the client goes on with a full fetch
@@ -228,6 +240,19 @@ class FetchSessions:
         session.last_used_ms = now_ms
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         return FetchContext(session.partitions, session, uses_topic_ids=uses_topic_ids)
+
+    def _continued(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession | ErrorCode:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        return session
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
 
     def begin(
         self, context: FetchContext, now_ms: int, *, is_follower: bool, connection: Connection | None = None
@@ -277,7 +302,7 @@ class FetchSessions:
 
     def _end(self, session: FetchSession) -> None:
         del self._sessions[session.id]
-        self.partition_count -= len(session.partitions)
+        self.partition_count -= session.counted
         self._leave_connection(session)
         session.connection = None
 
@@ -312,7 +337,21 @@ class FetchSessions:
 
 
 def _asked(request: FetchRequest, uses_topic_ids: bool) -> Iterable[tuple[PartitionKey, FetchPartition]]:
+    """The partitions that a request names. It does not keep them: to free very many at once takes long."""
     for topic in request.topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
-        for asked in topic.partitions:
+        partitions, topic.partitions = topic.partitions, []
+        for number, asked in enumerate(partitions):
+            partitions[number] = None  # type: ignore[call-overload]
             yield (name, asked.partition), asked
+
+
+def is_large_fetch(request: FetchRequest) -> bool:
+    """Whether a request names so many partitions."""
+    left = LARGE_FETCH
+    for topics in (request.topics, request.forgotten_topics_data):
+        for topic in topics:
+            left -= 1 + len(topic.partitions)
+            if left < 0:
+                return True
+    return False

@@ -180,7 +180,7 @@ class Fetch(Parked):
 
     def _attempt(self) -> FetchResponse | None:
         try:
-            found, found_bytes, has_error = self._look()
+            found, found_bytes, has_error = self._look(self._max_bytes, whole_first=True)
             is_due = (
                 has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0 or not self._context.partitions
             )
@@ -215,8 +215,10 @@ class Fetch(Parked):
 
     # ---- looking
 
-    def _look(self) -> tuple[list[Found], int, bool]:
+    def _look(self, left: int, *, whole_first: bool) -> tuple[list[Found], int, bool]:
         """What there is for each partition, the bytes in all, and whether one has an error.
+
+        `left`: bytes that it may be. `whole_first`: the first batch is given whole, however large it is.
 
         A session's partitions of which there is nothing new to tell are left out.
         """
@@ -227,7 +229,7 @@ class Fetch(Parked):
         self._hosts = hosts = []
         found: list[Found] = []
         has_error = False
-        found_bytes, left, whole_first = 0, self._max_bytes, True
+        found_bytes = 0
         for wanted in self._wanted():
             hosted = find(wanted.key)
             if hosted is None:

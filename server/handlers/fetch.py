@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
+from ..fetch_sessions import (
+    INITIAL_EPOCH,
+    LARGE_FETCH,
+    FetchContext,
+    is_large_fetch,
+)
 from ..fetching import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
+from ..slices import at_once
 
 if TYPE_CHECKING:
     from ..dispatch import Call
@@ -27,14 +34,32 @@ def handle(call: Call) -> FetchResponse | None:
     if call.connection.dispatcher is not broker.dispatcher:
         broker.controller.quorum_request(call, call.request)
         return None
-    context = broker.fetch_sessions.open(call.request, call.version, broker.now_ms(), call.connection)
+    request = call.request
+    state = request.replica_state
+    is_follower = (request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else state.replica_id) >= 0
+    if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
+        context = broker.fetch_sessions.go_on(request, call.version, broker.now_ms(), call.connection)
+    elif is_large_fetch(request):
+        from ..large_fetch import open_and_fetch
+
+        open_and_fetch(call, is_follower=is_follower)
+        return None
+    else:
+        context = at_once(broker.fetch_sessions.open(request, call.version, broker.now_ms(), call.connection))
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
-    request = call.request
-    if (
-        request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else request.replica_state.replica_id
-    ) >= 0:
+    if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):
+        from ..large_fetch import fetch
+
+        fetch(call, context, is_follower=is_follower)
+        return None
+    if is_follower:
         from ..follower_fetching import FollowerFetch
 
         return FollowerFetch(call, context).start()
     return Fetch(call, context).start()
+
+
+def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:
+    """A follower's session has thousands of partitions, of which few are looked at."""
+    return not is_follower or context.session is None or len(context.session.unsettled) > LARGE_FETCH

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.server.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
+from odradek.server.slices import at_once
 
 VERSION = 12
 
@@ -16,13 +17,13 @@ def request(partitions: int = 1, session_id: int = 0, epoch: int = 0, topic: str
 
 
 def begun(sessions: FetchSessions, now_ms: int = 0, partitions: int = 1, *, is_follower: bool = False) -> int:
-    context = sessions.open(request(partitions), VERSION, now_ms)
+    context = at_once(sessions.open(request(partitions), VERSION, now_ms))
     assert isinstance(context, FetchContext)
     return sessions.begin(context, now_ms, is_follower=is_follower)
 
 
 def opened(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> FetchContext:
-    context = sessions.open(asked, VERSION, now_ms)
+    context = at_once(sessions.open(asked, VERSION, now_ms))
     assert isinstance(context, FetchContext), context
     return context
 
@@ -32,7 +33,7 @@ def test_epochs_go_up_one_by_one_and_around() -> None:
     session = begun(sessions)
     for epoch in (1, 2, 3):
         opened(sessions, request(0, session, epoch))
-    assert sessions.open(request(0, session, 3), VERSION, 0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert at_once(sessions.open(request(0, session, 3), VERSION, 0)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     next(iter(sessions)).epoch = (1 << 31) - 1
     opened(sessions, request(0, session, (1 << 31) - 1))
     assert next(iter(sessions)).epoch == 1
@@ -71,7 +72,9 @@ def test_a_session_that_is_not_used_makes_room() -> None:
     stale, used = begun(sessions), begun(sessions)
     opened(sessions, request(0, used, 1), EVICTION_MS + 1)
     assert begun(sessions, EVICTION_MS + 1)
-    assert sessions.open(request(0, stale, 1), VERSION, EVICTION_MS + 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        at_once(sessions.open(request(0, stale, 1), VERSION, EVICTION_MS + 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
     assert sessions.evictions == 1
 
 
