@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from ..protocol.errors import ErrorCode
 from . import metrics_cluster, metrics_damage, metrics_descriptors, metrics_groups, metrics_share
 from .metrics import Times, TopicMetrics
+from .turn_budget import TURN_BUDGET_S
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -47,6 +48,7 @@ def families(broker: BrokerServer) -> Iterator[Metric]:
     """Every metric of a broker, now."""
     yield from _topics(broker)
     yield from _requests(broker)
+    yield from _turns(broker)
     yield from _connections(broker)
     yield from metrics_descriptors.descriptors(broker)
     yield from metrics_cluster.cluster(broker)
@@ -115,6 +117,18 @@ def _requests(broker: BrokerServer) -> Iterator[Metric]:
     yield counts
     yield bugs
     yield _request_times(times)
+
+
+def _turns(broker: BrokerServer) -> Iterator[Metric]:
+    """Turns of the event loop over their budget (turn_budget.py)."""
+    watch = broker.turn_watch
+    words = "Turns of the event loop that took longer than their budget, by the API of the request."
+    family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))
+    for api in broker.turn_watch.counts or ("",):
+        family.add_metric([api], watch.counts.get(api, 0))
+    yield family
+    yield _gauge("odradek_loop_longest_turn_seconds", "The longest of these turns.", watch.longest_s)
+    yield _gauge("odradek_loop_turn_budget_seconds", "The budget of a turn.", TURN_BUDGET_S)
 
 
 def _request_times(times: dict[str, Times]) -> Metric:
