@@ -112,11 +112,11 @@ class Peer:
 
 def test_session_ends_with_the_connection_that_used_it_last() -> None:
     sessions, first, second = FetchSessions(10), Peer(), Peer()
-    context = sessions.open(request(3), VERSION, 0, first)  # type: ignore[arg-type]
+    context = at_once(sessions.open(request(3), VERSION, 0, first))  # type: ignore[arg-type]
     assert isinstance(context, FetchContext)
     session = sessions.begin(context, 0, is_follower=False, connection=first)  # type: ignore[arg-type]
     other = sessions.begin(context, 0, is_follower=False, connection=first)  # type: ignore[arg-type]
-    sessions.open(request(0, session, 1), VERSION, 0, second)  # type: ignore[arg-type]
+    at_once(sessions.open(request(0, session, 1), VERSION, 0, second))  # type: ignore[arg-type]
     sessions.connection_lost(first)  # type: ignore[arg-type]
     assert [kept.id for kept in sessions] == [session] != [other]
     sessions.connection_lost(second)  # type: ignore[arg-type]
@@ -146,5 +146,5 @@ def test_partitions_of_all_sessions_are_limited() -> None:
 def test_session_that_grows_over_the_limit_ends() -> None:
     sessions = FetchSessions(10, partition_limit=100)
     session = begun(sessions, partitions=60)
-    assert sessions.open(request(101, session, 1), VERSION, 0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert at_once(sessions.open(request(101, session, 1), VERSION, 0)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(sessions), sessions.partition_count) == (0, 0)
