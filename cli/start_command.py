@@ -120,10 +120,13 @@ def _halt(failure: Exception) -> NoReturn:
     """As Apache Kafka does without a disk: at once. Whoever leads next, and clients, see the connections end; nothing is
     marked as closed cleanly.
     """
+    from ..server.halting import EXIT_CODE, cause_of
+
     complain(f"halting, the broker cannot go on: {failure}")
     logging.shutdown()
     sys.stderr.flush()
-    os._exit(1)
+    cause = cause_of(failure)
+    os._exit(cause.exit_code if cause is not None else EXIT_CODE)
 
 
 async def _is_started(broker: BrokerServer, stopping: asyncio.Event) -> bool:

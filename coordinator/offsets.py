@@ -40,6 +40,8 @@ from .state import ShardState
 #: The first version of OffsetCommit whose clients know that a group may be gone.
 GROUP_ID_NOT_FOUND_VERSION = 9
 NO_RETENTION_OF_ITS_OWN = -1
+#: The latest time that a record can hold: a client may ask for any retention.
+LAST_TIMESTAMP = (1 << 63) - 1
 
 
 def commit(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -55,7 +57,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
         state.reply(message, commit_refused(request, error))
         return
     retention_ms = request.retention_time_ms
-    expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else now + retention_ms
+    expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else min(now + retention_ms, LAST_TIMESTAMP)
     response = OffsetCommitResponse()
     for topic in request.topics:
         answers = []

@@ -169,8 +169,8 @@ class Call:
         """
         if self.pieces is not None or self.has_failed:
             return
-        response = self.api.response()
-        if hasattr(response, "error_code"):
+        response: Any = self.api.response()
+        if has_error_code(response, self.version):
             response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
             self.reply(response)
             self.has_failed = True
@@ -380,3 +380,8 @@ class Dispatcher:
         except (struct.error, KeyError):
             return PeerFault(f"a frame of {len(frame)} bytes, too short for a request header")
         return PeerFault(f"malformed {api.name} request: {error}")
+
+
+def has_error_code(response: Message, version: int) -> bool:
+    """Whether a response of that version has a place for an error of the whole request."""
+    return any(field.name == "error_code" and version in field.versions for field in response.SCHEMA.fields)

@@ -78,6 +78,9 @@ class Persister:
     def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
         if response is None:
             response = refused(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif len(response.results) != 1 or len(response.results[0].partitions) != 1:
+            # A shard elsewhere answers nothing to what names no group.
+            response = refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         error = response.results[0].partitions[0].error_code
         if error in _RETRIED and tries:
             backoff_ms = FIRST_BACKOFF_MS << (MOST_TRIES - 1 - tries)

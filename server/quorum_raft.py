@@ -163,6 +163,7 @@ class QuorumRaft:
         """A cause that halts leaves a replica that says and does nothing any more. Anything else ends what it came with; the
         effects of what was done before are carried out, so that the disk has what the replica has.
         """
+        least_s = 0.0
         try:
             try:
                 step()
@@ -173,8 +174,9 @@ class QuorumRaft:
                 if cause_of(failure) is not None:
                     raise
                 log.exception("a bug: %s failed in the quorum", what)
+                least_s = _AFTER_A_BUG_S
                 refuse()
-            self._settle()
+            self._settle(least_s)
         except Exception as failure:
             if cause_of(failure) is None:
                 log.exception("a bug: what follows from %s failed in the quorum", what)
@@ -185,7 +187,7 @@ class QuorumRaft:
 
     # ---- out
 
-    def _settle(self) -> None:
+    def _settle(self, least_s: float = 0.0) -> None:
         if self._is_settling:
             return  # an effect led here; who is carrying effects out goes on with what came of it
         self._is_settling = True
@@ -197,7 +199,7 @@ class QuorumRaft:
                 self.leader_high_watermark = -1
         finally:
             self._is_settling = False
-        self._arm()
+        self._arm(least_s)
         self._note_resignation()
         self.changed()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +177,7 @@ class ShardDriver:
         try:
             shard.handle(message, now)
         except Exception:
-            self._failed_by_bug(f"{type(request).__name__} of {client.client_id}")
+            self._failed_by_bug(f"{type(request).__name__} of {client.client_id}", [(pending, None)])
             return
         self._took(shard, now)
 
@@ -251,7 +251,11 @@ class ShardDriver:
             replies += output.replies
             deadline = shard.deadline()
         if records:
-            error = self._append(shard, records, now)
+            try:
+                error = self._append(shard, records, now)
+            except Exception:
+                self._failed_by_bug("what was decided in a turn", replies)
+                return
             if error is not ErrorCode.NONE:
                 self._fail(error)
                 return
@@ -311,10 +315,12 @@ class ShardDriver:
         self._records, self._replies = [], []
         self._open.refuse_all(error)
 
-    def _failed_by_bug(self, what: str) -> None:
-        """The shard stopped half-way and is not to be trusted; its log is."""
+    def _failed_by_bug(self, what: str, replies: Iterable[Any] = ()) -> None:
+        """The shard stopped half-way and is not to be trusted; its log is. Who had no part in it may ask again."""
         log.exception("a bug: %s failed in %s", what, self.partition.name)
-        self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        for token, _ in replies:
+            self._open.refuse(token, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _fail(self, error: ErrorCode) -> None:
         log.error("%s failed (%s) and is loaded again", self.partition.name, error.name)

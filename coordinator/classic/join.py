@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ...protocol.primitives import MAX_STRING_BYTES
 from ..result import GroupRequest
 from ..state import ShardState
 from ..timers import Timer
@@ -74,7 +75,7 @@ def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
 def _join_dynamic(
     state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
 ) -> None:
-    member_id = f"{message.client_id}-{message.member_uuid}"
+    member_id = _member_id(message.client_id, message.member_uuid)
     if message.version >= MEMBER_ID_REQUIRED_VERSION:
         group.add_pending(member_id, now + request.session_timeout_ms)
         state.reply(message, join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -87,7 +88,7 @@ def _join_static(
 ) -> None:
     instance_id = request.group_instance_id
     assert instance_id is not None
-    member_id = f"{instance_id}-{message.member_uuid}"
+    member_id = _member_id(instance_id, message.member_uuid)
     if instance_id in group.static_members:
         _replace(state, group, member_id, message, request, now)
     else:
@@ -196,3 +197,10 @@ def _protocols(request: JoinGroupRequest) -> dict[str, bytes]:
 
 def _reason(request: JoinGroupRequest) -> str:
     return request.reason or "no reason given"
+
+
+def _member_id(prefix: str | None, member_uuid: str) -> str:
+    """Kafka's form. A prefix of nearly all bytes that a string may have is cut: the id must fit in one, too."""
+    room = MAX_STRING_BYTES - 1 - len(member_uuid)
+    data = str(prefix).encode()
+    return f"{data[:room].decode(errors='ignore')}-{member_uuid}"

@@ -27,6 +27,7 @@ from ..latest_offsets import End, Ends, latest_offsets
 from ..share_refusals import is_enabled
 
 UNINITIALIZED = -1
+MAX_INT64 = (1 << 63) - 1
 Done = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
 
 
@@ -148,5 +149,6 @@ def _partition(found: Any, end: End | None) -> DescribeShareGroupOffsetsResponse
         return one
     one.start_offset, one.leader_epoch = found.start_offset, found.leader_epoch
     if end is not None:
-        one.lag = end.offset - found.start_offset - found.delivery_complete_count
+        # A start offset is what somebody wrote, as far back as a number goes.
+        one.lag = min(MAX_INT64, end.offset - found.start_offset - found.delivery_complete_count)
     return one

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
+from .combining import StateBatch
 from .state import PersisterState, ShareKey, ShareState
 
 NO_EPOCH = -1
@@ -23,6 +24,7 @@ class Asked(NamedTuple):
     known: ShareState | None
     leader_epoch: int = NO_EPOCH
     state_epoch: int = NO_EPOCH
+    batches: tuple[StateBatch, ...] = ()
 
 
 Check = Callable[[PersisterState, Asked], Refusal | None]
@@ -82,6 +84,12 @@ def partition_exists(state: PersisterState, asked: Asked) -> Refusal | None:
     return None
 
 
+def batches_are_ranges(state: PersisterState, asked: Asked) -> Refusal | None:
+    if any(batch.first < 0 or batch.last < batch.first for batch in asked.batches):
+        return Refusal(ErrorCode.INVALID_REQUEST, "The offsets of a state batch are not a range.")
+    return None
+
+
 READ: tuple[Check, ...] = (
     partition_is_not_negative,
     leader_epoch_is_not_negative,
@@ -97,6 +105,7 @@ WRITE: tuple[Check, ...] = (
     leader_epoch_is_current,
     state_epoch_is_current,
     partition_exists,
+    batches_are_ranges,
 )
 INITIALIZE: tuple[Check, ...] = (
     partition_is_not_negative,

@@ -76,14 +76,14 @@ def _write(
     state: PersisterState, key: ShareKey, partition: write_share_group_state.PartitionData, now: int
 ) -> Message | Refusal:
     known = state.partitions.get(key)
-    asked = Asked(key, known, partition.leader_epoch, partition.state_epoch)
+    batches = tuple(
+        StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
+    )
+    asked = Asked(key, known, partition.leader_epoch, partition.state_epoch, batches)
     refusal = checks.refuse(checks.WRITE, state, asked)
     if refusal is not None:
         return refusal
     assert known is not None
-    batches = tuple(
-        StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
-    )
     _write_change(state, key, known, now, NO_EPOCH, partition.start_offset, partition.delivery_complete_count, batches)
     return write_share_group_state.PartitionResult(partition=key.partition)
 
