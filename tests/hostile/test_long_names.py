@@ -1,0 +1,175 @@
+"""Names of 32,767 bytes, and requests of the quorum with nothing in them: each is answered, on every kind of listener."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages import add_raft_voter, begin_quorum_epoch, end_quorum_epoch, vote
+from odradek.protocol.messages.alter_configs import AlterableConfig as FullConfig
+from odradek.protocol.messages.alter_configs import AlterConfigsRequest
+from odradek.protocol.messages.alter_configs import AlterConfigsResource as FullResource
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.protocol.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    PartitionSnapshotRequest,
+    SnapshotIdRequest,
+    TopicSnapshotRequest,
+)
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from odradek.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from odradek.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.protocol.primitives import CUT_SIGN, MAX_ERROR_TEXT_BYTES
+from odradek.protocol.schema import ArrayOf, Message, Scalar
+
+from tests.hostile.attack_room import AttackRoom
+from tests.hostile.fields_checks import ask, check_serves, look_at
+
+LONG = "y" * 32_767
+METADATA_TOPIC = "__cluster_metadata"
+LAST_EPOCH = (1 << 31) - 1
+VOTER_REQUESTS = (
+    add_raft_voter.AddRaftVoterRequest(cluster_id=LONG, voter_id=5),
+    RemoveRaftVoterRequest(cluster_id=LONG, voter_id=5),
+)
+#: A request and its version. Each repeats the name in the text of its error.
+NAMED: tuple[tuple[Message, int], ...] = (
+    (AlterConfigsRequest([FullResource(2, LONG, [FullConfig("retention.ms", "1")])]), 2),
+    (AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(LONG, [ReassignablePartition(0, [1])])]), 0),
+    (ConsumerGroupDescribeRequest(group_ids=[LONG]), 1),
+    (CreateTopicsRequest([CreatableTopic(LONG, 1, 1)]), 7),
+    (DeleteShareGroupOffsetsRequest("g", [DeleteShareGroupOffsetsRequestTopic(LONG)]), 0),
+    (DescribeProducersRequest([TopicRequest(LONG, [0])]), 0),
+    (ElectLeadersRequest(topic_partitions=[TopicPartitions(LONG, [0])]), 2),
+    (IncrementalAlterConfigsRequest([AlterConfigsResource(2, "t", [AlterableConfig(LONG, 0, "1")])]), 1),
+    (IncrementalAlterConfigsRequest([AlterConfigsResource(2, LONG, [AlterableConfig("retention.ms", 0, "1")])]), 1),
+    (ShareGroupDescribeRequest(group_ids=[LONG]), 1),
+    (StreamsGroupDescribeRequest(group_ids=[LONG]), 1),
+    (StreamsGroupHeartbeatRequest(group_id=LONG, member_id=LONG, member_epoch=1), 1),
+    (StreamsGroupTopologyDescriptionUpdateRequest(group_id=LONG, member_id=LONG), 0),
+    (UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature=LONG[: len(LONG) // 2], max_version_level=5)]), 0),
+    (UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature=LONG, max_version_level=5)]), 1),
+)
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["alone", "of three"])
+def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackRoom]:
+    with AttackRoom(tmp_path_factory.mktemp("long-names"), request.param) as made:
+        look_at(made)
+        yield made
+        assert not check_serves(made)
+        assert not made.faults()
+
+
+def said(message: Any) -> tuple[set[int], list[str]]:
+    """The error codes and the texts of a response, at whatever depth."""
+    codes: set[int] = set()
+    texts: list[str] = []
+    for field in type(message).SCHEMA.fields:
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            codes.add(value)
+        elif isinstance(field.type, Scalar):
+            texts += [value] if field.type.is_error_text and value else []
+        elif isinstance(value, Message):
+            codes, texts = codes | said(value)[0], texts + said(value)[1]
+        elif isinstance(field.type, ArrayOf) and not isinstance(field.type.element, Scalar | ArrayOf):
+            for item in value or ():
+                codes, texts = codes | said(item)[0], texts + said(item)[1]
+    return codes, texts
+
+
+@pytest.mark.parametrize("request_of_voter", VOTER_REQUESTS, ids=lambda request: type(request).__name__)
+def test_other_cluster_id_in_a_change_of_voters_is_refused_with_a_cut_text(
+    room: AttackRoom, request_of_voter: Message
+) -> None:
+    for address in room.targets:
+        for _ in range(2):
+            answer = ask(address, request_of_voter, 0)
+            assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+            assert answer.error_message.endswith(CUT_SIGN) and len(answer.error_message) == MAX_ERROR_TEXT_BYTES
+
+
+@pytest.mark.parametrize(("request_", "version"), NAMED, ids=lambda value: getattr(type(value), "__name__", "")[:-7])
+def test_error_text_about_a_longest_name_is_cut(room: AttackRoom, request_: Message, version: int) -> None:
+    for address in room.addresses:
+        codes, texts = said(ask(address, request_, version))
+        assert codes - {0}, "it was refused"
+        assert all(len(text.encode()) <= MAX_ERROR_TEXT_BYTES for text in texts)
+
+
+def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackRoom) -> None:
+    began = begin_quorum_epoch.BeginQuorumEpochRequest(
+        leader_endpoints=[begin_quorum_epoch.LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)]
+    )
+    ended = end_quorum_epoch.EndQuorumEpochRequest(
+        leader_endpoints=[end_quorum_epoch.LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)]
+    )
+    began.topics, ended.topics = [], []
+    emptied = (
+        begin_quorum_epoch.BeginQuorumEpochRequest(
+            leader_endpoints=began.leader_endpoints, topics=[begin_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [])]
+        ),
+        end_quorum_epoch.EndQuorumEpochRequest(
+            leader_endpoints=ended.leader_endpoints, topics=[end_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [])]
+        ),
+    )
+    for address in room.controllers:
+        for request in (began, ended, *emptied):
+            assert ask(address, request, 1).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_last_epoch_is_not_believed(room: AttackRoom) -> None:
+    """A replica that took it over could stand for no election any more."""
+    world = look_at(room)
+    asked = vote.PartitionDataRequest(replica_epoch=LAST_EPOCH, replica_id=999, last_offset_epoch=1, last_offset=1)
+    told = begin_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
+    over = end_quorum_epoch.PartitionDataRequest(leader_id=999, leader_epoch=LAST_EPOCH)
+    requests = (
+        vote.VoteRequest(voter_id=-1, topics=[vote.TopicDataRequest(METADATA_TOPIC, [asked])]),
+        begin_quorum_epoch.BeginQuorumEpochRequest(
+            voter_id=-1, topics=[begin_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [told])]
+        ),
+        end_quorum_epoch.EndQuorumEpochRequest(topics=[end_quorum_epoch.TopicDataRequest(METADATA_TOPIC, [over])]),
+    )
+    for address in room.controllers:
+        for request in requests:
+            assert ask(address, request, 1).error_code == ErrorCode.INVALID_REQUEST
+    assert look_at(room).epoch == world.epoch
+
+
+def test_snapshot_is_answered_in_parts_whatever_is_asked(room: AttackRoom) -> None:
+    for size in (-(1 << 31), -1, 0, (1 << 31) - 1):
+        part = PartitionSnapshotRequest(
+            current_leader_epoch=look_at(room).epoch,
+            snapshot_id=SnapshotIdRequest(end_offset=-1, epoch=-1),
+            position=-1,
+        )
+        topic = TopicSnapshotRequest(name=METADATA_TOPIC, partitions=[part])
+        for address in room.controllers:
+            answer = ask(address, FetchSnapshotRequest(max_bytes=size, topics=[topic]), 1)
+            assert answer.topics[0].partitions[0].error_code != ErrorCode.NONE
