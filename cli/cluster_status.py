@@ -34,22 +34,28 @@ def status(plan: Plan, directory: Path) -> list[str]:
     """The lines to be printed."""
     pids = node_pids(plan, directory)
     answers = asyncio.run(_ask(plan, pids))
+    missing = _missing_quorum(plan, pids)
+    if missing and answers is not None:
+        answers = answers._replace(quorum=None)  # a controller that was active finds out seconds later
     lines = _table(plan, pids, answers)
     if answers is not None:
         lines += _sums(answers)
-    if answers is None or answers.quorum is None:
-        lines.append(_without_quorum(plan, pids))
+    if not pids:
+        lines.append("no node runs; `odradek cluster start` starts them")
+    elif missing:
+        lines.append(missing)
+    elif answers is None or answers.quorum is None:
+        lines.append("no controller leads yet, though enough of them run")
     return lines
 
 
-def _without_quorum(plan: Plan, pids: dict[int, int]) -> str:
+def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
+    """Why the controllers have no majority; "" when enough of them run."""
     controllers = [node for node in plan.nodes if node.controller_port]
     alive = sum(node.id in pids for node in controllers)
     needed = len(controllers) // 2 + 1
-    if not pids:
-        return "no node runs; `odradek cluster start` starts them"
     if alive >= needed:
-        return f"no controller leads yet: {alive} of {len(controllers)} run, and {needed} are enough"
+        return ""
     return (
         f"no quorum: {alive} of {len(controllers)} controllers run, and {needed} are needed; "
         "`odradek start` with the server.properties of a node that is down starts it"
