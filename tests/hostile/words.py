@@ -144,7 +144,7 @@ def run(words: list[str]) -> Outcome:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(start_command, "_run_loop", lambda config: 0),
-        mock.patch.object(start_command, "_log_to_standard_error", lambda **options: None),
+        mock.patch.object(start_command, "log_to_standard_error", lambda **options: None),
         mock.patch("odradek.server.descriptors.raise_limit"),
     ):
         try:
