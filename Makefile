@@ -11,13 +11,14 @@ PORT ?=
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
 
-# What a broker needs and no more. The compiled kernel is optional: without a compiler its wheel is empty, and the broker
-# walks over records in Python.
+# What a broker needs, and what makes it faster. The compiled kernel is optional: without a compiler its wheel is empty,
+# and the broker walks over records in Python. So is isal, for machines that it has a wheel for.
 $(VENV)/.broker: pyproject.toml kernel/pyproject.toml kernel/odradek_kernel.c
 	@echo "installing the broker into $(VENV) (about ten seconds) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek
 	@$(PIP) install --quiet --force-reinstall --no-deps ./kernel
+	@$(PIP) install --quiet --only-binary :all: 'isal>=1.7,<2' || echo "without isal: gzip takes half as long again"
 	@touch $@
 
 # What the tests need besides: clients, Spark, the tools of style.

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records import walk
+from odradek.protocol.records import compression, walk
 from odradek.protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
 from odradek.server.opening import (
@@ -47,6 +47,20 @@ def test_result_that_does_not_fit_is_told_from_damage(codec: Compression) -> Non
         with pytest.raises(CorruptBatch) as caught:
             decompress_into(codec, damaged, bytearray(len(PLAIN) * 2))
         assert not isinstance(caught.value, TooLargeDecompressed)
+
+
+@pytest.mark.parametrize("has_isal", [True, False])
+def test_gzip_is_checked_by_either_library(monkeypatch: pytest.MonkeyPatch, has_isal: bool) -> None:
+    if not has_isal:
+        monkeypatch.setattr(compression, "isal_zlib", None)
+    packed = bytes(compress(Compression.GZIP, PLAIN))
+    assert decompress_into(Compression.GZIP, packed, bytearray(len(PLAIN))) == len(PLAIN)
+    wrong_crc = packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]
+    for damaged in (wrong_crc, packed * 2, packed[:-1], packed + b"rubbish", b"", b"\x1f\x8b"):
+        with pytest.raises(CorruptBatch):
+            decompress_into(Compression.GZIP, damaged, bytearray(3 * len(PLAIN)))
+    with pytest.raises(TooLargeDecompressed):
+        decompress_into(Compression.GZIP, packed, bytearray(100))
 
 
 def test_frames_that_java_does_not_read_are_refused() -> None:
