@@ -1,0 +1,50 @@
+"""The compiled walk is an optional distribution: it builds with a compiler, and its absence changes nothing but speed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+KERNEL = Path(__file__).resolve().parents[1] / "kernel"
+_WITHOUT_KERNEL = """
+import sys
+sys.modules["odradek_kernel"] = None
+from odradek.protocol.records import walk
+from odradek.protocol.records.record import Record, encode_batch
+assert not walk.IS_COMPILED
+assert walk.walk(encode_batch([Record(0, 5, b"k", b"v")]), 61, 1, 5) == (walk.WHOLE, 5, 0, 0, 0)
+import odradek
+from compat_tests.wire import WireClient
+from odradek.protocol.messages.metadata import MetadataRequest
+with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+    assert client.call(MetadataRequest([]), 12).brokers
+print("served")
+"""
+
+
+def build(folder: Path, **environment: str) -> list[str]:
+    """The files of the wheel."""
+    source = folder / "kernel"
+    source.mkdir()
+    for name in ("pyproject.toml", "odradek_kernel.c"):
+        (source / name).write_bytes((KERNEL / name).read_bytes())
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment}, timeout=240)
+    (made,) = folder.glob("*.whl")
+    return zipfile.ZipFile(made).namelist()
+
+
+def test_kernel_builds_an_empty_wheel_without_a_compiler(tmp_path: Path) -> None:
+    assert not [name for name in build(tmp_path, CC="/nonexistent/cc") if name.endswith((".so", ".pyd"))]
+
+
+@pytest.mark.timeout(120)
+def test_broker_serves_without_the_kernel() -> None:
+    root = KERNEL.parent
+    done = subprocess.run([sys.executable, "-c", _WITHOUT_KERNEL], cwd=root, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "served\n", done.stderr
