@@ -18,6 +18,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from .memory import release_after
+
 if TYPE_CHECKING:
     from .broker import BrokerServer
     from .connection import Connection
@@ -79,6 +81,7 @@ class ReceiveBudget:
     def give_back(self, connection: Connection, count: int) -> None:
         """The connection's request is whole, or the connection has ended."""
         self.taken -= count
+        release_after(count)
         if self._turn is connection:
             self._turn = None
         if self._waiting and self._turn is None:

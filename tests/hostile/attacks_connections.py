@@ -17,7 +17,7 @@ from tests.hostile.attack_room import AttackRoom
 from tests.hostile.attacker import Attacker, make_topic, request_frame_of
 
 #: The time that attackers keep their connections, beside the good client's work.
-HELD_S = 1.0
+HELD_S = 0.3
 _numbers = itertools.count(1)
 
 

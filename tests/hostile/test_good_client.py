@@ -1,0 +1,81 @@
+"""A good client beside attacks of every class: it waits little, loses nothing, and the broker is as large as before.
+
+CI plays small attacks. `ODRADEK_HOSTILE_SCALE=1` plays them in the sizes that the project promises to withstand;
+`python -m tests.hostile` plays them for hours.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attacks import ATTACKS
+
+SCALE = float(os.environ.get("ODRADEK_HOSTILE_SCALE", "0.02"))
+SEED = int(os.environ.get("ODRADEK_HOSTILE_SEED", "7"))
+#: A first, smaller round of every attack loads codecs and handlers: memory that is not the attacker's.
+WARM_UP_SCALE = SCALE / 10
+#: Whatever is asked of a cluster goes to several nodes: these pass through forwarding, replicas and the quorum.
+CLUSTER_ATTACKS = (
+    "giant_cluster_id",
+    "random_bytes",
+    "lying_batches",
+    "metadata_of_unknown_names",
+    "create_partitions_validate_only",
+    "acks_0_flood",
+    "group_joins",
+    "auto_created_topics",
+)
+
+
+def play(room: AttackRoom, name: str, scale: float) -> None:
+    room.scale = scale
+    room.run(partial(ATTACKS[name], chance=random.Random(SEED))).check()
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackRoom]:
+    with AttackRoom(tmp_path_factory.mktemp("single")) as room:
+        room.keep_client()
+        room.scale = WARM_UP_SCALE
+        for attack in ATTACKS.values():
+            attack(room, random.Random(SEED))
+        yield room
+        print(room.check_records())
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_does_not_disturb_good_client(room: AttackRoom, name: str) -> None:
+    play(room, name, SCALE)
+
+
+def test_attacks_on_three_nodes_do_not_disturb_good_client(tmp_path: Path) -> None:
+    with AttackRoom(tmp_path, 3) as room:
+        room.keep_client()
+        room.scale = WARM_UP_SCALE
+        for name in CLUSTER_ATTACKS:
+            ATTACKS[name](room, random.Random(SEED))
+        for name in CLUSTER_ATTACKS:
+            play(room, name, SCALE)
+        room.check_records()
+
+
+def test_room_finds_dead_node_and_bug_lines(tmp_path: Path) -> None:
+    def deadly(room: AttackRoom) -> None:
+        with room.nodes[0].log_file.open("a") as log:
+            log.write("a bug: of the test\n")
+        room.nodes[0].kill()
+
+    with AttackRoom(tmp_path) as room:
+        room.keep_client()
+        found = "\n".join(room.run(deadly).violations(longest_wait_ms=250))
+        assert "node ended" in found
+        assert "1 bug lines" in found
+        room.run(lambda room: None).check()
+        room.check_records()
