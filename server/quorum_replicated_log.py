@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.control import ControlRecord, decode_control
+from ..protocol.records.errors import BatchError
 from ..protocol.records.record import decode_batch
 from ..replication.quorum.log import ControlAt, EpochEnd, SnapshotId
 from ..storage.descriptors import open_fd, open_for_reading
@@ -17,7 +19,11 @@ from .quorum_log import QuorumLog
 from .quorum_snapshots import READ_ONLY, control_batches, partial_path
 from .quorum_snapshots import SnapshotId as SnapshotFile
 
+log = logging.getLogger("odradek.damage")
+
 _READ_BYTES = 1 << 20
+#: Between two lines about damage: each of many followers asks again and again.
+_QUIET_MS = 60_000
 #: A snapshot that is fetched is synced so many bytes at a time: the loop would wait for all of it at last.
 _SYNC_BYTES = 4 << 20
 
@@ -27,6 +33,8 @@ class ReplicatedQuorumLog:
         self._quorum_log = quorum_log
         self._log = quorum_log.log
         self._now_ms = now_ms
+        #: When the log was last said to be damaged.
+        self._said_ms = -_QUIET_MS
         #: The smallest end since a flush began: what it brings to the disk above that is not what is there now.
         self.lowest_end = self._log.log_end_offset
         #: Below it the disk has everything.
@@ -73,7 +81,21 @@ class ReplicatedQuorumLog:
     # ---- records
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        return self._log.read(offset, max_bytes).bytes()
+        """Raises BatchError where the log is damaged, and says so, but not to each of many that ask."""
+        try:
+            found = self._log.read(offset, max_bytes).bytes()
+            for position, header in iter_headers(found):
+                check_crc(found, position, header)
+            return found
+        except BatchError as damage:
+            now_ms = self._now_ms()
+            if now_ms - self._said_ms >= _QUIET_MS:
+                self._said_ms = now_ms
+                log.error(
+                    "%s: the metadata log is damaged at offset %d or above, and other nodes cannot be given it: %s",
+                    self._log.path, offset, damage,
+                )  # fmt: skip
+            raise
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
         self._quorum_log.append_control(records, epoch, now_ms)

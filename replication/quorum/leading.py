@@ -11,6 +11,7 @@ from ...protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequ
 from ...protocol.messages.fetch import SnapshotId as WireSnapshotId
 from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshotRequest
 from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from . import wire
 from .core import Core
@@ -175,8 +176,18 @@ class Leading:
     def _records(self, asked: FetchPartition, max_bytes: int) -> Message:
         log, records = self._core.log, None
         if asked.fetch_offset < log.end_offset:
-            records = log.read(asked.fetch_offset, max(0, min(max_bytes, self._core.config.fetch_max_bytes)))
+            try:
+                records = log.read(asked.fetch_offset, max(0, min(max_bytes, self._core.config.fetch_max_bytes)))
+            except BatchError as damage:
+                return self._around_damage(asked.fetch_offset, damage)
         return self._fetch_answer(records=records)
+
+    def _around_damage(self, offset: int, damage: BatchError) -> Message:
+        """A snapshot that reaches further has what the log has not; without one nobody can be given these records here."""
+        newest = self._core.log.latest_snapshot
+        if newest is not None and newest.end_offset > offset:
+            return self._fetch_answer(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
+        return self._fetch_answer(error_code=int(damage.error_code))
 
     def _fetch_answer(self, **fields: Any) -> Message:
         role, log = self._core.role, self._core.log

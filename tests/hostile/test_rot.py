@@ -1,0 +1,16 @@
+"""Disks that rot under three processes, for as long as CI can afford; `python -m tests.hostile.rot` goes on for hours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.hostile.rot import Rot
+
+SECONDS = float(os.environ.get("ODRADEK_ROT_SECONDS", "4"))
+
+
+def test_replicas_of_rotting_disks_become_equal_again(tmp_path: Path) -> None:
+    rot = Rot(tmp_path, seed=1)
+    rot.play(SECONDS)
+    assert rot.blows
