@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..storage.descriptors import SPARE_DESCRIPTORS, SPARES
-from ..storage.files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES
+from ..storage.files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -83,7 +83,7 @@ class DescriptorBudget:
         """Looks what is open now; called when a broker is about to accept connections."""
         self.limit = _soft_limit()
         SPARES.fill()
-        counted = len(OPEN_FILES) + len(SPARES) + sum(self._connections.values()) + self._extra
+        counted = OpenFile.count + len(SPARES) + sum(self._connections.values()) + self._extra
         self.open_at_start = max(0, _open_descriptors() - counted)
         self.plan()
 
@@ -135,7 +135,9 @@ class DescriptorBudget:
             for other, count in self._guaranteed.items()
             if other != kind and count
         )
-        return max(0, self.most_connections - self.taken - kept_for_others)
+        # Of those that connections were to get back from data files, some may be held by answers that are being sent.
+        held = max(0, OpenFile.count - max(OPEN_FILES.limit, self.shares.data_files))
+        return max(0, self.most_connections - self.taken - held - kept_for_others)
 
     def guarantee(self, kind: str) -> None:
         """Keeps a part of the connections for listeners of this class; `withdraw` ends it."""

@@ -23,7 +23,7 @@ from ..protocol.records.errors import CorruptBatch, OldFormatInLog
 from ..replication.isr import UNKNOWN_BROKER_EPOCH
 from ..storage.batch_walk import Pread
 from ..storage.damage import OffsetDamaged, SegmentSuspected
-from ..storage.files import LogDirectoryFailure, pread_nowait
+from ..storage.files import OPEN_FILES, LogDirectoryFailure, pread_nowait
 from ..storage.log import OffsetOutOfRange
 from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
 from .fetch_answer import (
@@ -46,7 +46,7 @@ from .fetch_answer import (
 from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 from .hosted_partition import HostedPartition
 from .leaders import absent_error
-from .page_cache import Cold
+from .page_cache import MOST_CROWDED_BYTES, Cold
 from .waiters import Parked
 
 if TYPE_CHECKING:
@@ -230,6 +230,8 @@ class Fetch(Parked):
         found: list[Found] = []
         has_error = False
         found_bytes = 0
+        if OPEN_FILES.is_crowded:
+            left = min(left, MOST_CROWDED_BYTES)
         for wanted in self._wanted():
             hosted = find(wanted.key)
             if hosted is None:
@@ -245,7 +247,7 @@ class Fetch(Parked):
                 size = one.records.size
                 whole_first = False
                 found_bytes += size
-                left = max(0, left - size)
+                left = 0 if OPEN_FILES.is_crowded else max(0, left - size)
             elif is_urgent(one.data) or (self._replica_id >= 0 and has_session and starts_elsewhere(one)):
                 has_error = True
         return found, found_bytes, has_error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ..storage.descriptors import SPARES
-from ..storage.files import OPEN_FILES
+from ..storage.files import OpenFile
 from .descriptors import DESCRIPTORS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def descriptors(broker: BrokerServer) -> Iterator[Metric]:
     connections = "odradek_process_descriptors_connections"
     yield GaugeMetricFamily(connections, "Descriptors that connections take.", value=DESCRIPTORS.taken)
     files = "odradek_process_descriptors_data_files"
-    yield GaugeMetricFamily(files, "Data files that are open.", value=len(OPEN_FILES))
+    yield GaugeMetricFamily(files, "Data files that are open.", value=OpenFile.count)
     shortages = CounterMetricFamily(
         "odradek_process_descriptors_shortages", "Files for which no descriptor was left but those kept for that."
     )

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..storage.files import pread_nowait
+from ..storage.files import OPEN_FILES, pread_nowait
 from ..storage.slices import LogSlice
 
 #: Up to this, records are read into the answer: one more system call for each piece costs more than a copy.
 COPIED_BYTES = 64 * 1024
+#: What an answer takes while many files are held by answers that are still to be sent: it is read into the answer, so that
+#: it holds none.
+MOST_CROWDED_BYTES = 1 << 20
 #: What a thread reads at once.
 WARMED_BYTES = 1 << 20
 
@@ -26,7 +29,7 @@ class Cold(Exception):
 
 def sendable(records: LogSlice, *, may_wait: bool) -> Any:
     """Bytes, or the slice itself for the connection to send. Raises Cold unless the disk may be waited for."""
-    if records.size > COPIED_BYTES:
+    if records.size > (MOST_CROWDED_BYTES if OPEN_FILES.is_crowded else COPIED_BYTES):
         if not may_wait and not is_warm(records):
             raise Cold(partial(warm, records))
         return records

@@ -298,6 +298,10 @@ class Partitions:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Its partitions answer KAFKA_STORAGE_ERROR from now on; without any directory left the broker cannot go on."""
+        if failure.is_shortage:
+            words = f"a request failed for want of a descriptor: {failure}"
+            self._broker.lines.log(log, logging.ERROR, "", "shortage", words)
+            return
         for directory in self.directories:
             if directory.path == failure.directory and directory.is_online:
                 log.error("log directory %s is offline: %s", directory.path, failure)

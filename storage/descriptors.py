@@ -16,7 +16,10 @@ from typing import BinaryIO
 #: One for a file, one for its directory while it is synced, and the same again for a thread that does so meanwhile.
 SPARE_DESCRIPTORS = 4
 
-_SHORTAGE = (errno.EMFILE, errno.ENFILE)
+
+def is_shortage(error: OSError) -> bool:
+    """Whether it says that no descriptor is left, in the process or in the system."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class SpareDescriptors:
@@ -38,7 +41,7 @@ class SpareDescriptors:
             while len(self._spares) < SPARE_DESCRIPTORS:
                 self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
-            if error.errno not in _SHORTAGE:
+            if not is_shortage(error):
                 raise
 
     def give_up_one(self) -> bool:
@@ -61,14 +64,14 @@ def open_fd(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
     try:
         return os.open(path, flags, mode)
     except OSError as error:
-        if error.errno not in _SHORTAGE:
+        if not is_shortage(error):
             raise
     SPARES.shortages += 1
     if SPARES.close_unneeded():
         try:
             return os.open(path, flags, mode)
         except OSError as error:
-            if error.errno not in _SHORTAGE:
+            if not is_shortage(error):
                 raise
     SPARES.give_up_one()
     return os.open(path, flags, mode)

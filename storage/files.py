@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from .descriptors import SPARES, open_fd
+from .descriptors import SPARES, is_shortage, open_fd
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -45,6 +45,11 @@ class LogDirectoryFailure(Exception):
         self.directory = directory
         self.cause = cause
 
+    @property
+    def is_shortage(self) -> bool:
+        """Whether the process had no descriptor left: that says nothing about the disk."""
+        return is_shortage(self.cause)
+
 
 class Place:
     """Where a partition's files are. One object for all parts of a log, because a directory may be renamed."""
@@ -67,13 +72,18 @@ class OpenFile:
 
     __slots__ = ("fd",)
 
+    #: How many there are, those of slices included that outlive their segment's use of the file.
+    count: ClassVar[int] = 0
+
     def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
         self.fd = -1
         self.fd = open_fd(path, flags | os.O_CLOEXEC, 0o644)
+        OpenFile.count += 1
 
     def __del__(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
+            OpenFile.count -= 1
 
 
 class Closeable(Protocol):
@@ -119,6 +129,11 @@ class OpenFiles:
                 oldest.release_file()
             else:
                 self._ring[oldest] = None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether slices that are still to be sent hold files, beside as many as may be open."""
+        return OpenFile.count > self.limit
 
     def close_some(self) -> bool:
         """Halves the number of open files while no descriptor is left; returns False when it cannot."""
