@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Union
 
+from ..protocol.codec import MalformedMessage
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ..protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
@@ -167,7 +168,7 @@ class QuorumRaft:
         try:
             try:
                 step()
-            except BatchError as error:
+            except (BatchError, MalformedMessage) as error:
                 log.warning("%s was not taken: %s", what, error)
                 refuse()
             except Exception as failure:

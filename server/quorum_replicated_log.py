@@ -108,8 +108,9 @@ class ReplicatedQuorumLog:
             end = position + header.size
         if not end:
             return ()
+        controls = list(_controls(data[:end]))  # first: what cannot be read must not be in the log
         self._quorum_log.append_batches(data[:end], self._now_ms())
-        return list(_controls(data[:end]))
+        return controls
 
     def truncate(self, end_offset: int) -> None:
         self._quorum_log.truncate(end_offset, self._now_ms())

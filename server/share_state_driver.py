@@ -107,9 +107,9 @@ class ShareStateDriver(CoordinatorDriver):
         self._pruning = asyncio.get_running_loop().call_later(interval_ms / 1000, self._prune)
 
     def _prune(self) -> None:
-        for shard in self._shards.values():
-            shard.prune()
         self._plan_pruning()
+        for shard in list(self._shards.values()):
+            shard.prune()
 
 
 class PersisterShardDriver(ShardDriver):

@@ -11,7 +11,6 @@ from ...protocol.messages.fetch import FetchResponse, PartitionData
 from ...protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from ...protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ...protocol.messages.update_raft_voter import KRaftVersionFeature, Listener, UpdateRaftVoterRequest
-from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from . import wire
 from .core import Core
@@ -144,8 +143,8 @@ class Following:
             if answer.records:
                 try:
                     core.learn(core.log.append_fetched(answer.records))
-                except BatchError:
-                    # Damaged on the way, or made up: the next answer may be good.
+                except Exception:
+                    # Damaged on the way, or made up: the next answer may be good, and is not asked for at once.
                     core.back_off(role.leader_id, now)
                     raise
                 core.flush()

@@ -32,7 +32,7 @@ from odradek.replication.controller.controller import DECISIONS
 from odradek.server.quorum_questions import QUESTIONS
 
 from tests.hostile.attack_room import AttackRoom
-from tests.hostile.fields_checks import bugs, check_serves, look_at
+from tests.hostile.fields_checks import bugs, check_serves, look_at, put_voters_in_the_log
 from tests.hostile.fields_edges import LONGEST, Edge, Place, changed, edges, places, value_at
 from tests.hostile.fields_encoding import CLIENT_ID, frame_of
 from tests.hostile.fields_world import WAITING, World, apis_of, base_request, is_destructive, versions
@@ -229,6 +229,8 @@ def attack(
 ) -> Result:
     """One round: each listener's cases are shared among the addresses of its kind."""
     result, rng = Result(), random.Random(seed)
+    if len(room.nodes) > 1:
+        put_voters_in_the_log(room)
     world = look_at(room)
     kinds = [("broker", room.addresses), ("controller", room.controllers)]
     targets = []

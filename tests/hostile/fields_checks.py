@@ -10,14 +10,17 @@ from typing import Any
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient
 from tests.hostile.attack_room import BUG_LINES, AttackRoom
-from tests.hostile.fields_world import World
+from tests.hostile.fields_world import TRANSACTIONAL_ID, World
 
 TOPIC = "fields"
 #: For a cluster that has just been made to elect a leader, or is busy.
@@ -33,6 +36,18 @@ def ask(address: str, request: Message, version: int) -> Any:
         return client.call(request, version)
 
 
+def put_voters_in_the_log(room: AttackRoom) -> None:
+    """Only then are changes of voters decided, not refused (KIP-853). Voters describe themselves to a new leader first."""
+    update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        answer = ask(room.addresses[0], UpdateFeaturesRequest(feature_updates=[update], timeout_ms=30_000), 2)
+        if not answer.error_code:
+            return
+        assert time.monotonic() < deadline, answer
+        time.sleep(_POLL_S)
+
+
 def look_at(room: AttackRoom) -> World:
     """Makes the topic that fields name, if it is not there."""
     replicas = len(room.nodes)
@@ -41,7 +56,23 @@ def look_at(room: AttackRoom) -> World:
     quorum = ask(room.addresses[0], _quorum_request(), 2).topics[0].partitions[0]
     node_ids = tuple(broker.node_id for broker in leaders.brokers)
     topic_id = leaders.topics[0].topic_id
-    return World(leaders.cluster_id, node_ids, TOPIC, topic_id, quorum.leader_id, quorum.leader_epoch)
+    producer = _init_producer(room)
+    return World(leaders.cluster_id, node_ids, TOPIC, topic_id, quorum.leader_id, quorum.leader_epoch, *producer)
+
+
+def _init_producer(room: AttackRoom) -> tuple[int, int]:
+    """The id and epoch of a transactional producer; the coordinator's topic may have to be made first."""
+    request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000)
+    finding = FindCoordinatorRequest(key_type=1, coordinator_keys=[TRANSACTIONAL_ID])
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = ask(room.addresses[0], finding, 4).coordinators[0]
+        if not found.error_code:
+            answer = ask(f"{found.host}:{found.port}", request, 4)
+            if not answer.error_code:
+                return answer.producer_id, answer.producer_epoch
+        assert time.monotonic() < deadline, found
+        time.sleep(_POLL_S)
 
 
 def bugs(room: AttackRoom) -> dict[str, str]:

@@ -20,6 +20,7 @@ from tests.hostile.fields_encoding import body_of
 #: A node that is none of the cluster's.
 STRANGER = 999
 TIMEOUT_MS = 50
+TRANSACTIONAL_ID = "fields-transaction"
 #: A consumer's subscription to the topic "fields", as a member of a classic group sends it.
 SUBSCRIPTION = b"\0\1\0\0\0\1\0\6fields\xff\xff\xff\xff\0\0\0\0"
 #: Requests that are answered when something else happens, or after a time that they say themselves.
@@ -52,6 +53,9 @@ class World:
     #: Of the quorum.
     leader_id: int
     epoch: int
+    #: Of a transactional id.
+    producer_id: int = 0
+    producer_epoch: int = 0
 
 
 def is_destructive(api: Api, request: Any, world: World) -> bool:
@@ -70,6 +74,7 @@ _LEAN: dict[str, dict[str, Any]] = {
         "topic_partitions": [],
     },
     "CreateTopics": {"name": "fields-created", "assignments": [], "configs": []},
+    "CreatePartitions": {"assignments": None},
     "Fetch": {"forgotten_topics_data": [], "session_epoch": -1},
     "InitProducerId": {"transactional_id": None, "producer_id": -1, "producer_epoch": -1},
     "JoinGroup": {"group_instance_id": None, "member_id": "", "metadata": SUBSCRIPTION},
@@ -189,6 +194,13 @@ def _common(world: World) -> dict[str, Any]:
         "max_records": 10,
         "partition_limit": 10,
         "response_partition_limit": 10,
+        "producer_id": world.producer_id,
+        "producer_epoch": world.producer_epoch,
+        "transactional_id": TRANSACTIONAL_ID,
+        "transactional_ids": TRANSACTIONAL_ID,
+        "v3_and_below_producer_id": world.producer_id,
+        "v3_and_below_producer_epoch": world.producer_epoch,
+        "v3_and_below_transactional_id": TRANSACTIONAL_ID,
         "protocol_type": "consumer",
         "resource_type": 2,
         "session_timeout_ms": 6_000,
@@ -206,7 +218,6 @@ def _own(api: Api, world: World) -> dict[str, Any]:
     return {
         "AlterConfigs": {"name": "retention.ms", "value": "1000000"},
         "IncrementalAlterConfigs": {"name": "retention.ms", "value": "1000000"},
-        "CreatePartitions": {"name": missing},
         "CreateTopics": {"name": "fields/created", "num_partitions": 1, "replication_factor": 1},
         "DeleteTopics": {"topic_names": missing, "name": missing, "topic_id": b"\1" * 16},
         "DeleteRecords": {"name": missing},
