@@ -8,7 +8,10 @@ from pathlib import Path
 
 import odradek
 import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import CorruptRecordError
 from odradek.protocol.errors import ErrorCode
+from odradek.server.metrics_damage import damage
 
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
 from tests.server.data_path_stand import delete_records, wait_until
@@ -204,3 +207,51 @@ def test_index_that_passes_over_records_hides_none(broker: odradek.Broker) -> No
 
     assert all(offset in records for offset, records in got.items())
     wait_until(lambda: index.read_bytes() != bytes(data))
+
+
+def test_kafka_python_raises_at_damage_and_goes_on_behind_it(broker: odradek.Broker) -> None:
+    topic = RottingTopic(broker)
+    DAMAGES["payload"](segments_of(topic.folder)[2])
+    topic.scrub()
+    (found,) = topic.hosted.log.damage
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=5_000)
+    place = TopicPartition(topic.name, 0)
+    consumer.assign([place])
+    consumer.seek_to_beginning()
+    got: dict[int, bytes] = {}
+
+    with pytest.raises(CorruptRecordError):
+        for message in consumer:
+            got[message.offset] = message.value
+    assert max(got) == found.first_offset - 1
+    consumer.seek(place, found.next_offset)
+    while len(got) < len(topic.sent) - 3:
+        message = next(consumer)
+        got[message.offset] = message.value
+    consumer.close()
+
+    lost = range(found.first_offset, found.next_offset)
+    assert got == {offset: value for offset, value in topic.sent.items() if offset not in lost}
+
+
+def test_damage_is_a_metric(broker: odradek.Broker) -> None:
+    topic = RottingTopic(broker)
+    DAMAGES["payload"](segments_of(topic.folder)[2])
+    topic.scrub()
+    (found,) = topic.hosted.log.damage
+    topic.read(found.first_offset)
+
+    samples = {
+        (sample.name, sample.labels.get("next_offset")): sample.value
+        for family in damage(broker.server)
+        for sample in family.samples
+    }
+
+    assert samples["odradek_damage_ranges", None] == 1
+    assert samples["odradek_damage_offsets", None] == 3
+    assert samples["odradek_damage_bytes", None] == found.size
+    assert samples["odradek_damage_first_offset", str(found.next_offset)] == found.first_offset
+    assert samples["odradek_damage_ranges_found_total", None] == 1
+    assert samples["odradek_damage_reads_refused_total", None] == 1
+    assert samples["odradek_scrub_rounds_total", None] == 1
+    assert samples["odradek_scrub_bytes_total", None] >= topic.hosted.log.size
