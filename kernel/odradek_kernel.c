@@ -19,6 +19,9 @@ typedef struct {
     int64_t most_bytes, base, earliest, latest;
     int needs_key;
     int64_t max_timestamp, disordered, keyless, out_of_range;
+    /* What `find` looks for, and what it has found. */
+    int seeks;
+    int64_t least_timestamp, least_offset, timestamp, offset;
 } Found;
 
 /* A zigzag varint of at most `bits` bits; 0 when it ends too early, or is longer. */
@@ -110,6 +113,11 @@ static int walk_record(Cursor *cursor, int64_t index, Found *found)
         found->keyless++;
     else if (timestamp != -1 && (timestamp < found->earliest || timestamp > found->latest))
         found->out_of_range++;
+    if (found->seeks && timestamp >= found->least_timestamp && offset >= found->least_offset) {
+        found->seeks = 0;
+        found->timestamp = timestamp;
+        found->offset = offset;
+    }
     return 1;
 }
 
@@ -160,7 +168,7 @@ static PyObject *walk(PyObject *module, PyObject *arguments)
         PyErr_SetString(PyExc_ValueError, "the records begin outside of the buffer");
         return NULL;
     }
-    found = (Found){most_bytes, base, earliest, latest, needs_key, -1, 0, 0, 0};
+    found = (Found){most_bytes, base, earliest, latest, needs_key, -1, 0, 0, 0, 0, 0, 0, 0, 0};
     const uint8_t *bytes = (const uint8_t *)view.buf;
     if (releases) {
         Py_BEGIN_ALLOW_THREADS
@@ -174,7 +182,31 @@ static PyObject *walk(PyObject *module, PyObject *arguments)
                          (long long)found.keyless, (long long)found.out_of_range);
 }
 
+static PyObject *find(PyObject *module, PyObject *arguments)
+{
+    PyObject *buffer;
+    Py_buffer view;
+    long long count, base, least_timestamp, least_offset;
+    int fault;
+    Found found;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OLLLL", &buffer, &count, &base, &least_timestamp, &least_offset))
+        return NULL;
+    if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    found = (Found){INT32_MAX, base, INT64_MIN, INT64_MAX, 0, -1, 0, 0, 0, 1, least_timestamp, least_offset, 0, 0};
+    const uint8_t *bytes = (const uint8_t *)view.buf;
+    Py_BEGIN_ALLOW_THREADS
+    fault = walk_records(bytes, bytes + view.len, count, &found);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    if (fault != WHOLE || found.seeks)
+        Py_RETURN_NONE;
+    return Py_BuildValue("(LL)", (long long)found.offset, (long long)found.timestamp);
+}
+
 static PyMethodDef methods[] = {
+    {"find", find, METH_VARARGS, "find(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
     {"walk", walk, METH_VARARGS,
      "walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> tuple"},
     {NULL, NULL, 0, NULL},

@@ -10,6 +10,7 @@ from ..metadata.configs.checks import duration_seconds
 from ..metadata.features import SHARE_VERSION
 from ..metadata.image import GROUP_RESOURCE
 from ..protocol.records.errors import BatchError
+from ..storage.timestamps import LargeBatch
 
 if TYPE_CHECKING:
     from .broker import BrokerServer
@@ -54,6 +55,9 @@ def reset_offset(broker: BrokerServer, group_id: str, hosted: HostedPartition) -
         seconds = duration_seconds(duration) or 0
         try:
             at = hosted.log.offset_for_timestamp(int(broker.now_ms() - seconds * 1000))
+        except LargeBatch as large:
+            # Rather from its first record on than wait for a thread.
+            return large.header.base_offset
         except BatchError as damage:
             # Rather from too early on than with records left out.
             hosted.on_damage(hosted, damage)

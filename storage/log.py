@@ -231,7 +231,7 @@ class Log(LogSegments):
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp is `timestamp` or later; None when there is none. Opens one batch.
 
-        Raises OffsetDamaged where it may be in a damaged range, and as `read`.
+        Raises OffsetDamaged where it may be in a damaged range, LargeBatch, and as `read`.
         """
         try:
             found = record_at_or_after(self.segments, timestamp, self.log_start_offset)
@@ -252,7 +252,10 @@ class Log(LogSegments):
                 raise OffsetDamaged(self.path, met)
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record with the largest timestamp (KIP-734); None in an empty log. Opens one batch."""
+        """The first record with the largest timestamp (KIP-734); None in an empty log. Opens one batch.
+
+        Raises LargeBatch.
+        """
         try:
             return latest_record(self.segments)
         except FileNotFoundError as error:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from ..varint import Buffer, encode_zigzag
 
 try:
+    from odradek_kernel import find as _kernel_find
     from odradek_kernel import walk as _kernel
 except ImportError:  # It is optional.
-    _kernel = None
+    _kernel = _kernel_find = None
 
 WHOLE = 0
 BROKEN = 1
@@ -246,3 +247,20 @@ def renumbered(data: Buffer, count: int) -> bytes:
         pieces += (length, source[body:offset_at], offset, source[rest_at:stop])
         pos = stop
     return b"".join(pieces)
+
+
+def pure_find(data: Buffer, count: int, base: int, least_timestamp: int, least_offset: int) -> tuple[int, int] | None:
+    """`find_record` in Python."""
+    try:
+        for delta, offset, _ in _records(bytes(data), count, INT_MAX):
+            number, timestamp = offset >> 1 ^ -(offset & 1), _timestamp(base, delta)
+            if timestamp >= least_timestamp and number >= least_offset:
+                return number, timestamp
+    except (_Broken, IndexError, UnicodeDecodeError):
+        pass  # A poisoned payload has nothing that could be found.
+    return None
+
+
+#: (data, count, base timestamp, least timestamp, least offset) -> (offset, timestamp) of the first record that has both,
+#: or None. Offsets are differences from the batch's first. The compiled one leaves the interpreter's lock to others.
+find_record: Callable[..., tuple[int, int] | None] = pure_find if _kernel_find is None else _kernel_find

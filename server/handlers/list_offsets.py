@@ -15,6 +15,7 @@ the start of its epoch says OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,11 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.records.errors import BatchError
 from ...storage.files import LogDirectoryFailure
-from ...storage.timestamps import TimestampedOffset
+from ...storage.timestamps import LargeBatch, TimestampedOffset
 from ..hosted_partition import HostedPartition
 from ..leaders import absent_error
+from ..memory import LARGE_BYTES, release_after
+from ..opening import opening_threads
 
 if TYPE_CHECKING:
     from ..dispatch import Call
@@ -60,26 +63,63 @@ class Refused(Exception):
         self.error = error
 
 
-def handle(call: Call) -> ListOffsetsResponse:
+def handle(call: Call) -> ListOffsetsResponse | None:
     request: ListOffsetsRequest = call.request
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     response = ListOffsetsResponse()
+    lookups: list[tuple[ListOffsetsPartitionResponse, _Later]] = []
     for topic in request.topics:
         answers = []
         # One that is asked for twice is refused once.
         for partition in {partition.partition_index: partition for partition in topic.partitions}.values():
             index = partition.partition_index
+            answer = ListOffsetsPartitionResponse(index, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN)
+            answers.append(answer)
             try:
                 if asked[topic.name, index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
-                found = _find(call, topic.name, partition)
-                answers.append(
-                    ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)
-                )
+                _fill(answer, _find(call, topic.name, partition))
             except Refused as refused:
-                answers.append(ListOffsetsPartitionResponse(index, refused.error, _UNKNOWN, _UNKNOWN, _UNKNOWN))
+                answer.error_code = refused.error
+            except _Later as later:
+                lookups.append((answer, later))
         response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
-    return response
+    if not lookups:
+        return response
+    _answer_later(call, response, lookups)
+    return None
+
+
+def _fill(answer: ListOffsetsPartitionResponse, found: TimestampedOffset) -> None:
+    answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
+
+
+class _Later(Exception):
+    """A thread has to open the batch. `end`: where the reader's view ends; `not_yet`: the error behind that, or 0."""
+
+    def __init__(self, batch: LargeBatch, end: int, not_yet: int) -> None:
+        super().__init__()
+        self.batch = batch
+        self.end = end
+        self.not_yet = not_yet
+
+
+def _answer_later(
+    call: Call, response: ListOffsetsResponse, lookups: list[tuple[ListOffsetsPartitionResponse, _Later]]
+) -> None:
+    work = [later.batch.find for _, later in lookups]
+    opening = asyncio.get_running_loop().run_in_executor(opening_threads(), lambda: [find() for find in work])
+
+    def reply(opened: asyncio.Future[list[TimestampedOffset | None]]) -> None:
+        for (answer, later), found in zip(lookups, opened.result(), strict=True):
+            if found is not None and found.offset < later.end:
+                _fill(answer, found)
+            else:
+                answer.error_code = later.not_yet
+        release_after(LARGE_BYTES)
+        call.reply(response)
+
+    opening.add_done_callback(reply)
 
 
 def _find(call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
@@ -121,7 +161,10 @@ def _look_up(
         if not_yet:
             raise Refused(_not_available(version))
         return TimestampedOffset(end, _UNKNOWN, hosted.leader_epoch)
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    try:
+        found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    except LargeBatch as batch:
+        raise _Later(batch, end, _not_available(version) if not_yet else 0) from None
     if found is not None and found.offset < end:
         return found
     if not_yet:

@@ -177,3 +177,20 @@ def test_compiled_walk_refuses_a_start_outside_of_its_buffer() -> None:
 def test_largest_timestamp_wraps_as_javas_does() -> None:
     payload = payload_of([Record(0, 0), Record(1, LONG_MAX)])
     assert agreed(payload, 2, base=5, earliest=0) == (WHOLE, 5, 0, 0, 1)
+
+
+def test_both_ways_find_the_first_record_of_a_time_and_an_offset() -> None:
+    chance = random.Random(SEED)
+    finds = [walks.pure_find, walks.find_record]
+    for _ in range(300):
+        records = some_records(chance)
+        payload = bytearray(payload_of(records))
+        if chance.random() < 0.3:
+            mutate(payload, chance)
+        wanted, least = NOW + chance.choice((-5, 0, 1, 2, 80)), chance.choice((0, 1, 60, 500))
+        found = [find(payload, len(records), records[0].timestamp, wanted, least) for find in finds]
+        good = payload == payload_of(records)
+        expected = [(r.offset, r.timestamp) for r in records if r.timestamp >= wanted and r.offset >= least]
+        if good:
+            assert found == [expected[0] if expected else None] * 2
+        assert found[1] in (found[0], None)

@@ -8,6 +8,12 @@ import time
 
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from odradek.protocol.records import compression, walk
 from odradek.protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
@@ -137,3 +143,24 @@ def test_answer_lists_a_bounded_number_of_refused_records(path: DataPath) -> Non
 
 def _own_rss() -> int:
     return rss_bytes(os.getpid())
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
+def test_time_in_a_large_batch_is_looked_up_by_a_thread(path: DataPath, codec: Compression) -> None:
+    topic, now_ms = path.topic(), int(time.time() * 1000) - MANY
+    count = 80_000
+    payload = b"".join(record(number, number, key=None, value=None) for number in range(count))
+    made = batch(payload, codec, now_ms, count=count, max_timestamp=now_ms + count - 1)
+    assert path.produce(topic, bytearray(made)).error_code == 0
+    assert path.produce(topic, bytearray(made)).error_code == 0
+    for wanted, offset in ((now_ms - 1, 0), (now_ms + 66_666, 66_666), (-3, count - 1)):
+        answer = list_offsets(path, topic, wanted)
+        assert (answer.error_code, answer.offset) == (0, offset)
+    assert list_offsets(path, topic, now_ms + count).offset == -1
+
+
+def list_offsets(path: DataPath, topic: str, timestamp: int) -> ListOffsetsPartitionResponse:
+    asked = ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=timestamp)])
+    answer = path.client.call(ListOffsetsRequest(-1, 0, [asked]), 8)
+    found: ListOffsetsPartitionResponse = answer.topics[0].partitions[0]
+    return found
