@@ -1,0 +1,32 @@
+"""Hostile frames to three simulated brokers while nodes crash and links break: invariants hold, clients are served."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from odradek.server.handlers import metadata
+from odradek.server.testing.simulation.cluster import Broken
+from odradek.server.testing.simulation.cluster.invariants import NO_BUG
+
+from tests.hostile.simulated_frames import play
+
+SEEDS = int(os.environ.get("ODRADEK_HOSTILE_SEEDS", "2"))
+DURATION_S = 10.0
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_cluster_keeps_its_invariants_under_hostile_frames(seed: int) -> None:
+    ran, sent = play(seed, DURATION_S)
+    assert sent > 20
+    assert ran.acknowledged > 0
+
+
+def test_bug_in_a_handler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(call: object) -> None:
+        raise KeyError("of the test")
+
+    monkeypatch.setattr(metadata, "handle", broken)
+    with pytest.raises(Broken) as found:
+        play(0, DURATION_S)
+    assert found.value.invariant == NO_BUG
