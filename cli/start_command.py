@@ -52,13 +52,9 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     gc.disable()  # what is made during a start stays: looking for garbage in it only takes time
     from ..metadata.configs import InvalidConfig
-    from ..protocol.records.errors import OldFormatInLog
     from ..server.config import BrokerConfig
-    from ..server.descriptors import TooFewDescriptors, raise_limit
+    from ..server.descriptors import raise_limit
     from ..server.endpoints import CannotListen
-    from ..storage.directory import DirectoryInUse
-    from ..storage.files import LogDirectoryFailure
-    from ..storage.meta_properties import InvalidMetaProperties
 
     log_to_standard_error(verbose=options.verbose)
     try:
@@ -68,10 +64,21 @@ def run(options: argparse.Namespace) -> int:
         return complain(error, MISUSED)
     except CannotListen as error:
         return complain(f"{error.strerror}; {_remedy(options, error)}", FAILED)
-    except (
-        OSError, LogDirectoryFailure, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors,
-    ) as error:  # fmt: skip
+    except _failures() as error:
         return complain(error, FAILED)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Exceptions that explain to a person why a broker does not start; another one is a bug, and shows where."""
+    from ..protocol.records.errors import OldFormatInLog
+    from ..server.broker_lifecycle import RegistrationFailed
+    from ..server.descriptors import TooFewDescriptors
+    from ..server.halting import CAUSES
+    from ..storage.directory import DirectoryInUse
+    from ..storage.meta_properties import InvalidMetaProperties
+
+    own = (OSError, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors, RegistrationFailed)
+    return *own, *(cause.failure for cause in CAUSES)
 
 
 def _remedy(options: argparse.Namespace, error: CannotListen) -> str:

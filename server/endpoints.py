@@ -64,6 +64,8 @@ def read_listeners(values: BrokerValues) -> Listeners:
         bound if said is None else _endpoints("advertised.listeners", _texts(values, "advertised.listeners"), protocols)
     )
     controller_names = [name.upper() for name in _texts(values, "controller.listener.names")]
+    for name in controller_names:
+        _check_served("controller.listener.names", name, protocols.get(name, "PLAINTEXT"))
     found = Listeners(
         brokers=tuple(e for e in bound if e.name not in controller_names),
         controllers=tuple(e for e in bound if e.name in controller_names),
@@ -123,9 +125,14 @@ def _endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerEndp
             f"{key}: no security protocol is defined for listener {name}; "
             f"add {name}:PLAINTEXT to listener.security.protocol.map"
         )
-    if protocols[name] not in _SERVED_PROTOCOLS:
-        raise InvalidConfig(f"{key}: listener {name} asks for {protocols[name]}, which is not built yet; use PLAINTEXT")
+    _check_served(key, name, protocols[name])
     return ListenerEndpoint(name, protocols[name], host, port)
+
+
+def _check_served(key: str, name: str, protocol: str) -> None:
+    """A listener that asks for encryption or authentication is never served, or connected to, without."""
+    if protocol not in _SERVED_PROTOCOLS:
+        raise InvalidConfig(f"{key}: listener {name} asks for {protocol}, which is not built yet; use PLAINTEXT")
 
 
 def _port(digits: str) -> int | None:

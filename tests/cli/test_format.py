@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,62 @@ def test_who_votes_is_said_once(tmp_path: Path) -> None:
     node.properties["controller.quorum.voters"] = f"1@127.0.0.1:{free_port()}"
     refused = formatted(node, "--standalone")
     assert refused.returncode and "controller.quorum.voters says who votes already" in refused.stderr
+
+
+def ended(folder: Path, *words: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "odradek", "format", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("cluster_id", ["xyz", "", "M" * 23])
+def test_cluster_id_that_is_no_uuid_is_refused_and_nothing_is_written(tmp_path: Path, cluster_id: str) -> None:
+    status, out, err = ended(tmp_path, "--data-dir", "data", "--cluster-id", cluster_id)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "is not 22 characters of URL-safe base64" in err
+    assert not (tmp_path / "data").exists()
+
+
+def test_directory_with_another_text_for_an_id_keeps_it(tmp_path: Path) -> None:
+    """Kafka's own tool takes any text."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=xyz\n")
+    words = ["--override", "log.dirs=one,two", "--ignore-formatted"]
+    status, out, err = ended(tmp_path, *words, "--cluster-id", "xyz")
+    assert (status, err) == (0, "")
+    assert out == "odradek: formatted two for cluster xyz (left alone, formatted already: one)\n"
+    assert "cluster.id=xyz\n" in (tmp_path / "two" / "meta.properties").read_text()
+
+
+def test_ignore_formatted_says_that_nothing_was_formatted(tmp_path: Path) -> None:
+    assert ended(tmp_path, "--data-dir", "data", "-t", CLUSTER_ID)[0] == 0
+    before = (tmp_path / "data" / "meta.properties").read_bytes()
+    status, out, err = ended(tmp_path, "--data-dir", "data", "--ignore-formatted")
+    assert (status, err) == (0, "")
+    assert out == f"odradek: nothing to do, data formatted already for cluster {CLUSTER_ID}\n"
+    assert (tmp_path / "data" / "meta.properties").read_bytes() == before
+    status, out, err = ended(tmp_path, "--data-dir", "data", "--ignore-formatted", "-t", "AkU3OEVBNTcwNTJENDM2Qg")
+    assert (status, out) == (2, "") and f"belong to cluster {CLUSTER_ID}" in err
+
+
+def _file(place: Path) -> None:
+    place.touch()
+
+
+def _damaged(place: Path) -> None:
+    place.mkdir()
+    (place / "meta.properties").write_bytes(b"\0rubbish")
+
+
+def _directory_in_its_place(place: Path) -> None:
+    (place / "meta.properties").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("make", [_file, _damaged, _directory_in_its_place])
+def test_directory_that_cannot_be_formatted_is_explained_in_one_line(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "data")
+    status, out, err = ended(tmp_path, "--data-dir", "data")
+    assert status in (1, 2) and out == "" and err.count("\n") == 1
+    assert err.startswith("odradek: data") and "Errno" not in err
