@@ -190,6 +190,7 @@ class BrokerServer:
         await self._listener_changes.stop()
         for listener in self.listeners:
             await listener.stop()
+        self.turns.stop()
         await self.healer.stop()
         await self.scrubber.stop()
         await self.cleaner.stop()

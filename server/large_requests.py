@@ -64,16 +64,17 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
         frame = bytearray(frame)  # it stands in a buffer that other connections use; record batches are patched in place
     connection.park(call)
     call.hold_connection()
-    _begin(dispatcher, route, call, _served(dispatcher, call, route, frame, pos), len(frame))
+    call.size = len(frame)  # of the request, until there is an answer
+    _begin(dispatcher, route, call, _served(dispatcher, call, route, frame, pos))
     return False
 
 
-def _begin(dispatcher: Dispatcher, route: Route, call: Call, steps: Work, size: int) -> Task:
+def _begin(dispatcher: Dispatcher, route: Route, call: Call, steps: Work) -> Task:
     def failed(failure: Exception) -> None:
         dispatcher.failed_later(call, route, failure)
 
     task = call.broker.turns.begin(steps, failed)
-    task.api, task.version, task.client_id, task.size = route.api.name, route.version, call.client_id, size
+    task.api, task.version, task.client_id, task.size = route.api.name, route.version, call.client_id, call.size
     return task
 
 
@@ -91,7 +92,9 @@ def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: i
     except StopIteration as over:
         call.request, end = over.value
     except DECODE_FAULTS as error:
-        raise dispatcher.explained(frame, error) from None
+        fault = dispatcher.explained(frame, error)
+        yield from _emptied(_lists_of(error))
+        raise fault from None
     if end > len(frame):
         raise dispatcher.explained(frame, IndexError("the message ends behind the frame"))
     del frame, steps
@@ -99,6 +102,21 @@ def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: i
         yield
         dispatcher.handle(call, route, route.handle_large)
     release_after(items * _ITEM_BYTES)
+
+
+def _lists_of(error: BaseException) -> list[list[Any]]:
+    """The arrays that a decoder had read when it failed."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return [value for value in trace.tb_frame.f_locals.values() if type(value) is list] if trace is not None else []
+
+
+def _emptied(lists: list[list[Any]]) -> Work:
+    for items in lists:
+        while items:
+            del items[-ITEMS_PER_CLOCK:]
+            yield
 
 
 def in_portions(api_name: str, handle: Handler) -> Handler:
@@ -132,7 +150,7 @@ class PortionedCall:
             call.connection.park(call)
         call.hold_connection()
         route, dispatcher = call.route, call.connection.dispatcher
-        self._task = _begin(dispatcher, route, call, self._steps(), 0)
+        self._task = _begin(dispatcher, route, call, self._steps())
 
     def _steps(self) -> Work:
         call = self._call
@@ -236,7 +254,7 @@ def work_in_turns(
         if not call.connection.closed:
             done(made)
 
-    task = _begin(call.connection.dispatcher, call.route, call, rest(), 0)
+    task = _begin(call.connection.dispatcher, call.route, call, rest())
     if failed is not None:
         task.failed = failed
 
@@ -249,7 +267,7 @@ def reply_in_slices(call: Call, response: Message, version: int) -> None:
     if not call.is_parked:
         call.connection.park(call)
     call.hold_connection()
-    _begin(call.connection.dispatcher, call.route, call, _encoded(call, response, version), 0)
+    _begin(call.connection.dispatcher, call.route, call, _encoded(call, response, version))
 
 
 def _encoded(call: Call, response: Message, version: int) -> Work:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 from ..protocol.schema import Message
+from .slices import SeenValues
 
 EACH, ONCE, TOGETHER = range(3)
 
@@ -72,7 +73,7 @@ def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> I
     repeated: set[Any] = set()
     if portioning.repeats == TOGETHER:
         repeated = yield from _repeated(request, portioning)
-    seen: set[Any] = set()
+    seen = SeenValues()
     cut = _Cut(request, portioning.asked)
     place: Any = None
     identities: tuple[Any, ...] = ()
@@ -97,16 +98,15 @@ def portions(request: Any, portioning: Portioning, size: Callable[[], int]) -> I
 
 
 def _repeated(request: Any, portioning: Portioning) -> Generator[None, None, set[Any]]:
-    seen: set[Any] = set()
+    seen = SeenValues()
     repeated: set[Any] = set()
     for ancestors, item in _walk(request, portioning.asked, (), takes=False):
         yield None
         if item is _NOTHING:
             continue
         key = (tuple(map(_identity, ancestors)), portioning.key(item))
-        if key in seen:
+        if not seen.add(key):
             repeated.add(key)
-        seen.add(key)
     return repeated
 
 

@@ -79,6 +79,33 @@ def in_order(values: Iterable[Any]) -> Steps[list[Any]]:
     return ordered
 
 
+class SeenValues:
+    """A set that may grow to a million values without ever stopping for long: to resize one such set takes 30 ms."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[set[Any]] = [set() for _ in range(_PARTS)]
+
+    def add(self, value: Any) -> bool:
+        """Whether it was not there before."""
+        part = self._parts[hash(value) % _PARTS]
+        size = len(part)
+        part.add(value)
+        return len(part) > size
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self._parts[hash(value) % _PARTS]
+
+    def clear(self) -> Steps[None]:
+        while self._parts:
+            self._parts.pop()
+            yield
+
+
+_PARTS = 61
+
+
 class SlicedWork:
     """One piece of work after the other: `begin` when none is under way, and `done` is called when it is through."""
 

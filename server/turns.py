@@ -21,6 +21,8 @@ from .turn_budget import TURN_BUDGET_S, TurnWatch, clock
 
 #: A quarter of the budget: the last step of a slice, and what else is due in the same turn, come on top.
 SLICE_S = TURN_BUDGET_S / 4
+#: The garbage collector rests so long after the last slice: work that waits for the disk goes on within milliseconds.
+GC_REST_S = 0.2
 #: Yielded by work that cannot go on before `resume`.
 WAITING = object()
 
@@ -72,6 +74,7 @@ class Turns:
         self._watch = watch
         self._ready: deque[Task] = deque()
         self._gc_was_enabled = False
+        self._collecting: asyncio.TimerHandle | None = None
 
     def begin(self, steps: Work, failed: Callable[[Exception], None]) -> Task:
         """The work begins in the next turn that is free."""
@@ -82,11 +85,30 @@ class Turns:
     def add(self, task: Task) -> None:
         self._ready.append(task)
         if len(self._ready) == 1:
-            self._gc_was_enabled = gc.isenabled()
-            gc.disable()
+            if self._collecting is not None:
+                self._collecting.cancel()
+                self._collecting = None
+            elif gc.isenabled():
+                self._gc_was_enabled = True
+                gc.disable()
             asyncio.get_running_loop().call_soon(self._turn)
 
+    def stop(self) -> None:
+        """What is left is not done."""
+        self._ready.clear()
+        if self._collecting is not None:
+            self._collecting.cancel()
+        self._collect_again()
+
+    def _collect_again(self) -> None:
+        self._collecting = None
+        if self._gc_was_enabled:
+            self._gc_was_enabled = False
+            gc.enable()
+
     def _turn(self) -> None:
+        if not self._ready:
+            return
         task = self._ready[0]
         began = clock()
         has_more = task.run(began + SLICE_S)
@@ -94,10 +116,12 @@ class Turns:
         if took > TURN_BUDGET_S:
             self._watch.exceeded(took, task.api, task.version, task.client_id, task.size)
         # Only now, so that work which is resumed meanwhile does not begin a second chain of turns.
+        if not self._ready:
+            return  # stopped
         self._ready.popleft()
         if has_more:
             self._ready.append(task)
         if self._ready:
             asyncio.get_running_loop().call_soon(self._turn)
-        elif self._gc_was_enabled:
-            gc.enable()
+        else:
+            self._collecting = asyncio.get_running_loop().call_later(GC_REST_S, self._collect_again)

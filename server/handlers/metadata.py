@@ -32,7 +32,7 @@ from ..cluster_view import ClusterView
 from ..dispatch import Call
 from ..internal_topics import INTERNAL_TOPICS
 from ..large_requests import work_in_turns
-from ..slices import Steps, in_order
+from ..slices import SeenValues, Steps, in_order
 
 if TYPE_CHECKING:
     from ..departures import Departures
@@ -45,6 +45,7 @@ _FIRST_WITH_OPERATIONS = 8
 _LAST_WITH_CLUSTER_OPERATIONS = 10
 #: Topics of a request that are kept until it is answered.
 _KEPT_TOPICS = 1000
+_FREED_AT_ONCE = 64
 
 
 def handle(call: Call) -> MetadataResponse | None:
@@ -68,28 +69,39 @@ class _Wanted:
         self.request = request
         self.error: ErrorCode | None = None
         #: Each once, in order.
-        self.ids: dict[bytes, None] = {}
-        self.names: dict[str, None] = {}
+        self.ids: list[bytes] = []
+        self.names: list[str] = []
+        self.is_released = False
+
+    def release(self) -> Steps[None]:
+        """Frees very many names, some at a time; the request cannot be answered again then."""
+        if len(self.names) > _KEPT_TOPICS:
+            self.is_released = True
+            while self.names:
+                del self.names[-_FREED_AT_ONCE:]
+                yield
 
     def read(self, version: int) -> Steps[None]:
         if self.error is not None:
             return
         error = yield from _refusal(self.request, version)
-        topics = self.request.topics
+        topics, seen = self.request.topics, SeenValues()
         for number, topic in enumerate(topics or () if not error else ()):
             if topic.topic_id != ZERO_UUID:
-                self.ids[topic.topic_id] = None
-            elif topic.name is not None:
-                self.names[topic.name] = None
+                if seen.add(topic.topic_id):
+                    self.ids.append(topic.topic_id)
+            elif topic.name is not None and seen.add(topic.name):
+                self.names.append(topic.name)
             if number >= _KEPT_TOPICS:
                 topics[number] = None  # type: ignore[index, call-overload]  # to free a million at once takes long
             yield
+        yield from seen.clear()
         self.error = error
 
 
 def _answer(call: Call, wanted: _Wanted, departures: Departures) -> None:
     def made(response: MetadataResponse) -> None:
-        if not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
+        if wanted.is_released or not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
             call.reply(response)
         else:
             departures.when_known(lambda: _respond(call, wanted, call.reply))
@@ -118,6 +130,7 @@ def _made(call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataRespo
         return (yield from _refused(wanted.request, wanted.error))
     response = _response(call, wanted.request, view)
     yield from _describe(call, wanted, view, response.topics)
+    yield from wanted.release()
     return response
 
 

@@ -36,6 +36,7 @@ def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[
         listener="PLAINTEXT",
         client_id="c",
         is_parked=True,
+        size=0,
         route=SimpleNamespace(api=APIS[3], version=13),
         connection=SimpleNamespace(dispatcher=server.dispatcher, closed=False),
         reply=answers.append,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import odradek
@@ -25,7 +26,14 @@ def fail(failure: Exception) -> None:
     raise AssertionError("the work failed") from failure
 
 
-async def test_pieces_of_work_take_turns_one_slice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def made() -> Iterator[Turns]:
+    turns_of_a_test = Turns(TurnWatch())
+    yield turns_of_a_test
+    turns_of_a_test.stop()
+
+
+async def test_pieces_of_work_take_turns_one_slice_at_a_time(made: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
     order: list[str] = []
     loop_turns: list[int] = []
@@ -43,7 +51,6 @@ async def test_pieces_of_work_take_turns_one_slice_at_a_time(monkeypatch: pytest
         asyncio.get_running_loop().call_soon(tick)
 
     tick()
-    made = Turns(TurnWatch())
     made.begin(work("a"), fail)
     made.begin(work("b"), fail)
     await eventually(lambda: len(order) == 6)
@@ -51,7 +58,7 @@ async def test_pieces_of_work_take_turns_one_slice_at_a_time(monkeypatch: pytest
     assert len(set(loop_turns)) == 6, "no two slices in one turn of the loop"
 
 
-async def test_work_that_waits_goes_on_when_it_is_resumed() -> None:
+async def test_work_that_waits_goes_on_when_it_is_resumed(made: Turns) -> None:
     order: list[str] = []
 
     def work() -> Work:
@@ -59,7 +66,7 @@ async def test_work_that_waits_goes_on_when_it_is_resumed() -> None:
         yield WAITING
         order.append("after")
 
-    task = Turns(TurnWatch()).begin(work(), fail)
+    task = made.begin(work(), fail)
     await eventually(lambda: order)
     await asyncio.sleep(0.01)
     assert order == ["before"]
@@ -67,7 +74,7 @@ async def test_work_that_waits_goes_on_when_it_is_resumed() -> None:
     await eventually(lambda: len(order) == 2)
 
 
-async def test_work_that_is_resumed_before_it_waits_does_not_wait() -> None:
+async def test_work_that_is_resumed_before_it_waits_does_not_wait(made: Turns) -> None:
     done: list[bool] = []
     tasks: list[Task] = []
 
@@ -76,11 +83,11 @@ async def test_work_that_is_resumed_before_it_waits_does_not_wait() -> None:
         yield WAITING
         done.append(True)
 
-    tasks.append(Turns(TurnWatch()).begin(work(), fail))
+    tasks.append(made.begin(work(), fail))
     await eventually(lambda: done)
 
 
-async def test_collector_rests_while_there_is_work_and_is_as_before_afterwards() -> None:
+async def test_collector_rests_while_there_is_work_and_is_as_before_afterwards(made: Turns) -> None:
     seen: list[bool] = []
 
     def work() -> Work:
@@ -88,12 +95,12 @@ async def test_collector_rests_while_there_is_work_and_is_as_before_afterwards()
         yield
 
     assert gc.isenabled()
-    Turns(TurnWatch()).begin(work(), fail)
+    made.begin(work(), fail)
     await eventually(lambda: seen and gc.isenabled())
     assert seen == [False]
 
 
-async def test_failure_of_work_is_handed_over_and_others_go_on() -> None:
+async def test_failure_of_work_is_handed_over_and_others_go_on(made: Turns) -> None:
     failures: list[Exception] = []
     done: list[bool] = []
 
@@ -105,7 +112,6 @@ async def test_failure_of_work_is_handed_over_and_others_go_on() -> None:
         yield
         done.append(True)
 
-    made = Turns(TurnWatch())
     made.begin(broken(), failures.append)
     made.begin(sound(), fail)
     await eventually(lambda: done and failures)
