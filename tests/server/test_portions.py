@@ -1,0 +1,104 @@
+"""Requests in portions: nothing is lost, doubled or reordered, and repeated items are treated as their API says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from odradek.server.portions import Merged, Portion, has_more_than, portions
+from odradek.server.request_limits import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, PORTIONINGS, item_limit
+
+OFFSET_FETCH = PORTIONINGS["OffsetFetch"][0]
+
+
+def cut(request: Any, portioning: Any, size: int) -> list[Portion]:
+    return [portion for portion in portions(request, portioning, lambda: size) if portion is not None]
+
+
+def offset_fetch() -> OffsetFetchRequest:
+    groups = [
+        OffsetFetchRequestGroup("a", topics=[OffsetFetchRequestTopics("x", partition_indexes=[0, 1, 2, 3, 4])]),
+        OffsetFetchRequestGroup("all", topics=None),
+        OffsetFetchRequestGroup("none", topics=[]),
+        OffsetFetchRequestGroup(
+            "b",
+            topics=[
+                OffsetFetchRequestTopics("x", partition_indexes=[7]),
+                OffsetFetchRequestTopics("empty", partition_indexes=[]),
+                OffsetFetchRequestTopics("y", partition_indexes=[1, 2]),
+            ],
+        ),
+    ]
+    return OffsetFetchRequest(groups=groups)
+
+
+def echoed(request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """An answer that shows what was asked; None for topics is answered with one of its own."""
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(
+                group.group_id,
+                [
+                    OffsetFetchResponseTopics(
+                        topic.name,
+                        partitions=[OffsetFetchResponsePartitions(index) for index in topic.partition_indexes],
+                    )
+                    for topic in (group.topics if group.topics is not None else [OffsetFetchRequestTopics("every")])
+                ],
+            )
+            for group in request.groups
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_answers_of_portions_make_the_answer_of_the_whole(size: int) -> None:
+    merged = Merged(OFFSET_FETCH.answered)
+    for portion in cut(offset_fetch(), OFFSET_FETCH, size):
+        merged.add(echoed(portion.request), portion)
+    assert merged.response == echoed(offset_fetch())
+
+
+def test_portions_have_as_many_items_as_they_may() -> None:
+    assert [portion.items for portion in cut(offset_fetch(), OFFSET_FETCH, 4)] == [4, 4, 3]
+
+
+def test_items_are_counted_no_farther_than_needed() -> None:
+    request = offset_fetch()
+    assert has_more_than(request, OFFSET_FETCH.asked, 5)
+    assert not has_more_than(request, OFFSET_FETCH.asked, 50)
+
+
+def test_repeated_resource_is_described_once() -> None:
+    resources = [DescribeConfigsResource(4, name) for name in ("1", "1", "2", "1", "2")]
+    found = cut(DescribeConfigsRequest(resources=resources), PORTIONINGS["DescribeConfigs"][0], 1)
+    assert [[one.resource_name for one in portion.request.resources] for portion in found] == [["1"], ["2"]]
+
+
+def test_partition_that_kafka_refuses_when_repeated_is_handed_on_twice_in_one_portion() -> None:
+    partitions = [ListOffsetsPartition(index) for index in (0, 1, 0, 2, 0)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", partitions), ListOffsetsTopic("u", partitions[1:2])])
+    found = cut(request, PORTIONINGS["ListOffsets"][0], 1)
+    assert [[p.partition_index for t in portion.request.topics for p in t.partitions] for portion in found] == [
+        [0, 0],
+        [1],
+        [2],
+        [1],
+    ]
+
+
+def test_every_api_has_a_limit() -> None:
+    assert item_limit("Metadata") == item_limit("OffsetCommit") == MAX_REQUEST_ITEMS
+    assert item_limit("JoinGroup") == DEFAULT_ITEM_LIMIT
+    assert item_limit("CreateTopics") < MAX_REQUEST_ITEMS
