@@ -226,6 +226,8 @@ class AttackRoom:
             attack(self)
         except (OSError, EOFError) as error:
             faults.append(f"the attack could not go on: {error!r}")
+        except AssertionError as error:
+            faults.append(str(error))
         for node in self.nodes:
             try:
                 with WireClient(node.bootstrap, timeout=ANSWER_DEADLINE_S) as client:

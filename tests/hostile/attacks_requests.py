@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 from odradek.protocol.apis import APIS
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
@@ -19,11 +20,18 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.varint import encode_varint
 
+from tests.hostile import fields
 from tests.hostile.attack_room import AttackRoom
 from tests.hostile.attacker import framed, make_topic, request_frame_of, send_each
+from tests.hostile.cost_requests import World, request_of, shapes
 
 METADATA, OFFSET_FETCH = APIS[3], APIS[9]
 _BROKER = 4
+#: In full size.
+FIELD_EDGES_S = 60
+MOST_SHAPES = 400
+#: Some of these requests wait for what does not come.
+ITEMS_PATIENCE_S = 5
 _numbers = itertools.count(1)
 
 
@@ -104,7 +112,27 @@ def offset_fetch_of_many_groups(room: AttackRoom, chance: random.Random) -> None
     send_each(room.addresses[0], frames)
 
 
+def field_edges(room: AttackRoom, chance: random.Random) -> None:
+    """Requests of every API with one field at an edge, on the listeners of brokers and of controllers."""
+    until = time.monotonic() + FIELD_EDGES_S * room.scale
+    result = fields.attack(room, chance.getrandbits(32), edges_of_each=1, pairs=0, until=until)
+    assert not result.faults, "\n".join(result.faults)
+
+
+def many_items_of_every_api(room: AttackRoom, chance: random.Random) -> None:
+    """Requests of every API with up to 20,000 items in one of their arrays, all alike or each another."""
+    world = fields.look_at(room)
+    known = World(world.topic, world.topic_id, "many-items", min(world.node_ids))
+    modules = {api.module for api in APIS.values()}
+    found = list(shapes("broker", modules))
+    for shape in chance.sample(found, min(len(found), room.scaled(MOST_SHAPES))):
+        frame = request_frame_of(request_of(shape, known, chance.randrange(1, 20_000)), shape.version)
+        send_each(room.addresses[0], [frame], patience_s=ITEMS_PATIENCE_S)
+
+
 ATTACKS = (
+    field_edges,
+    many_items_of_every_api,
     giant_cluster_id,
     metadata_of_unknown_names,
     metadata_of_one_million_names,

@@ -17,10 +17,10 @@ import pytest
 from tests.hostile.attack_room import AttackRoom
 from tests.hostile.attacks import ATTACKS
 
-SCALE = float(os.environ.get("ODRADEK_HOSTILE_SCALE", "0.02"))
+SCALE = float(os.environ.get("ODRADEK_HOSTILE_SCALE", "0.01"))
 SEED = int(os.environ.get("ODRADEK_HOSTILE_SEED", "7"))
 #: A first, smaller round of every attack loads codecs and handlers: memory that is not the attacker's.
-WARM_UP_SCALE = SCALE / 10
+WARM_UP_SCALE = SCALE / 5
 #: Whatever is asked of a cluster goes to several nodes: these pass through forwarding, replicas and the quorum.
 CLUSTER_ATTACKS = (
     "giant_cluster_id",
