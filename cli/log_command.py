@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .options import UsageError, complain
+from .options import path as directory_path
 
 if TYPE_CHECKING:
     from ..storage.directory import ReplicaDirectory
     from ..storage.skipping import BadBatch
 
-_OFFSETS = re.compile(r"(\d+)-(\d+)")
+#: Offsets are 64 bits.
+_OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
 def add_to(commands: Any) -> None:
@@ -54,7 +55,7 @@ def add_to(commands: Any) -> None:
 
 
 def _add_place(command: argparse.ArgumentParser, *, required: bool) -> None:
-    command.add_argument("--data-dir", type=Path, required=True, metavar="D", help="a directory of log.dirs")
+    command.add_argument("--data-dir", type=directory_path, required=True, metavar="D", help="a directory of log.dirs")
     command.add_argument("--topic", required=required, metavar="T", help=None if required else "only this topic")
     command.add_argument(
         "--partition", type=int, required=required, metavar="P", help=None if required else "only this partition"
@@ -88,6 +89,7 @@ def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
 def _skip(options: argparse.Namespace) -> int:
     from ..storage.directory import DirectoryInUse, LogDirectory
     from ..storage.files import LogDirectoryFailure
+    from ..storage.meta_properties import InvalidMetaProperties
     from ..storage.skipping import bad_batches, empty_one
 
     try:
@@ -103,7 +105,7 @@ def _skip(options: argparse.Namespace) -> int:
             empty_one(replica.path, bad)
         finally:
             directory.close()
-    except (UsageError, DirectoryInUse, LogDirectoryFailure, OSError, ValueError) as error:
+    except (UsageError, DirectoryInUse, InvalidMetaProperties, LogDirectoryFailure, OSError, ValueError) as error:
         return complain(error)
     print(f"skipped: {_line(replica, bad)}")
     return 0

@@ -61,7 +61,9 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
         if (count or not items % ITEMS_PER_CLOCK) and clock() >= until:
             break
     if len(frame) <= READ_BUFFER_BYTES:
-        frame = bytearray(frame)  # it stands in a buffer that other connections use; record batches are patched in place
+        frame = bytearray(
+            frame
+        )  # it stands in a buffer that other connections use; record batches are patched in place
     connection.park(call)
     call.hold_connection()
     call.size = len(frame)  # of the request, until there is an answer

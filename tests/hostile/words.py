@@ -43,6 +43,8 @@ ODD_TEXTS = (
     "h:" + "9" * 5000, "\udcff", "\0", "../..", "/dev/null", "localhost:0",
 )  # fmt: skip
 
+FOLDER, MISSING = "folder", "missing.properties"
+
 #: Option, values that may pass, values that never do.
 OPTIONS: dict[str, list[tuple[str, list[str], list[str]]]] = {
     "start": [
@@ -56,6 +58,8 @@ OPTIONS: dict[str, list[tuple[str, list[str], list[str]]]] = {
         ("--feature", ["share.version=1"], ["x", "x=", "=1", "x=-1", "x=" + "9" * 5000, "nothing.version=1"]),
         ("--initial-controllers", [], ["", "1", "1@h:0:JEXY6aqzQY-32P5TStzaFg", "1@h:99999:JEXY6aqzQY-32P5TStzaFg"]),
     ],
+    "log check": [("--data-dir", [FOLDER], ["", " ", "a\0b"]), ("--partition", [], ["x", "9" * 5000])],
+    "log skip": [("--data-dir", [], ["", " "]), ("--partition", [], ["x"])],
     "cluster start": [
         ("--brokers", ["1"], ["0", "-1", "101", "", "²", "9" * 5000]),
         ("--port", ["0"], ["-1", "65536", "x", ""]),
@@ -86,7 +90,6 @@ FILES: dict[str, tuple[bytes, bool]] = {
     "listeners.properties": (b"listeners=SASL_PLAINTEXT://:9092\n", True),
     "provider.properties": (b"config.providers=x\nconfig.providers.x.class=no.such.Class\n", True),
 }
-FOLDER, MISSING = "folder", "missing.properties"
 
 
 @dataclass
