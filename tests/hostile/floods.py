@@ -12,12 +12,25 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.wire import request_frame
 from tests.hostile.attack_room import AttackRoom
 
 #: The beginning of a request that never ends: 100 MB are announced, then the header's first bytes.
 HALF_FRAME = struct.pack(">ihh", 100_000_000, 0, 9) + b"x" * 100
+#: A whole request, so that the connection counts as used.
+REQUEST = request_frame(ApiVersionsRequest(), 0, 1, "flood")
 #: Until connections that are refused have been closed, and lines are in the log.
 DEADLINE_S = 20
+
+
+def limited_node(directory: Path, soft: int, hard: int | None = None, **properties: str) -> OdradekProcess:
+    """A single broker with these limits of open files, without a good client; use it as a context."""
+    python = ("prlimit", f"--nofile={soft}:{hard or soft}", sys.executable)
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return OdradekProcess(directory / "node", named, python=python)
 
 
 def limited(room: AttackRoom, soft: int, hard: int | None = None) -> AttackRoom:
@@ -62,7 +75,9 @@ class Flood:
 def _is_open(made: socket.socket) -> bool:
     made.setblocking(False)
     try:
-        return made.recv(1) != b""
+        while made.recv(65536):
+            pass
+        return False
     except BlockingIOError:
         return True
     except ConnectionError:

@@ -14,7 +14,8 @@ from odradek.cli.logs import MOST_MESSAGE_CHARACTERS, OneLineFormatter
 from odradek.server.peer_text import MOST_VALUE_CHARACTERS, shown
 from odradek.server.repeated_lines import MOST_KEYS, MOST_KEYS_OF_ONE, RepeatedLines
 
-from tests.hostile.attack_room import AttackRoom
+from compat_tests.broker_process import free_port
+from compat_tests.odradek_process import OdradekProcess
 
 log = logging.getLogger("odradek.test")
 
@@ -23,7 +24,17 @@ def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def send_and_wait_for_end(room: AttackRoom, address: str, frame: bytes) -> None:
+def node_with_controllers(directory: Path) -> OdradekProcess:
+    """A single node whose controller has a port of its own."""
+    listeners = f"PLAINTEXT://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{free_port()}"
+    return OdradekProcess(directory / "node", {"listeners": listeners, "controller.listener.names": "CONTROLLER"})
+
+
+def targets(node: OdradekProcess) -> list[str]:
+    return [address.partition("://")[2] for address in node.properties["listeners"].split(",")]
+
+
+def send_and_wait_for_end(address: str, frame: bytes) -> None:
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=20) as made:
         made.sendall(frame)
@@ -36,11 +47,10 @@ def send_and_wait_for_end(room: AttackRoom, address: str, frame: bytes) -> None:
 
 def test_unsupported_version_makes_one_line_and_a_count(tmp_path: Path) -> None:
     frame = framed(struct.pack(">hhih", 0, 99, 1, -1))
-    with AttackRoom(tmp_path) as room:
-        (node,) = room.nodes
-        for address in room.targets:
+    with node_with_controllers(tmp_path) as node:
+        for address in targets(node):
             for _ in range(200):
-                send_and_wait_for_end(room, address, frame)
+                send_and_wait_for_end(address, frame)
         assert len(re.findall("closing the connection", node.log_file.read_text())) == 2
         assert node.stop() == 0
         counts = re.findall(r"(\d+) more like: closing the connection", node.log_file.read_text())
@@ -50,8 +60,7 @@ def test_unsupported_version_makes_one_line_and_a_count(tmp_path: Path) -> None:
 def test_every_kind_of_broken_frame_makes_few_lines_without_control_characters(tmp_path: Path) -> None:
     dice = random.Random(7)
     texts = [b"a\nFORGED line", b"\x1b[2J\x1b[31m", "\u202e\u2028".encode(), b"\0\r", b"x" * 30_000]
-    with AttackRoom(tmp_path) as room:
-        (node,) = room.nodes
+    with node_with_controllers(tmp_path) as node:
         for number in range(400):
             text = texts[number % len(texts)]
             head = struct.pack(">hhih", dice.randrange(-5, 100), dice.randrange(-2, 20), number, len(text)) + text
@@ -60,7 +69,7 @@ def test_every_kind_of_broken_frame_makes_few_lines_without_control_characters(t
                 struct.pack(">i", dice.randrange(-(2**31), -1)),
                 framed(b"\0\1"),
             )
-            send_and_wait_for_end(room, room.targets[number % 2], dice.choice(frames) + bytes(4))
+            send_and_wait_for_end(targets(node)[number % 2], dice.choice(frames) + bytes(4))
         written = node.log_file.read_text(errors="replace")
         lines = written.split("\n")[:-1]
         assert len(lines) <= 2 * MOST_KEYS_OF_ONE, written

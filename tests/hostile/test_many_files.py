@@ -12,8 +12,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 from compat_tests.wire import WireClient
-from tests.hostile.attack_room import AttackRoom
-from tests.hostile.floods import limited, open_descriptors
+from tests.hostile.floods import limited_node, open_descriptors
 from tests.hostile.requests import create, produce
 from tests.server.data_path_stand import batch_of
 
@@ -58,13 +57,12 @@ def read_all(client: WireClient) -> None:
 
 
 def test_more_partitions_than_descriptors_are_read_beside_readers_that_take_nothing(tmp_path: Path) -> None:
-    with limited(AttackRoom(tmp_path), _LIMIT) as room, WireClient(room.bootstrap) as client:
-        (node,) = room.nodes
+    with limited_node(tmp_path, _LIMIT) as node, WireClient(node.bootstrap) as client:
         fill(client)
         read_all(client)
         slow = []
         for _ in range(5):
-            reader = WireClient(room.bootstrap)
+            reader = WireClient(node.bootstrap)
             reader._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
             reader.send(fetch_of_all(0), 11)
             slow.append(reader)

@@ -7,6 +7,7 @@ import struct
 import time
 from pathlib import Path
 
+from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient, request_frame
 from tests.hostile.attack_room import AttackRoom, rss_bytes
 from tests.hostile.floods import Flood, awaiting, lines_with
@@ -19,10 +20,10 @@ _PART = struct.pack(">ihh", 100_000_000, 0, 9) + bytes(4 * MB)
 
 
 def test_announced_frames_cost_little_memory(tmp_path: Path) -> None:
-    with AttackRoom(tmp_path) as room:
-        before = rss_bytes(room.nodes[0].pid)
-        with Flood([room.bootstrap], 2000, struct.pack(">i", 100_000_000) + b"x" * 200):
-            assert rss_bytes(room.nodes[0].pid) - before < 40 * MB
+    with OdradekProcess(tmp_path / "node") as node:
+        before = rss_bytes(node.pid)
+        with Flood([node.bootstrap], 2000, struct.pack(">i", 100_000_000) + b"x" * 200):
+            assert rss_bytes(node.pid) - before < 40 * MB
 
 
 def test_partly_sent_requests_take_no_more_than_the_budget_and_large_ones_go_on(tmp_path: Path) -> None:
@@ -62,19 +63,22 @@ def test_partly_sent_requests_take_no_more_than_the_budget_and_large_ones_go_on(
 
 def test_two_large_requests_over_the_budget_are_both_served_in_turn(tmp_path: Path) -> None:
     """Each has half of the budget and waits for more: one of them may go on."""
-    room = AttackRoom(
-        tmp_path,
-        queued_max_request_bytes=str(2 * MB),
-        socket_request_max_bytes=str(2 * MB),
-        message_max_bytes="2000000",
-    )
-    with room, WireClient(room.bootstrap) as first, WireClient(room.bootstrap) as second:
+    properties = {
+        "queued.max.request.bytes": "2097152",
+        "socket.request.max.bytes": "2097152",
+        "message.max.bytes": "2000000",
+    }
+    with (
+        OdradekProcess(tmp_path / "node", properties) as node,
+        WireClient(node.bootstrap) as first,
+        WireClient(node.bootstrap) as second,
+    ):
         create(first, "large")
         request = produce_request("large", bytes(1_900_000))
         frames = {client: request_frame(request, 9, 99, "c") for client in (first, second)}
-        for start in (0, 1_000_000):
+        for part in (slice(None, 1_000_000), slice(1_000_000, None)):
             for client, frame in frames.items():
-                client.send_bytes(frame[start : start + 1_000_000] if not start else frame[start:])
+                client.send_bytes(frame[part])
         for client in frames:
             (answer,) = client.receive(request, 9, 99).responses
             assert answer.partition_responses[0].error_code == 0
