@@ -128,8 +128,9 @@ def _snappy_into(data: Buffer, out: Any) -> int:
     view, room = memoryview(data), memoryview(out)
     if view[:8] != _XERIAL_MAGIC:
         return _snappy_block_into(view, room)
-    if int.from_bytes(view[8:12], "big") < 1:
-        raise CorruptBatch("snappy data of version 0")
+    if view[8:16] != _XERIAL_HEADER[8:]:
+        # Java reads what later versions are to write; aiokafka takes it for one raw block.
+        raise CorruptBatch("snappy data of another version than 1")
     pos, made = len(_XERIAL_HEADER), 0
     while pos < len(view):
         (size,) = struct.unpack_from(">i", view, pos)

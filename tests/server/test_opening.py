@@ -69,9 +69,13 @@ def test_gzip_is_checked_by_either_library(monkeypatch: pytest.MonkeyPatch, has_
         decompress_into(Compression.GZIP, packed, bytearray(100))
 
 
-def test_frames_that_java_does_not_read_are_refused() -> None:
+def test_frames_that_some_client_does_not_read_are_refused() -> None:
     lz4, gzip = bytes(compress(Compression.LZ4, PLAIN)), bytes(compress(Compression.GZIP, PLAIN))
     linked = lz4[:4] + bytes([lz4[4] & ~0x20]) + lz4[5:]
+    snappy = bytearray(compress(Compression.SNAPPY, PLAIN))
+    snappy[11] = 2
+    with pytest.raises(CorruptBatch):
+        decompress_into(Compression.SNAPPY, snappy, bytearray(len(PLAIN) * 3))
     for codec, data in ((Compression.LZ4, lz4 * 2), (Compression.LZ4, linked), (Compression.GZIP, gzip * 2)):
         with pytest.raises(CorruptBatch):
             decompress_into(codec, data, bytearray(len(PLAIN) * 3))
