@@ -229,8 +229,6 @@ def attack(
 ) -> Result:
     """One round: each listener's cases are shared among the addresses of its kind."""
     result, rng = Result(), random.Random(seed)
-    if len(room.nodes) > 1:
-        put_voters_in_the_log(room)
     world = look_at(room)
     kinds = [("broker", room.addresses), ("controller", room.controllers)]
     targets = []
@@ -257,6 +255,8 @@ def main() -> int:
     until = time.monotonic() + chosen.minutes * 60
     seed, told = chosen.seed, set[str]()
     with tempfile.TemporaryDirectory() as folder, AttackRoom(Path(folder), chosen.nodes) as room:
+        if chosen.nodes > 1:
+            put_voters_in_the_log(room)
         while time.monotonic() < until:
             result = attack(room, seed, edges_of_each=chosen.edges, pairs=chosen.pairs, until=until)
             print(f"seed {seed}: {result.sent} requests, {sum(result.closed.values())} closed, {len(result.slow)} slow")

@@ -17,6 +17,7 @@ from odradek.protocol.tree import construct_tree
 
 from tests.hostile.attack_room import AttackRoom
 from tests.hostile.fields import attack
+from tests.hostile.fields_checks import put_voters_in_the_log
 from tests.hostile.fields_edges import edges, places, value_at
 from tests.hostile.fields_encoding import write
 from tests.hostile.fields_world import World, apis_of, base_request, versions
@@ -51,6 +52,8 @@ def test_every_field_that_a_version_carries_has_edges() -> None:
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_fields_at_their_edges_end_nothing(tmp_path: Path, nodes: int) -> None:
     with AttackRoom(tmp_path, nodes) as room:
+        if nodes > 1:
+            put_voters_in_the_log(room)
         result = attack(room, SEED, edges_of_each=EDGES, pairs=PAIRS)
         assert not result.faults, "\n".join(result.faults)
         assert result.sent > 3_000
