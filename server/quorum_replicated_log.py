@@ -10,7 +10,7 @@ from typing import Any
 
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.control import ControlRecord, decode_control
-from ..protocol.records.errors import BatchError
+from ..protocol.records.errors import BatchError, InvalidBatch
 from ..protocol.records.record import decode_batch
 from ..replication.quorum.log import ControlAt, EpochEnd, SnapshotId
 from ..storage.descriptors import open_fd, open_for_reading
@@ -101,11 +101,15 @@ class ReplicatedQuorumLog:
         self._quorum_log.append_control(records, epoch, now_ms)
 
     def append_fetched(self, records: Any) -> Sequence[ControlAt]:
-        """A batch that was cut off at the end of the answer is fetched again."""
-        data, end = bytes(records), 0
+        """A batch that was cut off at the end of the answer is fetched again. Raises BatchError, and appends nothing, where
+        the batches cannot be read or do not go on from the end.
+        """
+        data, end, offset = bytes(records), 0, self.end_offset
         for position, header in iter_headers(data):
             check_crc(data, position, header)
-            end = position + header.size
+            if header.base_offset != offset or header.next_offset <= offset:
+                raise InvalidBatch(f"a batch of offsets {header.base_offset} to {header.next_offset - 1} at {offset}")
+            end, offset = position + header.size, header.next_offset
         if not end:
             return ()
         controls = list(_controls(data[:end]))  # first: what cannot be read must not be in the log

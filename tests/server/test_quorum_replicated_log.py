@@ -15,6 +15,8 @@ from odradek.protocol.internal.control_records import (
     VotersVoter,
 )
 from odradek.protocol.records.control import ControlRecord, ControlType
+from odradek.protocol.records.errors import BatchError
+from odradek.protocol.records.record import Record, encode_batch
 from odradek.replication.quorum.log import EpochEnd, SnapshotId
 from odradek.server import quorum_replicated_log
 from odradek.server.config import BrokerConfig
@@ -145,3 +147,32 @@ def test_voters_are_known_to_a_log_that_begins_below_its_newest_snapshot(tmp_pat
     assert (again.start_offset, again.latest_snapshot) == (0, SnapshotId(4, 3))
     history = voter_history(BrokerConfig({}), again)
     assert (history.current.ids, history.current_offset, history.kraft_version) == ((1, 2), 3, 1)
+
+
+def batch_at(offset: int, *, key: bytes = b"k", value: bytes = b"v", control: bool = False) -> bytes:
+    return encode_batch([Record(offset, 1, key, value)], base_offset=offset, leader_epoch=5, control=control)
+
+
+def rubbish_at(offset: int) -> bytes:
+    """A control batch with a right CRC, whose record says nothing that can be read."""
+    return batch_at(offset, key=b"\0\0\0\2", value=b"\0", control=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        batch_at(6)[:-1] + b"\xff",
+        batch_at(0),
+        batch_at(9),
+        rubbish_at(6),
+        batch_at(6) + rubbish_at(7),
+        batch_at(6) + batch_at(6),
+    ],
+    ids=["a flipped byte", "a batch again", "a gap", "rubbish", "rubbish behind a good batch", "a batch twice"],
+)
+def test_batches_that_cannot_be_read_are_not_appended(log: ReplicatedQuorumLog, data: bytes) -> None:
+    with pytest.raises(BatchError):
+        log.append_fetched(data)
+    assert log.end_offset == 6
+    log.append_fetched(batch_at(6))
+    assert log.end_offset == 7
