@@ -43,6 +43,8 @@ log = logging.getLogger("odradek.damage")
 
 #: When a partition is tried again that no replica could heal, or that is being compacted.
 RETRY_S = 5.0
+#: A file that ends early is completed as long as it grows to no more than this share of segment.bytes.
+MOST_GROWTH = 1.25
 #: Tries after which readers are answered CORRUPT_MESSAGE instead of being left waiting.
 PATIENT_TRIES = 2
 
@@ -205,7 +207,7 @@ class Healer:
         while damaged.damage:
             first = next(iter(damaged.damage))
             segment = _segment_of(damaged, first)
-            if segment is None:
+            if segment is None or _is_another_segment(damaged, segment, first):
                 rebuild = Rebuild(damaged, None, first.first_offset, first.next_offset, [first])
             else:
                 ranges = damaged.damage.in_file(first.file)
@@ -287,6 +289,15 @@ class Healer:
 def _make_durable(healed: Log) -> None:
     sync_directory(healed.path)
     healed.damage.save()
+
+
+def _is_another_segment(damaged: Log, segment: Segment, one: DamagedRange) -> bool:
+    """Whether the range at the end of a file is rather that of a segment of its own, by what its offsets take elsewhere."""
+    if one.size or one.position < segment.size or not segment.size:
+        return False
+    bytes_per_offset = segment.size / max(1, one.first_offset - segment.base_offset)
+    expected = segment.size + bytes_per_offset * (one.next_offset - one.first_offset)
+    return expected > MOST_GROWTH * damaged.config.segment_bytes
 
 
 def _segment_of(damaged: Log, one: DamagedRange) -> Segment | None:

@@ -18,6 +18,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.protocol.messages.create_topics import CreatableTopicConfig
+from odradek.protocol.records.errors import BatchError
+from odradek.storage.damage import FILE_NAME
 
 from compat_tests.faults.replicas import differing
 from tests.hostile.attack_room import BUG_LINES
@@ -48,7 +50,10 @@ class Traffic:
             thread.start()
 
     def _write(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "acks": "all", "log_level": 0, "linger.ms": 5})
+        producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "acks": "all", "log_level": 0, "linger.ms": 5,
+             "batch.num.messages": 10}
+        )  # fmt: skip
 
         def delivered(error: Any, message: Any) -> None:
             if error is not None:
@@ -106,7 +111,9 @@ class Traffic:
 class Rot:
     """One cluster and its damage, from one seed."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, *, restart_share: float = 0.0) -> None:
+        """`restart_share`: so many of the blows fall on a node that is down, after a clean stop or a kill."""
+        self._restart_share = restart_share
         self._random = random.Random(seed)
         self.blows: list[str] = []
         self.cluster = Cluster(
@@ -127,9 +134,15 @@ class Rot:
         if not closed:
             return False
         segment, kind = self._random.choice(closed), self._random.choice(list(DAMAGES))
-        with contextlib.suppress(FileNotFoundError, IndexError):  # it is being healed, or was emptied before
+        down = ""
+        if self._random.random() < self._restart_share:
+            down = self._random.choice(("stopped", "killed"))
+            (self.cluster.nodes[node].stop if down == "stopped" else self.cluster.nodes[node].kill)()
+        with contextlib.suppress(FileNotFoundError, IndexError, BatchError):  # it is being healed, or was hit before
             DAMAGES[kind](segment)
-        self.blows.append(f"{kind} in {segment.name} of {TOPIC}-{index} on {node}")
+        self.blows.append(f"{kind} in {segment.name} of {TOPIC}-{index} on {node} {down}")
+        if down:
+            self.cluster.nodes[node].start()
         return True
 
     def differences(self) -> list[str]:
@@ -143,16 +156,17 @@ class Rot:
             time.sleep(0.05)
 
     def damaged(self) -> list[str]:
-        """Closed segments that differ from those of the other replicas of the same name."""
+        """Partitions whose replicas differ in what all of them have closed, wherever their segments begin."""
         found: list[str] = []
         for index in range(PARTITIONS):
             folders = [self.data_of(node) / f"{TOPIC}-{index}" for node in self.cluster.nodes]
-            names = {file.name for folder in folders for file in segments_of(folder)[:-1]}
-            newest = min(segments_of(folder)[-1].name for folder in folders)
-            for name in sorted(name for name in names if name < newest):
-                contents = {(folder / name).read_bytes() if (folder / name).exists() else None for folder in folders}
-                if len(contents) > 1:
-                    found.append(f"{TOPIC}-{index}/{name}")
+            with contextlib.suppress(FileNotFoundError):  # a segment changes places
+                closed = [b"".join(file.read_bytes() for file in segments_of(folder)[:-1]) for folder in folders]
+                end = min(map(len, closed))
+                is_equal = len({data[:end] for data in closed}) == 1
+                if is_equal and not any((folder / FILE_NAME).exists() for folder in folders):
+                    continue
+            found.append(f"{TOPIC}-{index}")
         return found
 
     def words(self) -> str:
@@ -189,12 +203,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--restart-share", type=float, default=0.1)
     options = parser.parse_args()
     end = time.monotonic() + options.minutes * 60
     seed = options.seed
     while time.monotonic() < end:
         with tempfile.TemporaryDirectory() as directory:
-            rot = Rot(Path(directory), seed)
+            rot = Rot(Path(directory), seed, restart_share=options.restart_share)
             rot.play(min(60.0, max(1.0, end - time.monotonic())))
             print(f"seed {seed}: {len(rot.blows)} blows healed")
         seed += 1
