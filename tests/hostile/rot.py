@@ -1,6 +1,6 @@
 """Disks that rot under a cluster of three real processes: `python -m tests.hostile.rot --seed 7 --minutes 10`.
 
-A producer writes with acks=all and a consumer reads on. Meanwhile closed segments of one replica or another are flipped,
+An idempotent producer writes and a consumer reads on. Meanwhile closed segments of one replica or another are flipped,
 cut, zeroed and removed. After each blow all replicas have to become equal again, byte for byte; at the end the consumer
 has to have had each record exactly once, and so has a consumer that reads from the start.
 """
@@ -51,7 +51,7 @@ class Traffic:
 
     def _write(self) -> None:
         producer = Producer(
-            {"bootstrap.servers": self._bootstrap, "acks": "all", "log_level": 0, "linger.ms": 5,
+            {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 0, "linger.ms": 5,
              "batch.num.messages": 10}
         )  # fmt: skip
 
