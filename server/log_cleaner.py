@@ -14,6 +14,7 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.records.errors import BatchError
@@ -46,7 +47,7 @@ class LogCleaner:
         #: Their batches are damaged: not to be touched before somebody has looked.
         self._uncleanable: set[TopicPartition] = set()
         self._cleaned_now: HostedPartition | None = None
-        #: By the base offset, the poisoned batches of each log as its last cleaning met them.
+        #: By the base offset, the poisoned batches of each log as its last cleaning or verification met them.
         self.poisoned: dict[TopicPartition, dict[int, PoisonedBatch]] = {}
 
     def start(self) -> None:
@@ -134,7 +135,7 @@ class LogCleaner:
         took_s = time.monotonic() - began
         if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
             return True
-        self._note_poisoned(hosted, result)
+        self.note_poisoned(hosted, result.poisoned, 0, result.end_offset)
         broker.upkeep.note_doomed(hosted)
         log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
         path = hosted.directory.path
@@ -147,17 +148,19 @@ class LogCleaner:
         # A full map cleans a part only; without progress it would begin anew for ever.
         return result.end_offset > dirt.first_dirty_offset
 
-    def _note_poisoned(self, hosted: HostedPartition, result: CleaningResult) -> None:
-        """Reports each poisoned batch once; every cleaning meets them again."""
-        known = self.poisoned.setdefault((hosted.topic, hosted.index), {})
-        met = {one.base_offset: one for one in result.poisoned}
-        for offset in met.keys() - known.keys():
-            one = met[offset]
-            words = "%s: offsets %d to %d are poisoned, no consumer can read them (%s): see `odradek log check`"
-            log.error(words, hosted.name, one.base_offset, one.last_offset, one.reason)
-        self.poisoned[hosted.topic, hosted.index] = met
-        if not met:
-            del self.poisoned[hosted.topic, hosted.index]
+    def note_poisoned(
+        self, hosted: HostedPartition, found: Iterable[PoisonedBatch], first_offset: int, end_offset: int
+    ) -> None:
+        """Notes what a cleaning or a verification of these offsets met, and reports each poisoned batch once."""
+        known = self.poisoned.pop((hosted.topic, hosted.index), {})
+        noted = {offset: one for offset, one in known.items() if not first_offset <= offset < end_offset}
+        for one in found:
+            noted[one.base_offset] = one
+            if one.base_offset not in known:
+                words = "%s: offsets %d to %d are poisoned, no consumer can read them (%s): see `odradek log check`"
+                log.error(words, hosted.name, one.base_offset, one.last_offset, one.reason)
+        if noted:
+            self.poisoned[hosted.topic, hosted.index] = noted
 
     def _checkpoint(self, path: str) -> dict[TopicPartition, int]:
         if path not in self._clean_up_to:

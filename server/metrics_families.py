@@ -208,7 +208,7 @@ def _logs(broker: BrokerServer) -> Iterator[Metric]:
         start.add_metric(of, log.log_start_offset)
         end.add_metric(of, log.log_end_offset)
     yield from (size, segments, start, end)
-    words = "Batches that no consumer can read, as the last cleaning of the partition met them."
+    words = "Batches that no consumer can read, as the last cleaning or verification met them."
     poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
     for (topic, index), met in broker.cleaner.poisoned.items():
         poisoned.add_metric([topic, str(index)], len(met))

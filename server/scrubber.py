@@ -211,6 +211,8 @@ class Scrubber:
         checked, counters = hosted.log, self._counters
         segment.is_verified = True
         counters.scrubbed_segments += 1
+        job = verifier.job
+        self._broker.cleaner.note_poisoned(hosted, verifier.poisoned, job.base_offset, job.next_offset)
         size = verifier.file_size or 0
         if size < verifier.job.size:
             segment.shrink(size)

@@ -34,13 +34,11 @@ from .files import (
 from .index import MAX_RELATIVE_OFFSET
 from .log import Log
 from .offset_map import OffsetMap
-from .poison import Poisoned, PoisonedBatch, readable_records
+from .poison import MOST_POISONED, Poisoned, PoisonedBatch, readable_records
 from .recovery import batches_of, scan, write_indexes
 from .segment import Segment
 
 _WRITE_BYTES = 1 << 20
-#: What one cleaning reports: somebody has to look at the log anyway.
-MOST_POISONED = 100
 
 
 class CleaningAborted(Exception):

@@ -16,6 +16,8 @@ from ..protocol.records.record import Record, decode_batch
 from ..protocol.records.walk import LONG_MAX, LONG_MIN, WHOLE, walk
 
 _LONGS = 1 << 64
+#: What one cleaning or verification reports: somebody has to look at the log anyway.
+MOST_POISONED = 100
 
 
 class PoisonedBatch(NamedTuple):

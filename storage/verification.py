@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
-from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC
+from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, read_header
 from ..protocol.records.errors import OldFormatInLog
 from .damage import DamagedRange
 from .descriptors import open_fd
 from .files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, pread_nowait
 from .index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from .poison import MOST_POISONED, PoisonedBatch, fault_of
 
 if TYPE_CHECKING:
     from .segment import Segment
@@ -59,6 +60,8 @@ class SegmentVerifier:
         self.job = job
         self.path = job.place.file(job.base_offset, LOG_SUFFIX)
         self.found: list[DamagedRange] = []
+        #: Whole batches whose records cannot be read (poison.py): no damage.
+        self.poisoned: list[PoisonedBatch] = []
         self.is_done = False
         #: An index of the segment says something that the log does not.
         self.is_index_wrong = False
@@ -158,11 +161,18 @@ class SegmentVerifier:
                 break
             if indexed and position >= indexed[-1][1]:
                 self._check_index(position, last)
+            self._look_inside(view[at : at + whole])
             self._expected_before, self._expected = self._expected, last + 1
             self._last = (position, whole, last_delta)
             at += whole
         self._position = start + at
         return at
+
+    def _look_inside(self, batch: memoryview) -> None:
+        header = read_header(batch)
+        reason = fault_of(header, batch)
+        if reason is not None and len(self.poisoned) < MOST_POISONED:
+            self.poisoned.append(PoisonedBatch(header.base_offset, header.last_offset, reason))
 
     def _blames_last(self, base: int) -> bool:
         """The CRC does not cover the base offset: of two sound batches that overlap, the one that left a gap is wrong."""

@@ -181,6 +181,20 @@ def test_cleaner_reports_poisoned_batches_once_and_delete_records_passes_them(tm
         assert [delete_records(broker, offset) for offset in (1, 3)] == [1, 3]
 
 
+def test_verification_in_the_background_reports_poisoned_batches_of_any_topic(tmp_path: Path) -> None:
+    properties = {**UNVALIDATED, "odradek.scrub.interval.ms": "100", "odradek.scrub.bytes.per.second": "100000000"}
+    with OdradekProcess(tmp_path, properties) as broker, BatchSender(broker.bootstrap) as sender:
+        sender.create_topics({"t": {"segment.bytes": "1048576"}})
+        assert not sender.error("t", good_batch(Compression.ZSTD, now_ms()))
+        assert not sender.error("t", STORED["null header key"](Compression.LZ4, now_ms()))
+        fill(sender)
+        wait_until(lambda: "are poisoned" in broker.log_file.read_text(), "it was not reported")
+        fill(sender)
+        lines = [line for line in broker.log_file.read_text().splitlines() if "are poisoned" in line]
+        assert len(lines) == 1
+        assert "t-0: offsets 3 to 5" in lines[0]
+
+
 def fill(sender: BatchSender) -> None:
     """Enough to roll the segment."""
     for _ in range(3):
