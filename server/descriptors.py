@@ -37,12 +37,14 @@ CLEANER_PROCESS = 8
 CONNECTIONS_PER_PEER = 8
 #: Scrapers of odradek.metrics.port; each asks once and leaves.
 METRICS_CONNECTIONS = 8
-#: Of what is left when all is counted that was open at the start, a share of the reserve takes no more than this part:
-#: under a small limit every kind of work gets less, and none gets nothing.
-_MOST_OF_FREE = 8
+#: Data files that stay open are this part of what was free at the start; without a share of their own every append under a
+#: flood would open its file anew. All shares together take half of what was free at most.
+DATA_FILES_PART = 8
 #: The part of the connections that is kept for controllers, and for a listener of brokers alone: a flood of clients on
 #: another listener leaves it.
 GUARANTEED_SHARE = 4
+#: Classes of listeners: those of the quorum, those of brokers alone, and all others.
+CONTROLLERS, BROKERS, CLIENTS = "controllers", "brokers", "clients"
 #: Where the number of open descriptors cannot be found out.
 _ASSUMED_OPEN = 32
 
@@ -90,15 +92,18 @@ class DescriptorBudget:
     def plan(self) -> None:
         """Divides what is left among the shares."""
         free = max(0, self.limit - self.open_at_start)
-        most = max(8, free // _MOST_OF_FREE)
-        self.shares = Shares(
+        wanted = Shares(
             spare=SPARE_DESCRIPTORS,
-            short_lived_files=min(SHORT_LIVED_FILES, most),
-            cleaner_process=min(CLEANER_PROCESS, most),
-            peers=min(CONNECTIONS_PER_PEER * sum(self._peers.values()), 2 * most),
-            metrics=min(METRICS_CONNECTIONS, most // 2) if self._serves_metrics else 0,
-            data_files=max(FEWEST_DATA_FILES, min(MOST_DATA_FILES, free // _MOST_OF_FREE)),
+            short_lived_files=SHORT_LIVED_FILES,
+            cleaner_process=CLEANER_PROCESS,
+            peers=CONNECTIONS_PER_PEER * self._other_nodes,
+            metrics=METRICS_CONNECTIONS if self._serves_metrics else 0,
+            data_files=max(FEWEST_DATA_FILES, min(MOST_DATA_FILES, free // DATA_FILES_PART)),
         )
+        total = sum(wanted)
+        if total > free // 2:
+            wanted = Shares(*(max(2, share * (free // 2) // total) if share else 0 for share in wanted))
+        self.shares = wanted
         self._give_data_files_the_rest()
 
     def peers_are(self, broker: object, count: int) -> None:
@@ -129,15 +134,24 @@ class DescriptorBudget:
 
     def remaining(self, kind: str) -> int:
         """How many more connections a listener of this class may have."""
-        guaranteed = self.most_connections // GUARANTEED_SHARE
         kept_for_others = sum(
-            max(0, guaranteed - self._connections[other])
+            max(0, self._guarantee_of(other) - self._connections[other])
             for other, count in self._guaranteed.items()
             if other != kind and count
         )
         # Of those that connections were to get back from data files, some may be held by answers that are being sent.
         held = max(0, OpenFile.count - max(OPEN_FILES.limit, self.shares.data_files))
         return max(0, self.most_connections - self.taken - held - kept_for_others)
+
+    def _guarantee_of(self, kind: str) -> int:
+        """A part of the connections; of nodes of the cluster as many as these open, if that is more."""
+        most = self.most_connections
+        needed = 0 if kind == CLIENTS else min(most // 2, CONNECTIONS_PER_PEER * self._other_nodes)
+        return max(most // GUARANTEED_SHARE, needed)
+
+    @property
+    def _other_nodes(self) -> int:
+        return sum(self._peers.values())
 
     def guarantee(self, kind: str) -> None:
         """Keeps a part of the connections for listeners of this class; `withdraw` ends it."""

@@ -17,7 +17,7 @@ from .acceptor import Acceptor
 from .bound_sockets import bound_sockets
 from .connection import READ_BUFFER_BYTES, Connection
 from .connection_limits import ConnectionLimits
-from .descriptors import DESCRIPTORS, other_nodes
+from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS, other_nodes
 from .dispatch import Dispatcher
 from .endpoints import CannotListen
 
@@ -282,8 +282,8 @@ def _kind(broker: BrokerServer, name: str) -> str:
     """Connections of controllers, of brokers on a listener of their own, and of all others."""
     said = broker.config.listeners
     if any(endpoint.name == name for endpoint in said.controllers):
-        return "controllers"
-    return "brokers" if name == said.inter_broker_name and len(said.brokers) > 1 else "clients"
+        return CONTROLLERS
+    return BROKERS if name == said.inter_broker_name and len(said.brokers) > 1 else CLIENTS
 
 
 def _plain_address(text: str) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from ..protocol.apis import APIS
+from .peer_text import shown
 
 log = logging.getLogger("odradek.turns")
 
@@ -57,8 +58,8 @@ class TurnWatch:
             self._unlogged += 1
             return
         log.warning(
-            "a %s v%s request of %s bytes from client %r held the event loop for %.0f ms; the budget is %.0f ms "
+            "a %s v%s request of %s bytes from client %s held the event loop for %.0f ms; the budget is %.0f ms "
             "(%s more turns since the last line)",
-            *(api, version, size, client_id, took_s * 1000, TURN_BUDGET_S * 1000, self._unlogged),
+            *(api, version, size, shown(client_id), took_s * 1000, TURN_BUDGET_S * 1000, self._unlogged),
         )
         self._logged_at_s, self._unlogged = now_s, 0

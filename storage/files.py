@@ -31,7 +31,7 @@ Buffer = bytes | bytearray | memoryview
 #: connections need the descriptors (server/descriptors.py).
 MOST_DATA_FILES = 4096
 #: What stands open however few descriptors there are: the metadata log, and some partitions that are in use at once.
-FEWEST_DATA_FILES = 8
+FEWEST_DATA_FILES = 4
 
 
 class LogDirectoryFailure(Exception):
