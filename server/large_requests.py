@@ -17,7 +17,7 @@ from .connection import READ_BUFFER_BYTES
 from .dispatch import Call, PeerFault, Route
 from .memory import release_after
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
-from .request_limits import PORTIONINGS, item_limit
+from .request_limits import PORTIONINGS, is_refused_whole, item_limit
 from .turn_budget import clock
 from .turns import SLICE_S, WAITING, Task, Work
 
@@ -128,6 +128,8 @@ def in_portions(api_name: str, handle: Handler) -> Handler:
     def handle_in_portions(call: Call) -> Message | None:
         for portioning in portionings:
             if has_more_than(call.request, portioning.asked, portioning.first):
+                if is_refused_whole(api_name, call.request):
+                    break
                 PortionedCall(call, handle, portioning).begin()
                 return None
         return handle(call)

@@ -13,8 +13,11 @@ No client comes near: the limits are what such a decision can have in the budget
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
+from ..replication.controller.result import MAX_RECORDS_PER_REQUEST
 from .portions import EACH, ONCE, TOGETHER, Portioning
 
 #: Of any request: Kafka's own limit for one array, and some for the others. What is decoded takes some 300 bytes an item.
@@ -102,6 +105,29 @@ ITEM_LIMITS: dict[str, int] = {
     "ShareAcknowledge": 20_000,
     "ShareFetch": 20_000,
 }
+
+
+def _partitions_to_create(request: Any) -> int:
+    return sum(len(topic.assignments) or max(topic.num_partitions, 1) for topic in request.topics)
+
+
+def _configs_to_alter(request: Any) -> int:
+    return sum(len(resource.configs) for resource in request.resources)
+
+
+#: What a request asks the controller for. Beyond MAX_RECORDS_PER_REQUEST the controller refuses the request as a whole, as
+#: Kafka does, so it must see it as a whole.
+ASKED_RECORDS: dict[str, Callable[[Any], int]] = {
+    "AlterConfigs": _configs_to_alter,
+    "CreatePartitions": lambda request: sum(topic.count for topic in request.topics),
+    "CreateTopics": _partitions_to_create,
+    "IncrementalAlterConfigs": _configs_to_alter,
+}
+
+
+def is_refused_whole(api_name: str, request: Any) -> bool:
+    count = ASKED_RECORDS.get(api_name)
+    return count is not None and count(request) > MAX_RECORDS_PER_REQUEST
 
 
 def item_limit(api_name: str) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import odradek
 import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.offset_fetch import (
@@ -18,6 +21,8 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.server.portions import Merged, Portion, has_more_than, portions
 from odradek.server.request_limits import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, PORTIONINGS, item_limit
+
+from compat_tests.wire import WireClient
 
 OFFSET_FETCH = PORTIONINGS["OffsetFetch"][0]
 
@@ -96,6 +101,15 @@ def test_partition_that_kafka_refuses_when_repeated_is_handed_on_twice_in_one_po
         [2],
         [1],
     ]
+
+
+def test_request_that_the_controller_refuses_as_a_whole_is_not_cut() -> None:
+    topics = [CreatableTopic(f"t{number}", 1000, 1) for number in range(11)]
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        answer = client.call(CreateTopicsRequest(topics, validate_only=True), 7)
+        assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+        answer = client.call(CreateTopicsRequest(topics[:9], validate_only=True), 7)
+        assert [topic.error_code for topic in answer.topics] == [0] * 9
 
 
 def test_every_api_has_a_limit() -> None:
