@@ -72,6 +72,9 @@ class Call:
         "version",
     )
 
+    #: Whether a large response is encoded in slices; not where it becomes a part of another one.
+    may_reply_in_slices = True
+
     def __init__(
         self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:

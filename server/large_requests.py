@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..protocol.codec import DECODE_FAULTS, stepwise_decoder, stepwise_encoder
+from ..protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, stepwise_encoder
 from ..protocol.schema import Message
 from .answer_size import arrays_of, is_large
 from .connection import READ_BUFFER_BYTES
@@ -22,6 +22,7 @@ from .turn_budget import clock
 from .turns import SLICE_S, WAITING, Task, Work
 
 if TYPE_CHECKING:
+    from ..protocol.apis import Api
     from .connection import Connection
     from .dispatch import Dispatcher, Handler
 
@@ -121,6 +122,24 @@ def _emptied(lists: list[list[Any]]) -> Work:
             yield
 
 
+def decoded(api: Api, version: int, data: bytes, pos: int) -> Generator[None, None, Any]:
+    """A request that came inside another one, decoded in steps. Raises MalformedMessage."""
+    limit, items = item_limit(api.name), 0
+    steps = stepwise_decoder(api.request, version)(data, pos)
+    try:
+        while True:
+            count = next(steps)
+            items += count or 1
+            if items > limit:
+                raise MalformedMessage(f"{api.name} request with more than {limit} items")
+            if count or not items % ITEMS_PER_CLOCK:
+                yield
+    except StopIteration as over:
+        return over.value[0]
+    except DECODE_FAULTS as error:
+        raise MalformedMessage(f"{api.name} v{version}: {error}") from None
+
+
 def in_portions(api_name: str, handle: Handler) -> Handler:
     """The handler of an API whose requests are handled a portion at a time when they have many items."""
     portionings = PORTIONINGS[api_name]
@@ -177,7 +196,7 @@ class PortionedCall:
             pass
         elif merged.response is None:
             call.reply_nothing()
-        elif is_large(merged.response, arrays_of(type(merged.response))):
+        elif call.may_reply_in_slices and is_large(merged.response, arrays_of(type(merged.response))):
             reply_in_slices(call, merged.response, call.route.answer_version)
         else:
             call.reply(merged.response)

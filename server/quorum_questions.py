@@ -21,13 +21,20 @@ _Answer = Callable[[Message], None]
 class EnvelopedCall(Call):
     """A question that came in an Envelope: what would answer the client answers the broker that handed it on."""
 
-    __slots__ = ("_answer",)
+    __slots__ = ("_answer", "_envelope")
+
+    may_reply_in_slices = False
 
     def __init__(self, envelope: Call, api: Api, header: RequestHeader, request: Message, answer: _Answer) -> None:
         self.connection, self.api, self.request = envelope.connection, api, request
         self.version, self.client_id = header.request_api_version, header.client_id
         self.correlation_id = header.correlation_id
-        self._answer = answer
+        self._answer, self._envelope = answer, envelope
+        # The envelope waits on the connection, not what is in it.
+        self.route, self.is_parked, self.has_failed, self.pieces, self.size = envelope.route, True, False, None, 0
+
+    def hold_connection(self) -> None:
+        self._envelope.hold_connection()
 
     def handle(self) -> None:
         handler = import_module(f".handlers.{self.api.module}", __package__)

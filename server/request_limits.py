@@ -91,6 +91,8 @@ ITEM_LIMITS: dict[str, int] = {
     "AlterConfigs": _CONTROLLER_LIMIT,
     "AlterPartition": 100_000,  # a broker has that many partitions at most, each with a few replicas
     "AlterPartitionReassignments": 100_000,
+    "BrokerRegistration": 1000,
+    "ControllerRegistration": 1000,
     "CreatePartitions": _CONTROLLER_LIMIT,
     "CreateTopics": _CONTROLLER_LIMIT,
     "DescribeConfigs": 100_000,

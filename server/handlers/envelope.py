@@ -7,6 +7,8 @@ broker asks another. What a broker does not hand on is refused: INVALID_REQUEST 
 from __future__ import annotations
 
 import logging
+from functools import partial
+from typing import Any
 
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import MalformedMessage, decode, encode
@@ -15,9 +17,12 @@ from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import DECISIONS
-from ..dispatch import Call
+from ..dispatch import MAX_HEADER_BYTES, Call
 from ..forwarding import decoded_principal, is_not_controller
+from ..large_requests import decoded, in_portions, work_in_turns
 from ..quorum_questions import QUESTIONS, EnvelopedCall
+from ..request_limits import PORTIONINGS
+from ..slices import Steps
 
 log = logging.getLogger("odradek.quorum")
 
@@ -25,41 +30,51 @@ _KEY_BYTES = 4
 
 
 def handle(call: Call) -> EnvelopeResponse | None:
-    request: EnvelopeRequest = call.request
     if not call.broker.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    try:
-        api, header, inner = _opened(request.request_data)
-        decoded_principal(request.request_principal)  # must be one; who may do what is not asked yet
-    except MalformedMessage:
-        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-
-    def answer(response: Message) -> None:
-        try:
-            enveloped = _enveloped(api, header, inner, response)
-        except Exception:
-            # Whoever calls this has no part in it: a commit, or another node's answer.
-            log.exception("a bug: the answer to %s in an Envelope cannot be encoded", api.name)
-            enveloped = EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        call.reply(enveloped)
-
-    if api.name in QUESTIONS:
-        EnvelopedCall(call, api, header, inner, answer).handle()
-    else:
-        call.broker.controller.decide(inner, header.request_api_version, answer)
+    work_in_turns(call, _opened(call.request), partial(_handle, call))
     return None
 
 
-def _opened(data: bytes) -> tuple[Api, RequestHeader, Message]:
-    """Raises MalformedMessage, for what is no request that may be handed on, too."""
-    if len(data) < _KEY_BYTES:
-        raise MalformedMessage("no request header")
-    key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
-    api = APIS.get(key)
-    if api is None or version not in api.versions or "broker" not in api.listeners or not _is_handed_on(api):
-        raise MalformedMessage(f"API {key} of version {version} is not handed on")
-    header, pos = decode(RequestHeader, api.request_header_version(version), data)
-    inner, _ = decode(api.request, version, data, pos)
+#: A request that was handed on; None for what is no such request.
+_Opened = tuple[Api, RequestHeader, Any] | None
+
+
+def _handle(call: Call, opened: _Opened) -> None:
+    if opened is None:
+        call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    api, header, inner = opened
+
+    def answer(response: Message) -> None:
+        call.reply(_enveloped(api, header, inner, response))
+
+    def decide(part: Call) -> None:
+        call.broker.controller.decide(part.request, header.request_api_version, part.reply)
+
+    enveloped = EnvelopedCall(call, api, header, inner, answer)
+    if api.name in QUESTIONS:
+        enveloped.handle()
+    elif api.name in PORTIONINGS:
+        in_portions(api.name, decide)(enveloped)
+    else:
+        decide(enveloped)
+
+
+def _opened(request: EnvelopeRequest) -> Steps[_Opened]:
+    data = request.request_data
+    try:
+        if len(data) < _KEY_BYTES:
+            return None
+        key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
+        api = APIS.get(key)
+        if api is None or version not in api.versions or "broker" not in api.listeners or not _is_handed_on(api):
+            return None
+        header, pos = decode(RequestHeader, api.request_header_version(version), data[:MAX_HEADER_BYTES])
+        inner = yield from decoded(api, version, data, pos)
+        decoded_principal(request.request_principal)  # must be one; who may do what is not asked yet
+    except MalformedMessage:
+        return None
     return api, header, inner
 
 
