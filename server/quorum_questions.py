@@ -47,6 +47,9 @@ class EnvelopedCall(Call):
 
     def fail(self) -> None:
         response: Any = self.api.response()
+        if not hasattr(response, "error_code"):
+            self._envelope.fail()
+            return
         response.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
         self._answer(response)
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ...protocol.apis import APIS, Api
-from ...protocol.codec import MalformedMessage, decode, encode
+from ...protocol.codec import MalformedMessage, decode, encode, stepwise_encoder
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -46,11 +46,19 @@ def _handle(call: Call, opened: _Opened) -> None:
         return
     api, header, inner = opened
 
+    is_elsewhere: list[bool] = []
+
     def answer(response: Message) -> None:
-        call.reply(_enveloped(api, header, inner, response))
+        steps = _enveloped(api, header, response, is_elsewhere=is_elsewhere == [True])
+        work_in_turns(call, steps, call.reply)
 
     def decide(part: Call) -> None:
-        call.broker.controller.decide(part.request, header.request_api_version, part.reply)
+        def decided(response: Message) -> None:
+            if not is_elsewhere:  # of a request in portions the first one: what it has created is not asked for again
+                is_elsewhere.append(is_not_controller(part.request, response))
+            part.reply(response)
+
+        call.broker.controller.decide(part.request, header.request_api_version, decided)
 
     enveloped = EnvelopedCall(call, api, header, inner, answer)
     if api.name in QUESTIONS:
@@ -82,9 +90,10 @@ def _is_handed_on(api: Api) -> bool:
     return api.name in DECISIONS or api.name in QUESTIONS
 
 
-def _enveloped(api: Api, header: RequestHeader, inner: Message, response: Message) -> EnvelopeResponse:
-    if is_not_controller(inner, response):
+def _enveloped(api: Api, header: RequestHeader, response: Message, *, is_elsewhere: bool) -> Steps[EnvelopeResponse]:
+    if is_elsewhere or getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     version = header.request_api_version
-    head = encode(ResponseHeader(correlation_id=header.correlation_id), api.response_header_version(version))
-    return EnvelopeResponse(response_data=head + encode(response, version))
+    pieces = [encode(ResponseHeader(correlation_id=header.correlation_id), api.response_header_version(version))]
+    yield from stepwise_encoder(type(response), version)(response, pieces.append)
+    return EnvelopeResponse(response_data=b"".join(pieces))
