@@ -14,6 +14,7 @@ from ..protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, 
 from ..protocol.schema import Message
 from .answer_size import arrays_of, is_large
 from .connection import READ_BUFFER_BYTES
+from .departed_peers import has_left
 from .dispatch import Call, PeerFault, Route
 from .memory import release_after
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
@@ -183,7 +184,7 @@ class PortionedCall:
                 yield
                 continue
             response = yield from self._answer(portion)
-            if call.connection.closed:
+            if has_left(call.connection):
                 break
             if response is None:
                 continue
