@@ -71,6 +71,7 @@ def _init_producer(room: AttackRoom) -> tuple[int, int]:
             answer = ask(f"{found.host}:{found.port}", request, 4)
             if not answer.error_code:
                 return answer.producer_id, answer.producer_epoch
+            assert time.monotonic() < deadline, answer
         assert time.monotonic() < deadline, found
         time.sleep(_POLL_S)
 
