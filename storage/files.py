@@ -107,13 +107,14 @@ class OpenFiles:
         return len(self._ring)
 
     def admit(self, owner: Closeable) -> None:
-        """`owner` has opened its file; another one may be asked to close its own."""
+        """`owner` has opened its file; others may be asked to close theirs, more where slices hold files on their own."""
         self._ring[owner] = None
-        self.shrink_to(self.limit, owner)
+        held = OpenFile.count - len(self._ring) if self is OPEN_FILES else 0
+        self.shrink_to(self.limit - max(0, held), owner)
 
     def shrink_to(self, count: int, kept: Closeable | None = None) -> None:
         """Has files closed until no more than `count` are open; never that of `kept`."""
-        while len(self._ring) > max(count, kept is not None):
+        while len(self._ring) > max(count, int(kept is not None)):
             try:
                 oldest = next(iter(self._ring))
             except (

@@ -49,7 +49,8 @@ def read_all(client: WireClient) -> None:
     first, read = 0, set()
     while len(read) < _PARTITIONS:
         (answer,) = client.call(fetch_of_all(first), 11).responses
-        assert not any(partition.error_code for partition in answer.partitions), answer
+        errors = {one.partition_index: one.error_code for one in answer.partitions if one.error_code}
+        assert not errors
         found = {partition.partition_index for partition in answer.partitions if partition.records}
         assert found - read, "each answer brings something new"
         read |= found
