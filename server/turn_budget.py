@@ -20,7 +20,10 @@ log = logging.getLogger("odradek.turns")
 
 #: A good client beside a hostile one should not notice it: Kafka's clients time requests in tens of milliseconds at best.
 TURN_BUDGET_S = 0.020
-#: At most one line in this time; the turns between two lines are counted.
+#: From here on a turn is a warning: a person may notice it. Shorter ones are for `-v` and the metric: on a busy machine a
+#: turn lasts longer than its work, and the first request of an API makes its codec.
+WARNED_TURN_S = 0.100
+#: At most one line of a level in this time; the turns between two lines are counted.
 LOG_INTERVAL_S = 10.0
 
 #: What turns are timed by.
@@ -32,8 +35,9 @@ class TurnWatch:
 
     def __init__(self, now_s: Callable[[], float] = clock) -> None:
         self._now_s = now_s
-        self._logged_at_s = -LOG_INTERVAL_S
-        self._unlogged = 0
+        #: By the level of the lines.
+        self._logged_at_s = {logging.INFO: -LOG_INTERVAL_S, logging.WARNING: -LOG_INTERVAL_S}
+        self._unlogged = {logging.INFO: 0, logging.WARNING: 0}
         #: Turns over the budget, by API ("" where no request was at work).
         self.counts: dict[str, int] = {}
         #: The longest turn over the budget, in seconds.
@@ -53,13 +57,15 @@ class TurnWatch:
         """Notes a turn over the budget. `size`: bytes of the request."""
         self.counts[api] = self.counts.get(api, 0) + 1
         self.longest_s = max(self.longest_s, took_s)
+        level = logging.WARNING if took_s >= WARNED_TURN_S else logging.INFO
         now_s = self._now_s()
-        if now_s - self._logged_at_s < LOG_INTERVAL_S:
-            self._unlogged += 1
+        if now_s - self._logged_at_s[level] < LOG_INTERVAL_S:
+            self._unlogged[level] += 1
             return
-        log.warning(
-            "a %s v%s request of %s bytes from client %s held the event loop for %.0f ms; the budget is %.0f ms "
-            "(%s more turns since the last line)",
-            *(api, version, size, shown(client_id), took_s * 1000, TURN_BUDGET_S * 1000, self._unlogged),
+        log.log(
+            level,
+            "%s v%s request of %s bytes from client %s held the event loop for %.0f ms; the budget is %.0f ms "
+            "(%s more such turns since the last line)",
+            *(api, version, size, shown(client_id), took_s * 1000, TURN_BUDGET_S * 1000, self._unlogged[level]),
         )
-        self._logged_at_s, self._unlogged = now_s, 0
+        self._logged_at_s[level], self._unlogged[level] = now_s, 0
