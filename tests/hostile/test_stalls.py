@@ -1,0 +1,101 @@
+"""Requests that stalled the broker once: each is answered or refused, and no turn of the loop is long."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
+from tests.hostile.cost_probe import MeasuredBroker, frame_of
+
+
+@pytest.fixture(scope="module")
+def measured() -> Iterator[MeasuredBroker]:
+    with MeasuredBroker(**{"auto.create.topics.enable": False}) as broker:
+        made_world(broker)
+        yield broker
+
+
+def unknown_names(count: int) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(count)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+def broker_named(count: int) -> DescribeConfigsRequest:
+    named = [DescribeConfigsResource(4, "1", None) for _ in range(count)]
+    return DescribeConfigsRequest(named, include_synonyms=True, include_documentation=True)
+
+
+def commit(count: int) -> OffsetCommitRequest:
+    partitions = [OffsetCommitRequestPartition(0, number) for number in range(count)]
+    topics = [OffsetCommitRequestTopic(TOPIC, partitions=partitions)]
+    return OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=-1, topics=topics)
+
+
+def session(count: int) -> FetchRequest:
+    partitions = [FetchPartition(partition=number, partition_max_bytes=100) for number in range(count)]
+    return FetchRequest(
+        max_wait_ms=0, max_bytes=1 << 20, session_epoch=0, topics=[FetchTopic(TOPIC, partitions=partitions)]
+    )
+
+
+def grown(count: int) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest([CreatePartitionsTopic(TOPIC, count)], timeout_ms=5000, validate_only=True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (unknown_names(40_000), 9),
+        (grown(1_000_000), 3),
+        (grown((1 << 31) - 1), 3),
+        (broker_named(10_000), 4),
+        (commit(10_000), 8),
+        (session(20_000), 12),
+    ],
+    ids=["Metadata", "CreatePartitions", "CreatePartitions-most", "DescribeConfigs", "OffsetCommit", "Fetch"],
+)
+def test_large_request_is_answered_without_a_long_turn(measured: MeasuredBroker, request_: Any, version: int) -> None:
+    frame = frame_of(request_, version)
+    assert measured.exchange(frame) > 0
+    assert min(measured.longest_turn_s(frame) for _ in range(2)) < LONGEST_TURN_S
+
+
+def test_broker_that_is_named_often_is_described_once(measured: MeasuredBroker) -> None:
+    once = measured.exchange(frame_of(broker_named(1), 4))
+    assert measured.exchange(frame_of(broker_named(1000), 4)) == once
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(200_000)]), 9),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]), 8),
+        (JoinGroupRequest(GROUP, protocols=[JoinGroupRequestProtocol(str(n)) for n in range(200_000)]), 5),
+    ],
+    ids=["Metadata", "OffsetFetch", "JoinGroup"],
+)
+@pytest.mark.parametrize("cut", [0, 3])
+def test_large_request_that_is_cut_or_has_too_many_items_ends_its_connection(
+    measured: MeasuredBroker, request_: Any, version: int, cut: int
+) -> None:
+    body = frame_of(request_, version)[4:]
+    frame = struct.pack(">i", len(body) - cut) + body[: len(body) - cut]
+    is_whole = not cut and not isinstance(request_, JoinGroupRequest)
+    assert (measured.exchange(frame) > 0) is is_whole
+    if not is_whole:
+        assert min(measured.longest_turn_s(frame) for _ in range(2)) < LONGEST_TURN_S
