@@ -18,7 +18,8 @@ _LISTENER = re.compile(r"\w+://(?P<host>[^,]+):(?P<port>\d+)")
 class OdradekProcess(BrokerProcess):
     """`python -m odradek start --port N --data-dir D --override k=v ...`; the first start picks a free port.
 
-    With `listeners` among the properties the first of these decides, whatever address is advertised.
+    With `listeners` among the properties the first of these decides, whatever address is advertised. With `log.dirs`
+    among the properties `--data-dir` is left out, because two different directories on one command line are refused.
     """
 
     name = "Odradek"
@@ -35,7 +36,9 @@ class OdradekProcess(BrokerProcess):
         self.python = python
 
     def command(self) -> list[str]:
-        command = [*self.python, "-m", "odradek", "start", "--data-dir", str(self.data_dir)]
+        command = [*self.python, "-m", "odradek", "start"]
+        if "log.dirs" not in self.properties:
+            command += ["--data-dir", str(self.data_dir)]
         if "listeners" not in self.properties:
             command += ["--port", str(self.port)]
         for key, value in self.properties.items():
