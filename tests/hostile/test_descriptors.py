@@ -76,7 +76,9 @@ def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
                     if is_served(room.bootstrap):
                         break
 
-            room.run(flood).check()
+            outcome = room.run(flood)
+            print(outcome)
+            outcome.check()
         assert len(lines_with(node.log_file, _REFUSED)) == 1
         assert len(node.log_file.read_text().splitlines()) < 10
         assert node.stop() == 0  # type: ignore[attr-defined]
@@ -102,8 +104,14 @@ def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_pat
                 create(early, "made-in-a-flood", partitions=6, replicas=3)
                 produced = [WireClient.call(early, ApiVersionsRequest(), 0) for _ in range(100)]
                 assert all(answer.error_code == 0 for answer in produced)
+            for address in room.addresses:
+                for _ in awaiting():
+                    if is_served(address):
+                        break
 
-        room.run(flood).check()
+        outcome = room.run(flood)
+        print(outcome)
+        outcome.check()
         assert (isr(), cluster.controller()) == (before, controller)
         made = cluster.partitions("made-in-a-flood")
         cluster.until(
