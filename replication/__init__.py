@@ -1,1 +1,3 @@
-"""Pure machines that decide about partitions, replicas and the cluster. They do not know the disk or the clock."""
+"""Pure state machines that decide about partitions, replicas and the cluster. They access neither the disk nor the
+clock.
+"""

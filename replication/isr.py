@@ -1,17 +1,18 @@
-"""Which replicas are in sync: what the leader knows of each follower, and what it asks the controller to change (KIP-497).
+"""The ISR of a partition: the leader's view of each follower, and ISR changes for the controller (KIP-497).
 
-A follower is *caught up* at a time when it asks for the leader's log end of that time; one that was not so for
-`replica.lag.time.max.ms` leaves the set. One comes back when it has everything below the high watermark and the start of
-the leader's epoch, and is the very process that the metadata knows, not fenced (KIP-841, KIP-903).
+A follower is *caught up* at a time if it fetches from the leader's log end offset of that time. A follower that was
+not caught up for `replica.lag.time.max.ms` leaves the ISR. A follower joins the ISR when it has everything below the
+high watermark and the start of the leader's epoch. It must also be unfenced, with the broker epoch that the metadata
+holds (KIP-841, KIP-903).
 
 ```
             propose(...)                accepted / newer metadata
  committed  ------------->  proposed  --------------------------->  committed
-            <-------------  withdrawn: the controller refused
+            <-------------  withdrawn: the controller rejected it
 ```
 
-While a proposal is on its way the controller may have taken it already. So what counts for the high watermark is the
-*maximal* set, in which are the members of either; and what counts as enough of them is the committed one.
+While a proposal is in flight the controller may have applied it already. So the high watermark is computed from the
+*maximal* ISR, the union of both sets. `min.insync.replicas` is checked against the committed ISR.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class IsrProposal(NamedTuple):
-    """What AlterPartition asks for: this set, if epochs are still these."""
+    """An ISR change requested with AlterPartition. It is valid only for these epochs."""
 
     isr: tuple[int, ...]
     leader_epoch: int
@@ -32,7 +33,7 @@ class IsrProposal(NamedTuple):
 
 
 class FollowerState:
-    """What a leader knows of one follower, by what it asks for."""
+    """The leader's view of one follower, derived from its fetches."""
 
     __slots__ = (
         "broker_epoch",
@@ -54,7 +55,11 @@ class FollowerState:
     def fetched(
         self, fetch_offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
     ) -> None:
-        """It has everything below `fetch_offset`: all that there is, or all that there was when it asked before."""
+        """Records a fetch. The follower has everything below `fetch_offset`.
+
+        It is caught up now if that is the leader's log end, or caught up at its previous fetch if it reached the log
+        end of that time.
+        """
         if fetch_offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_at_last_fetch:
@@ -66,17 +71,17 @@ class FollowerState:
         self.last_fetch_ms = now_ms
 
     def kept_up(self, now_ms: int) -> None:
-        """It has asked at that time for what follows the leader's end, as at its last fetch."""
+        """Records that at `now_ms` the follower still fetched from the leader's log end, as at its last fetch."""
         self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         self.last_fetch_ms = max(self.last_fetch_ms, now_ms)
 
     def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        self.last_caught_up_ms = min(self.last_caught_up_ms, now_ms)  # a clock that was set back
+        self.last_caught_up_ms = min(self.last_caught_up_ms, now_ms)  # the clock was set back
         return self.end_offset == leader_end or now_ms - self.last_caught_up_ms <= lag_time_max_ms
 
 
 def maximal(isr: tuple[int, ...], proposal: IsrProposal | None) -> tuple[int, ...]:
-    """Every replica that may be in sync as far as the controller is concerned."""
+    """Returns every replica that may be in the ISR from the controller's point of view."""
     if proposal is None:
         return isr
     return (*isr, *(replica for replica in proposal.isr if replica not in isr))
@@ -89,7 +94,7 @@ def lagging(
     now_ms: int,
     lag_time_max_ms: int,
 ) -> list[int]:
-    """The members of the set that have fallen behind."""
+    """Returns the members of the ISR that have fallen behind."""
     return [
         replica
         for replica in isr

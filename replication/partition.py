@@ -1,20 +1,20 @@
-"""The leadership of one partition, as one of its replicas sees it: who leads, who is in sync, what is committed.
+"""The leadership of one partition, as seen by one replica: the leader, the ISR and the high watermark.
 
 ```
              apply(partition names this broker leader)
    follower  -------------------------------------------->  leader
              <--------------------------------------------
-             apply(partition names another, or nobody)
+             apply(partition names another leader, or none)
 ```
 
-- Leader: its own log end and what each follower has fetched up to (`follower_fetched`) give the high watermark: the
-  smallest log end among the replicas that may be in sync, and those that are about to be. It never goes back within an
-  epoch, and stands still while fewer than `min.insync.replicas` are in sync (KIP-966). `appended` and
-  `follower_fetched` say whether it moved.
-- Follower: the high watermark is what the leader says (`follow`), as far as its own log reaches.
+- Leader: the high watermark follows from the leader's log end offset and the fetch offset of each follower
+  (`follower_fetched`). It is the smallest log end offset among the replicas of the maximal ISR and those that are
+  about to join. It never decreases within an epoch, and does not advance while the ISR is smaller than
+  `min.insync.replicas` (KIP-966). `appended` and `follower_fetched` return whether it advanced.
+- Follower: takes the high watermark from the leader (`follow`), limited by its own log end offset.
 
-Which replicas are in sync is the controller's word. What the leader would have changed of it are proposals
-(`propose_joining`, `propose_shrinking`, see isr.py), one at a time; a partition with one replica never has any.
+The controller decides on the ISR. The leader sends its changes as proposals (`propose_joining`, `propose_shrinking`,
+see isr.py), one in flight at a time. A partition with one replica never has any.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _FENCED_LEADER_EPOCH = int(ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-#: Nobody leads, or nothing is known.
+#: No leader, or the leader is unknown.
 NO_LEADER = -1
-#: A client that does not say which epoch it believes in.
+#: The request carries no leader epoch.
 ANY_EPOCH = -1
 
 
 class PartitionRegistration(Protocol):
-    """What the metadata says of a partition (`metadata.image.PartitionImage`)."""
+    """The metadata of a partition (`metadata.image.PartitionImage`)."""
 
     @property
     def replicas(self) -> tuple[int, ...]: ...
@@ -52,7 +52,7 @@ class PartitionRegistration(Protocol):
 
 
 class Partition:
-    """One replica's view. `local_id` is the broker that it is on; `log_end_offset` its own log's end."""
+    """The state of one replica. `local_id` is its broker, `log_end_offset` the end of its own log."""
 
     __slots__ = (
         "followers",
@@ -84,18 +84,19 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.is_leader = False
-        #: What the other replicas are known to have; only a leader knows.
+        #: Fetch state of the other replicas; only on the leader.
         self.followers: dict[int, FollowerState] = {}
-        #: The change of the set in sync that the controller has been asked for.
+        #: The ISR change requested from the controller, while it is in flight.
         self.proposal: IsrProposal | None = None
         #: `min.insync.replicas` of the topic and `replica.lag.time.max.ms` of the broker.
         self.min_insync_replicas = 1
         self.lag_time_max_ms = 30_000
-        #: Whether a broker, with the epoch that its fetches carry, may be in sync: known, alive and the same process.
+        #: Whether a broker with the broker epoch of its fetches may join the ISR: registered, unfenced, same
+        #: incarnation.
         self.may_join: Callable[[int, int], bool] = _anybody
 
     def apply(self, registration: PartitionRegistration, now_ms: int) -> bool:
-        """Takes over what the metadata says; whether the leader or its epoch is another now. Older news is ignored."""
+        """Applies the partition's metadata. Returns whether the leader or its epoch changed. Ignores older metadata."""
         if registration.partition_epoch < self.partition_epoch:
             return False
         changed = (registration.leader, registration.leader_epoch) != (self.leader, self.leader_epoch)
@@ -114,7 +115,7 @@ class Partition:
         return changed
 
     def _know_followers(self, now_ms: int) -> None:
-        """Who is in sync is given its time, as if it had caught up just now."""
+        """Builds the follower states. A new member of the ISR counts as caught up now, so it has the full lag time."""
         known = self.followers
         self.followers = {
             replica: known.get(replica) or FollowerState(now_ms if replica in self.isr else 0)
@@ -125,7 +126,7 @@ class Partition:
     # ---- logs
 
     def appended(self, log_end_offset: int, now_ms: int) -> bool:
-        """The local log has grown; whether the high watermark moved with it."""
+        """Records that the local log has grown. Returns whether the high watermark advanced."""
         assert log_end_offset >= self.log_end_offset, "a log grows by appending"
         self.log_end_offset = log_end_offset
         if not self.is_leader:
@@ -136,7 +137,7 @@ class Partition:
         return len(self.isr) == 1 and self._advance(now_ms)
 
     def truncated(self, log_end_offset: int, log_start_offset: int = 0) -> None:
-        """The local log was cut: a follower's, to where it agrees with the leader's, or to begin further on."""
+        """Records that the local log was truncated: to agree with the leader's log, or to start at a later offset."""
         self.log_end_offset = log_end_offset
         self.high_watermark = max(log_start_offset, min(self.high_watermark, log_end_offset))
 
@@ -149,23 +150,27 @@ class Partition:
         log_start_offset: int = UNKNOWN_OFFSET,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> bool:
-        """A follower has everything below the offset that it asks for; whether the high watermark moved."""
+        """Records a follower's fetch: it has everything below `fetch_offset`. Returns whether the high watermark
+        advanced.
+        """
         follower = self.followers.get(replica)
         if not self.is_leader or follower is None or fetch_offset > self.log_end_offset:
             return False
         if UNKNOWN_BROKER_EPOCH != broker_epoch < follower.broker_epoch:
-            return False  # of a process that is no more (KIP-903)
+            return False  # a former incarnation of the broker (KIP-903)
         follower.fetched(fetch_offset, log_start_offset, broker_epoch, self.log_end_offset, now_ms)
         return self._advance(now_ms)
 
     def follower_kept_up(self, replica: int, now_ms: int) -> None:
-        """A follower that has everything has asked for more, the last time then; nothing was written meanwhile."""
+        """Records that a caught-up follower last fetched at `now_ms`, and that nothing was appended since its previous
+        fetch.
+        """
         follower = self.followers.get(replica)
         if follower is not None:
             follower.kept_up(now_ms)
 
     def follow(self, high_watermark: int) -> bool:
-        """The leader's high watermark, as its answer to our fetch says; whether ours moved."""
+        """Takes the high watermark from the leader's fetch response. Returns whether the local one advanced."""
         if self.is_leader or high_watermark <= self.high_watermark:
             return False
         before = self.high_watermark
@@ -173,13 +178,13 @@ class Partition:
         return self.high_watermark > before
 
     def error_for_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
-        """The error code for a request whose sender believes in that epoch (KIP-320); 0 when it may go on."""
+        """Returns the error code for a request with this current leader epoch (KIP-320), 0 if the epoch is valid."""
         if current_leader_epoch not in (ANY_EPOCH, self.leader_epoch):
             return _FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else _UNKNOWN_LEADER_EPOCH
         return _NONE if self.is_leader or not leader_only else _NOT_LEADER_OR_FOLLOWER
 
     def _advance(self, now_ms: int) -> bool:
-        """The high watermark up to what every replica has that is in sync, may be, or is about to be."""
+        """Advances the high watermark to what all replicas of the maximal ISR, and those about to join, have."""
         if not self.has_enough_in_sync:
             return False
         lowest, in_sync = self.log_end_offset, self.maximal_isr
@@ -196,7 +201,7 @@ class Partition:
         return caught_up and self.may_join(replica, follower.broker_epoch)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Where the logs of all replicas start that are alive, as far as the leader knows; ours at `log_start_offset`."""
+        """Returns the smallest log start offset of the live replicas known to the leader; ours is `log_start_offset`."""
         starts = [
             follower.log_start_offset
             for replica, follower in self.followers.items()
@@ -204,11 +209,11 @@ class Partition:
         ]
         return min([log_start_offset, *starts])
 
-    # ---- who is in sync
+    # ---- in-sync replicas
 
     @property
     def least_in_sync(self) -> int:
-        """How many must be in sync; a topic may ask for more than it has replicas, and gets what it has."""
+        """Returns the effective minimum ISR size: `min.insync.replicas`, at most the number of replicas."""
         return min(self.min_insync_replicas, len(self.replicas))
 
     @property
@@ -217,11 +222,11 @@ class Partition:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """Every replica that the controller may hold to be in sync."""
+        """Returns every replica that the controller may count as in sync."""
         return maximal(self.isr, self.proposal)
 
     def propose_joining(self, replica: int) -> IsrProposal | None:
-        """Asks for a follower to be in sync, if it has come so far: to be called after its fetches."""
+        """Proposes to add a follower to the ISR if it has caught up. Called after each of its fetches."""
         follower = self.followers.get(replica)
         if self.proposal is not None or not self.is_leader or follower is None or replica in self.isr:
             return None
@@ -231,7 +236,7 @@ class Partition:
         return self._propose((*self.isr, replica))
 
     def propose_shrinking(self, now_ms: int) -> IsrProposal | None:
-        """Asks for those to be left out who have fallen behind; to be called every now and then."""
+        """Proposes to remove lagging members from the ISR. Called periodically."""
         if self.proposal is not None or not self.is_leader:
             return None
         gone = lagging(self.isr, self.followers, self.log_end_offset, now_ms, self.lag_time_max_ms)
@@ -242,16 +247,16 @@ class Partition:
         return self.proposal
 
     def withdraw(self, proposal: IsrProposal) -> None:
-        """The controller has refused it, and nothing else has changed."""
+        """Withdraws a proposal that the controller rejected, if it is still the current one."""
         if self.proposal is proposal:
             self.proposal = None
 
     def accepted(
         self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
     ) -> bool:
-        """The controller's answer to a proposal; whether the high watermark moved.
+        """Applies the controller's response to a proposal. Returns whether the high watermark advanced.
 
-        Where the metadata has said it before, another proposal may stand by now, and this answer is not of that.
+        If newer metadata came first, another proposal may be in flight. The response does not apply to that one.
         """
         if self.proposal is not proposal or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False

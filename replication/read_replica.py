@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from (KIP-392): one in its own rack, as the leader is asked by its fetches."""
+"""Selection of the replica that a consumer should read from: a follower in its own rack (KIP-392)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .partition import Partition
 
 
 class Candidate(NamedTuple):
-    """A follower that has what is asked for; the greatest of several is the best."""
+    """A follower that has the fetch offset. The greatest of several is preferred."""
 
     log_end_offset: int
     last_caught_up_ms: int
@@ -17,7 +17,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(partition: Partition, fetch_offset: int) -> Iterable[Candidate]:
-    """The followers in sync that have the offset, as far as their leader knows."""
+    """Yields the followers in the ISR that have the offset, according to the leader's fetch state."""
     for broker_id in partition.isr:
         follower = partition.followers.get(broker_id)
         if follower is not None and follower.log_start_offset <= fetch_offset <= follower.end_offset:
@@ -25,7 +25,7 @@ def candidates(partition: Partition, fetch_offset: int) -> Iterable[Candidate]:
 
 
 def nearest(found: Iterable[Candidate], client_rack: str, leader_rack: str | None, racks: dict[int, str | None]) -> int:
-    """RackAwareReplicaSelector's choice; -1 for the leader. `racks` has the brokers that can be reached."""
+    """Returns the choice of RackAwareReplicaSelector, -1 for the leader. `racks` lists the reachable brokers."""
     if not client_rack or client_rack == leader_rack:
         return -1
     in_rack = [candidate for candidate in found if racks.get(candidate.broker_id) == client_rack]

@@ -1,7 +1,7 @@
-"""How much replication may take (KIP-73): bytes of the last samples, held against a rate.
+"""Replication throttling (KIP-73): the byte rate of the last samples, compared with a quota.
 
-A sample is `replication.quota.window.size.seconds` long, and `replication.quota.window.num` of them count. What is throttled
-is only what brings a replica back, or a new one up: who is in sync never waits.
+A sample is `replication.quota.window.size.seconds` long, and `replication.quota.window.num` samples count. Only
+replicas that catch up, or are new, are throttled. Replicas in the ISR never wait.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ ALL_REPLICAS = "*"
 
 
 class ReplicationRate:
-    """Bytes by time. `samples` of `sample_ms` each are remembered."""
+    """A byte rate over the last `samples` samples of `sample_ms` each."""
 
     def __init__(self, samples: int, sample_ms: int) -> None:
         self._sample_ms = sample_ms
         self._samples = samples
-        #: (when it began, bytes), oldest first.
+        #: (start time, bytes), oldest first.
         self._kept: deque[tuple[int, int]] = deque()
 
     def record(self, size: int, now_ms: int) -> None:
@@ -42,5 +42,5 @@ class ReplicationRate:
 
 
 def is_listed(replicas: Collection[str], index: int, broker_id: int) -> bool:
-    """Whether a topic's list of throttled replicas (`partition:broker`, or `*`) has this one."""
+    """Returns whether a topic's list of throttled replicas (`partition:broker`, or `*`) contains this one."""
     return ALL_REPLICAS in replicas or f"{index}:{broker_id}" in replicas

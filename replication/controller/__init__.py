@@ -1,1 +1,1 @@
-"""What the active controller decides: topics, partitions, brokers, configs."""
+"""Decisions of the active controller: topics, partitions, brokers, configs."""

@@ -1,12 +1,13 @@
-"""AlterPartition (KIP-497): the leader of a partition asks for another in-sync set.
+"""AlterPartition (KIP-497): the leader of a partition requests a new ISR.
 
-Who asks must be the registered incarnation of its broker, lead the partition in the epoch that it names, and know the
-partition as it is now: by the partition's epoch, which every change raises, so that two changes never cross. Who knows more
-than this controller knows a later one (NOT_CONTROLLER).
+The sender must be the registered incarnation of its broker and lead the partition in the epoch of the request. Its
+partition epoch must be the current one. Every change raises that epoch, so two changes never cross. A higher epoch
+than this controller's comes from a newer controller (NOT_CONTROLLER).
 
-Nobody enters the set who is fenced, shuts down or was registered anew since the leader saw it (KIP-841, KIP-903): it might
-be told at once to leave again, or lack what its former self had. A set that completes a reassignment may move the leader
-as well; the record is made, and the leader is told to ask the metadata who leads (NEW_LEADER_ELECTED).
+A broker cannot join the ISR if it is fenced, shutting down, or registered anew since the leader saw it (KIP-841,
+KIP-903). It might have to leave again at once, or lack records that its previous incarnation had. An ISR that
+completes a reassignment may also move the leader. The record is then written, and the response is NEW_LEADER_ELECTED,
+so that the sender looks up the leader in the metadata.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, PartitionCh
 from .result import ControllerResult
 from .state import RECOVERING, ControllerState
 
-#: The first version in which replicas come with their brokers' epochs.
+#: The first version in which the ISR carries broker epochs.
 _WITH_EPOCHS = 3
-#: A replica whose broker's epoch the leader does not know, or does not say.
+#: The leader does not know or does not send the replica's broker epoch.
 _UNKNOWN_EPOCH = -1
 
 
 def alter_partition(state: ControllerState, request: AlterPartitionRequest, version: int) -> ControllerResult:
-    """Partitions stand each for itself."""
+    """Handles AlterPartition. Each partition succeeds or fails independently."""
     check_epoch(state, request.broker_id, request.broker_epoch)
     records: list[Message] = []
     response = AlterPartitionResponse()
@@ -87,7 +88,7 @@ def _altered(
 
 
 def _as_it_is(index: int, partition: PartitionImage, record: PartitionChangeRecord | None) -> PartitionDataResponse:
-    """The partition with the change that was made, if one was."""
+    """Returns the partition's state with the change, if there is one."""
     isr, recovery, epoch = list(partition.isr), partition.leader_recovery_state, partition.partition_epoch
     if record is not None:
         isr = isr if record.isr is None else list(record.isr)
@@ -106,7 +107,7 @@ def _as_it_is(index: int, partition: PartitionImage, record: PartitionChangeReco
 _RECOVERY_UNCHANGED = PartitionChangeRecord().leader_recovery_state
 
 
-# ---- what stands against it, in the order in which it is found
+# ---- validation, in this order
 
 _Check = Callable[[ControllerState, int, PartitionImage, PartitionDataRequest], ErrorCode]
 
@@ -138,7 +139,7 @@ def _check_epochs(
 def _check_isr(
     state: ControllerState, broker_id: int, partition: PartitionImage, asked: PartitionDataRequest
 ) -> ErrorCode:
-    """Replicas of the partition, each once, the leader among them."""
+    """Checks that the ISR lists replicas of the partition, each once, and the leader among them."""
     isr = [replica.broker_id for replica in asked.new_isr_with_epochs]
     fits = partition.leader in isr and len(set(isr)) == len(isr) and set(isr) <= set(partition.replicas)
     return ErrorCode.NONE if fits else ErrorCode.INVALID_REQUEST
@@ -147,7 +148,7 @@ def _check_isr(
 def _check_recovery(
     state: ControllerState, broker_id: int, partition: PartitionImage, asked: PartitionDataRequest
 ) -> ErrorCode:
-    """A leader that recovers is alone in sync, and who has recovered does not begin again (KIP-704)."""
+    """Checks that a recovering leader is alone in the ISR and that recovery does not start again once done (KIP-704)."""
     recovers = asked.leader_recovery_state == RECOVERING
     known = asked.leader_recovery_state in (RECOVERED, RECOVERING)
     again = recovers and partition.leader_recovery_state == RECOVERED

@@ -1,7 +1,7 @@
-"""What a controller writes first when it becomes the active one.
+"""Records that a controller writes first when it becomes active.
 
-A cluster that is quite new gets the features that it was formatted with, as one transaction (KIP-868) that a crash cannot
-halve. A transaction that the last controller left open is undone.
+A new cluster gets the features it was formatted with in one transaction (KIP-868), so a crash cannot split them. A
+transaction that the previous controller left open is aborted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from .state import ControllerState
 def activation_records(
     state: ControllerState, bootstrap: Sequence[Message], transaction_open: bool
 ) -> Sequence[Message]:
-    """`bootstrap`: what the directory was formatted with. `transaction_open`: the log ends inside a transaction."""
+    """Returns the first records. `bootstrap`: the records the directory was formatted with.
+
+    `transaction_open`: the log ends inside a transaction.
+    """
     records: list[Message] = [AbortTransactionRecord(reason="Controller failover")] if transaction_open else []
     if METADATA_VERSION not in state.image.features.finalized:
         elr = min_isr_records(state) if any(map(_enables_elr, bootstrap)) else []

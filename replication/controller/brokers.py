@@ -1,15 +1,15 @@
-"""Brokers come, live and go: BrokerRegistration, BrokerHeartbeat, UnregisterBroker; and controllers.
+"""BrokerRegistration, BrokerHeartbeat, UnregisterBroker, and the registration of controllers.
 
-A broker is, seen from here, in one of these states:
+The controller sees a broker in one of these states:
 
     registered, fenced ------- heartbeat, caught up with the log --------> unfenced
-    unfenced ----------------- wants to shut down, leads something ------> in controlled shutdown
-    unfenced, nothing led ---- wants to shut down -----------------------> fenced, may stop
+    unfenced ----------------- wants to shut down, leads partitions -----> in controlled shutdown
+    unfenced, leads nothing -- wants to shut down -----------------------> fenced, may stop
     in controlled shutdown --- leads nothing any more -------------------> fenced, may stop
 
-A fenced broker leads nothing and is in no ISR. A new incarnation of a broker (it was restarted) begins fenced and with
-a new epoch, the offset at which its registration is decided; whatever bears an older epoch is refused (KIP-631). Whose
-heartbeats stop is fenced by `upkeep.py`, when `sessions.py` says so.
+A fenced broker leads nothing and is in no ISR. A new incarnation of a broker (after a restart) starts fenced and with
+a new epoch, the offset at which its registration is decided. Requests with an older epoch are rejected (KIP-631).
+`upkeep.py` fences brokers whose sessions expire in `sessions.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .leadership import MAX_MOVES, Move, leadership_records, leaving_records
 from .result import ControllerResult, RefusedRequest
 from .state import ControllerState
 
-#: Ids of directories below this number are words of the protocol: unassigned, lost, ...
+#: Directory ids below this number are reserved by the protocol: unassigned, lost, ...
 _RESERVED_DIRECTORIES = 100
 
 _FENCE, _UNFENCE = 1, -1
@@ -50,7 +50,10 @@ _SHUTS_DOWN = 1
 
 
 def register_broker(state: ControllerState, request: BrokerRegistrationRequest, version: int) -> ControllerResult:
-    """A new incarnation, or another word of the same one. What the broker led and had goes with its last incarnation."""
+    """Registers a new incarnation, or repeats the registration of the current one.
+
+    A new incarnation does not inherit the leaderships and ISR memberships of the previous one.
+    """
     _check_cluster(state, request.cluster_id)
     _check_directories(state, request)
     _check_features(state, request)
@@ -93,7 +96,7 @@ def _check_directories(state: ControllerState, request: BrokerRegistrationReques
 
 
 def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
-    """The broker must support the level of every feature that is finalized."""
+    """Checks that the broker supports the finalized level of every feature."""
     supported = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     for name, level in sorted(state.image.features.finalized.items()):
         low, high = supported.get(name, (MINIMUM, MINIMUM) if name == METADATA_VERSION else (0, 0))
@@ -106,7 +109,7 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
 
 
 def _check_alone(state: ControllerState, before: BrokerImage | None) -> None:
-    """While another process with this id is heard, and has not said that it stops, there is no second one."""
+    """Rejects a registration while another process with this id has a session and is not in controlled shutdown."""
     if before is None or before.in_controlled_shutdown or not state.sessions.has(before):
         return
     raise RefusedRequest(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
@@ -137,7 +140,11 @@ def _registration(request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
 def _incarnation_ends(
     state: ControllerState, before: BrokerImage | None, request: BrokerRegistrationRequest
 ) -> Iterable[Message]:
-    """A broker that does not know the epoch it had, did not stop cleanly: it is no eligible leader any more (KIP-966)."""
+    """Removes the previous incarnation from ISRs. If it did not stop cleanly, it also loses its ELR membership
+    (KIP-966).
+
+    The shutdown was unclean if the broker does not know its previous epoch.
+    """
     broker_id = request.broker_id
     clean = before is None or before.epoch == request.previous_broker_epoch
     if state.elr_enabled and not clean:
@@ -149,7 +156,7 @@ def _incarnation_ends(
 def register_controller(
     state: ControllerState, request: ControllerRegistrationRequest, version: int
 ) -> ControllerResult:
-    """What every controller of the quorum supports, and where it listens (KIP-919)."""
+    """Registers the features and endpoints of a controller of the quorum (KIP-919)."""
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -191,7 +198,7 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, version: 
 
 
 def check_epoch(state: ControllerState, broker_id: int, broker_epoch: int) -> BrokerImage:
-    """Who asks must be the incarnation that is registered."""
+    """Checks that the request comes from the registered incarnation of the broker."""
     broker = state.image.broker(broker_id)
     if broker is None:
         raise RefusedRequest(
@@ -205,7 +212,7 @@ def check_epoch(state: ControllerState, broker_id: int, broker_epoch: int) -> Br
 
 
 def _may_stop(state: ControllerState, broker: BrokerImage) -> bool:
-    """It leads nothing, and the others know it."""
+    """Returns whether the broker leads nothing and the other brokers have seen that in the metadata."""
     return not _leads(state, broker) and state.sessions.may_stop(broker, state.image)
 
 
@@ -215,7 +222,7 @@ def _leads(state: ControllerState, broker: BrokerImage) -> bool:
 
 
 def fencing_records(state: ControllerState, broker: BrokerImage) -> Iterable[Message]:
-    """It leaves every ISR and leads nothing; clients are not told of it any more."""
+    """Fences a broker: it leaves every ISR, leads nothing, and is no longer listed to clients."""
     yield from leadership_records(state, Move(leaves=broker.id), [broker.id], lambda p: broker.id in p.isr)
     yield BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=_FENCE)
 
@@ -240,7 +247,7 @@ def _shutdown_begins(state: ControllerState, broker: BrokerImage) -> Iterable[Me
 def _directories_changed(
     state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> Iterable[Message]:
-    """Directories that the broker has lost (KIP-858), and those it wants no new replicas in (KIP-1066)."""
+    """Records directories that the broker has lost (KIP-858) and cordoned directories (KIP-1066)."""
     lost = set(request.offline_log_dirs) & set(broker.directories)
     if lost:
         yield from leadership_records(
@@ -275,7 +282,7 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
 def unregister_controller(
     state: ControllerState, request: UnregisterControllerRequest, version: int
 ) -> ControllerResult:
-    """KIP-1312: one that is gone for good, whose features would stand in the way of higher levels."""
+    """Unregisters a controller that is gone for good (KIP-1312). Its features would block higher levels."""
     controller_id = request.controller_id
     if controller_id == state.node_id:
         raise RefusedRequest(ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active.")

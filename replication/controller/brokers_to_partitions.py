@@ -1,10 +1,11 @@
-"""Which partitions a broker has a part in, so that an election looks at these and not at all (Kafka's BrokersToIsrs).
+"""An index of the partitions by broker, so that an election visits only the affected ones (Kafka's BrokersToIsrs).
 
-A partition stands under everybody who leads it, is in sync, or is eligible to lead (KIP-966), and under what is said of it
-by the words below, since those are looked for too. It follows from the image alone, and is kept up by what decisions change.
+A partition is listed under its leader, its ISR members, and its eligible leader replicas (KIP-966). It is also listed
+under the special keys below, since partitions in those states are looked up too. The index follows from the image
+alone and is updated with each decision.
 
-The partitions that a broker has of a topic are one integer, whose bits are their indexes: a replica costs 2 bytes where
-topics have a thousand partitions on thirty brokers, and 21 where they have one.
+The partitions of one topic on one broker are one integer whose bits are their indexes. A replica costs 2 bytes if
+topics have a thousand partitions on thirty brokers, and 21 bytes if they have one partition.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from collections.abc import Iterator
 from ...metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
 from ...metadata.topics_delta import TopicsDelta
 
-#: Nobody leads it.
+#: The partition has no leader.
 LEADERLESS = NO_LEADER
-#: Another than the preferred replica leads it, or nobody.
+#: The leader is not the preferred replica, or there is none.
 IMBALANCED = -2
-#: Replicas are being added, or removed (KIP-455).
+#: Replicas are being added or removed (KIP-455).
 REASSIGNING = -3
 
 
 class BrokersToPartitions:
     def __init__(self) -> None:
-        #: Broker, or word, to name of a topic to indexes.
+        #: Maps a broker or special key to topic names, and those to partition indexes.
         self._indexes: dict[int, dict[str, int]] = {}
 
     def find(self, topics: TopicsImage, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
-        """What stands under any of these, by topics' names and by indexes. `topics`: those that it is kept for."""
+        """Yields the partitions listed under any of these keys, by topic name and index. `topics`: the indexed topics."""
         first, *others = places
         found = self._indexes.get(first, {})
         for place in others:
@@ -39,7 +40,7 @@ class BrokersToPartitions:
             yield topics.by_name[name], _ascending(found[name])
 
     def learn(self, topics: TopicsImage) -> Iterator[None]:
-        """Begins anew with these. There is a step for each topic; before the last it is not to be asked."""
+        """Rebuilds the index from these topics, one topic per step. The index must not be read before the last step."""
         self._indexes = {}
         for topic in topics.by_id.values():
             for index, partition in topic.partitions.items():
@@ -47,7 +48,7 @@ class BrokersToPartitions:
             yield
 
     def replay(self, delta: TopicsDelta) -> None:
-        """What has changed since the topics that it stands for."""
+        """Applies what has changed since the indexed topics."""
         for gone in delta.deleted.values():
             for topics in self._indexes.values():
                 topics.pop(gone.name, None)
@@ -77,7 +78,7 @@ class BrokersToPartitions:
 
 
 def _places(partition: PartitionImage) -> tuple[int, ...]:
-    """Mostly they are those in sync, and nothing is made."""
+    """Returns the keys of a partition. Usually they are its ISR, and no new tuple is built."""
     leader, places = partition.leader, partition.isr
     if leader not in places:
         places = (*places, leader)
@@ -91,7 +92,7 @@ def _places(partition: PartitionImage) -> tuple[int, ...]:
 
 
 def _ascending(indexes: int) -> Iterator[int]:
-    """The bits that are set; a text finds the next one fast, however far it is."""
+    """Yields the set bits. Searching a string finds the next one quickly at any distance."""
     bits = f"{indexes:b}"[::-1]
     index = bits.find("1")
     while index >= 0:

@@ -1,4 +1,4 @@
-"""Chance as an argument: what decisions need of `random.Random`, so that a seed repeats them."""
+"""Randomness as an argument: the part of `random.Random` that decisions use, so that a seed reproduces them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Chance(Protocol):
-    """`random.Random` has all of it."""
+    """The subset of `random.Random` that decisions use."""
 
     def randrange(self, stop: int, /) -> int: ...
 
@@ -15,12 +15,12 @@ class Chance(Protocol):
     def shuffle(self, items: list[Any], /) -> None: ...
 
 
-#: In base64 the first character is made of the six highest bits; 62 is "-", which tools would take for an option.
+#: The six highest bits make the first base64 character. 62 is "-", which tools would take for an option.
 _DASH = 62
 
 
 def random_uuid(chance: Chance) -> bytes:
-    """A random UUID (version 4) that does not begin with a dash when shown, as Kafka's are."""
+    """Returns a random UUID (version 4) whose text form does not start with a dash, as Kafka's."""
     while True:
         raw = bytearray(chance.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40

@@ -1,7 +1,7 @@
-"""ConfigRecords: what AlterConfigs and IncrementalAlterConfigs change, and what a new topic is given and shown.
+"""ConfigRecords: the changes of AlterConfigs and IncrementalAlterConfigs, and the configs of new topics.
 
-A resource is changed whole or not at all; the resources of a request stand each for itself. The values are checked as they
-would be together after the change. Broker loggers are not configuration that is kept: they are the broker's affair.
+The changes of one resource are atomic; the resources of a request are independent. Values are validated as they would
+be together after the change. Broker loggers are not stored configuration; each broker handles its own.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .result import ApiError, ControllerResult
 from .state import ControllerState
 from .topic_names import check_name
 
-# IncrementalAlterConfigs' numbers for what is to be done with a value.
+# IncrementalAlterConfigs' operation codes.
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
 _OPERATION_NAMES = {_SET: "SET", _DELETE: "DELETE", _APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
 
-#: What is set (None: taken away), in the order of the request.
+#: New values by key (None: delete), in the order of the request.
 Changes = Mapping[str, str | None]
 
 
@@ -65,7 +65,7 @@ def incremental_alter_configs(
 
 
 def alter_configs(state: ControllerState, request: legacy.AlterConfigsRequest, version: int) -> ControllerResult:
-    """The older form: what a request does not name is taken away."""
+    """Handles AlterConfigs. Keys that the request does not name are deleted."""
     response = legacy.AlterConfigsResponse()
     records: list[ConfigRecord] = []
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
@@ -102,7 +102,7 @@ def _check_resource(resource: ConfigResource, counts: Counter[ConfigResource]) -
 
 
 def _computed(state: ControllerState, resource: incremental.AlterConfigsResource) -> Changes | ApiError:
-    """What the operations of a request come to, given what is set now."""
+    """Returns the changes that the operations of a request make to the current values."""
     current = state.image.config(resource.resource_type, resource.resource_name)
     changes: dict[str, str | None] = {}
     for config in resource.configs:
@@ -133,9 +133,9 @@ def _list_changed(text: str, operation: int, operand: str) -> str:
 def _altered(
     state: ControllerState, resource: ConfigResource, changes: Changes, gone: Iterable[str]
 ) -> list[ConfigRecord] | ApiError:
-    """The records that make the changes and take away what is gone."""
+    """Returns the records for the changes and for the deleted keys."""
     current = state.image.config(*resource)
-    # A broker is told what it is told again: it may have failed to take it over the last time (KAFKA-14136).
+    # A broker gets a record even for an unchanged value: it may have failed to apply it before (KAFKA-14136).
     told_again = resource[0] == ResourceType.BROKER
     changed = {name: value for name, value in changes.items() if told_again or current.get(name) != value}
     after = dict(current)
@@ -162,7 +162,7 @@ def _record(resource: ConfigResource, name: str, value: str | None) -> ConfigRec
 
 
 def _with_elr_clearing(state: ControllerState, records: Sequence[ConfigRecord]) -> list[Message]:
-    """Eligible leaders are chosen by the old minimum of in-sync replicas, so they go with it (KIP-966)."""
+    """Adds records that clear the ELR. Its members were chosen by the old min.insync.replicas (KIP-966)."""
     cleared = [
         ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
         for record in records
@@ -210,7 +210,7 @@ def _check_broker_name(name: str) -> ApiError | None:
 def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str]) -> ApiError | None:
     current = state.image.config(ResourceType.TOPIC, name)
     try:
-        # Tiered storage is not built, so no topic may use it, whatever remote.log.storage.system.enable says.
+        # Tiered storage is not implemented, so no topic may use it, regardless of remote.log.storage.system.enable.
         validate_topic_configs(after, topic_defaults(state.values), current, tiered=False)
     except InvalidConfig as refused:
         return ApiError(refused.error, str(refused))
@@ -218,7 +218,7 @@ def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str])
 
 
 def _check_exists(state: ControllerState, resource: ConfigResource) -> ApiError | None:
-    """Topics must exist; brokers too, by their id. Groups and subscriptions come to be by being configured."""
+    """Checks that a topic or broker exists. Groups and client metrics subscriptions are created by configuring them."""
     resource_type, name = resource
     if resource_type == ResourceType.TOPIC and state.image.topic(name) is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -235,7 +235,7 @@ def _node_exists(state: ControllerState, node_id: int) -> bool:
 def _check_min_isr(
     state: ControllerState, resource: ConfigResource, names: Iterable[str], after: Mapping[str, str]
 ) -> ApiError | None:
-    """With eligible leader replicas every broker must know one and the same minimum (KIP-966)."""
+    """Checks that with ELR enabled min.insync.replicas has one value for the whole cluster (KIP-966)."""
     if not state.elr_enabled or resource[0] != ResourceType.BROKER or MIN_ISR not in names:
         return None
     if resource[1]:
@@ -252,7 +252,7 @@ def _check_min_isr(
 
 
 def new_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[Message] | ApiError:
-    """The records of what a new topic sets."""
+    """Returns the records for the configs in the request."""
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
         message = f"Null value not supported for topic configs: {','.join(nulls)}"
@@ -268,7 +268,7 @@ def _said(topic: CreatableTopic) -> dict[str, str]:
 
 
 def shown_topic_configs(state: ControllerState, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
-    """Every key of a new topic with its value and where that comes from, by name. What was said is shown as it was said."""
+    """Returns every config of a new topic with its value and source, by name. Requested values are shown unchanged."""
     said = _said(topic)
     return [
         CreatableTopicConfigs(

@@ -1,8 +1,8 @@
-"""The controller: decides what changes in the cluster, and replays what was decided.
+"""The controller: decides on changes of the cluster, and replays decided records.
 
-`handle` changes nothing. It returns records and a response; whoever drives the controller appends the records to the
-metadata log, has them replayed here at once, so that the next decision sees them, and gives the response to its client
-when they are committed and published. When leadership is lost the controller is dropped whole.
+`handle` changes nothing. It returns records and a response. The driver of the controller appends the records to the
+metadata log and replays them here at once, so that the next decision sees them. It sends the response to the client
+after the records are committed and published. When leadership is lost, the controller is discarded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .state import ControllerState, Elections
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
-#: Who decides on a request: module, function. They are imported when they are first asked, which keeps a start short.
+#: The decision function of each request: module, function. Modules are imported on first use, which keeps startup
+#: short.
 DECISIONS = {
     "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
     "AlterConfigs": ("configs", "alter_configs"),
@@ -48,7 +49,7 @@ DECISIONS = {
     "UpdateFeatures": ("features", "update_features"),
     "WriteNoOp": ("upkeep", "write_no_op"),
 }
-#: Requests whose time is over when it begins with nothing. The others have no deadline here.
+#: Requests that time out before they are processed. The others have no deadline here.
 _EXPIRE = ("AlterPartitionReassignments", "CreatePartitions", "CreateTopics", "DeleteTopics", "ElectLeaders")
 
 
@@ -60,22 +61,24 @@ def _decision(api: str) -> Decision:
 
 
 def refuse(request: Message, refused: RefusedRequest) -> Message:
-    """The response that says so, see refusals.py."""
+    """Returns the error response, see refusals.py."""
     from .refusals import refuse as refusal
 
     return refusal(request, refused)
 
 
 def _too_many_records(api: str) -> RefusedRequest:
-    """CreatePartitions alone has no words for it in Kafka."""
+    """Returns the error for too many records. In Kafka, only CreatePartitions has no error message for it."""
     if api == "CreatePartitions":
         return RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
     return RefusedRequest(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class Controller:
-    """`static`: the texts of this node's own properties, under what the cluster configures. `chance`: see `Chance`.
-    `kraft_upgrade_refusal`: why the quorum cannot raise kraft.version to a level now, or None.
+    """The controller. `static`: the raw values of this node's own properties, overridden by the cluster's configs.
+
+    `chance`: see `Chance`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
+    now, or None.
     """
 
     def __init__(
@@ -91,17 +94,17 @@ class Controller:
 
     @property
     def image(self) -> MetadataImage:
-        """The cluster with everything that was decided, committed or not."""
+        """Returns the cluster with all decided records, committed or not."""
         return self._state.image
 
     @property
     def next_offset(self) -> int:
-        """Where the next record that is decided will stand in the metadata log."""
+        """Returns the metadata log offset of the next decided record."""
         return self._state.next_offset
 
     @property
     def sessions(self) -> BrokerSessions:
-        """Who is heard; the driver tells it of heartbeats and of time."""
+        """Returns the broker sessions. The driver reports heartbeats and the time to it."""
         return self._state.sessions
 
     @property
@@ -109,19 +112,21 @@ class Controller:
         return self._state.elections
 
     def learn(self, image: MetadataImage) -> Iterator[None]:
-        """What takes a while of a `load`, in steps: done before, for an image with the same topics, the load is short."""
+        """Runs the slow part of `load` in steps. With the same topics prepared, `load` is fast."""
         return self._state.learn(image.topics)
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
-        """Takes over: begins with an image of everything in the log before `next_offset`."""
+        """Takes over with an image of everything in the log before `next_offset`."""
         self._state.load(image, next_offset, kraft_version)
 
     def activate(self, bootstrap: Sequence[Message], *, transaction_open: bool) -> Sequence[Message]:
-        """The records with which it begins, see `activation_records`; they are to be committed whole."""
+        """Returns the first records of the active controller, see `activation_records`. They must be committed
+        atomically.
+        """
         return activation_records(self._state, bootstrap, transaction_open)
 
     def handle(self, request: Message, version: int) -> ControllerResult:
-        """Decides on a request of one of the APIs in `DECISIONS`. Every refusal is in the response; exceptions are bugs."""
+        """Decides on a request of an API in `DECISIONS`. Every API error is in the response; exceptions are bugs."""
         api = type(request).__name__.removesuffix("Request")
         try:
             if api in _EXPIRE and getattr(request, "timeout_ms", 1) <= 0:
@@ -134,5 +139,5 @@ class Controller:
         return result._replace(records=[], kraft_version=0) if result.validate_only else result
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:
-        """The records of one decision, which stand at `next_offset` and after it. They were appended in `epoch`."""
+        """Replays the records of one decision, located at `next_offset` and after. They were appended in `epoch`."""
         self._state.replay(records, epoch, append_timestamp_ms)

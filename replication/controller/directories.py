@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (KIP-858): a broker says in which of its log directories it has put its replicas."""
+"""AssignReplicasToDirs (KIP-858): a broker reports the log directories of its replicas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .state import ControllerState
 def assign_replicas_to_directories(
     state: ControllerState, request: AssignReplicasToDirsRequest, version: int
 ) -> ControllerResult:
-    """A replica that is put in a directory which is lost leaves the ISR with it."""
+    """Assigns replicas to directories. A replica assigned to a lost directory leaves the ISR."""
     broker = check_epoch(state, request.broker_id, request.broker_epoch)
     response = AssignReplicasToDirsResponse()
     records: list[Message] = []

@@ -1,4 +1,4 @@
-"""ElectLeaders: somebody asks for the preferred leader, or for any (KIP-460)."""
+"""ElectLeaders: election of the preferred leader, or of any replica, on request (KIP-460)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest, version: int) -> ControllerResult:
-    """Null for the topics means every partition; then those that need no election are left out of the answer."""
+    """Handles ElectLeaders. Null topics mean every partition; the response then omits those that need no election."""
     election = _ELECTIONS.get(request.election_type)
     if election is None:
         raise RefusedRequest(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")

@@ -1,4 +1,4 @@
-"""UpdateFeatures: raising and lowering finalized levels (KIP-584). All updates of a request are made, or none."""
+"""UpdateFeatures: raises and lowers finalized levels (KIP-584). The updates of a request are atomic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .result import ControllerResult
 from .state import ControllerState
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-#: From this version on there is one result for all.
+#: From this version on there is one result for the whole request.
 _ONE_RESULT = 2
 
 _Check = Callable[[ControllerState, FeatureUpdateKey], str | None]
@@ -39,7 +39,7 @@ def update_features(state: ControllerState, request: UpdateFeaturesRequest, vers
             return ControllerResult([], response)
     if version < _ONE_RESULT:
         response.results = [
-            # Kafka says so in words.
+            # Kafka sends this text.
             UpdatableFeatureResult(feature=update.feature, error_message="NONE")
             for update in request.feature_updates
         ]
@@ -56,7 +56,7 @@ def _raises_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> b
 
 def _records(state: ControllerState, update: FeatureUpdateKey) -> list[Message]:
     if update.feature == KRAFT_VERSION:
-        return []  # it stands in records of the quorum
+        return []  # control records of the quorum hold it
     made: list[Message] = [FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)]
     if update.feature == ELIGIBLE_LEADER_REPLICAS and update.max_version_level > 0 and not state.elr_enabled:
         made += min_isr_records(state)
@@ -121,7 +121,7 @@ def _current(state: ControllerState, name: str) -> int:
 
 
 def _check_kraft_version(state: ControllerState, update: FeatureUpdateKey) -> str | None:
-    """It says what the log of the quorum may hold: it never falls."""
+    """Checks an update of kraft.version. It defines the format of the quorum's log, so it never decreases."""
     if update.feature == KRAFT_VERSION and update.max_version_level < state.kraft_version:
         return "Can't downgrade the version of this feature."
     return None

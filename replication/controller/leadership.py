@@ -1,4 +1,4 @@
-"""Who leads when brokers come and go."""
+"""Leader changes when brokers join or leave."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from .partition_change import Election, PartitionChange
 from .state import ControllerState
 
 NOBODY = NO_LEADER
-#: What a broker leads, or is in sync in, is taken from it so many at a time: others are served in between.
+#: The maximum number of partitions moved off a broker at a time. Other requests are handled in between.
 MAX_MOVES = 500
 
 
 class Move(NamedTuple):
-    """What happens to a broker while the image does not show it yet."""
+    """A change of a broker that the image does not show yet."""
 
     #: Leaves every ISR and leads nothing.
     leaves: int = NOBODY
     #: May lead from now on.
     comes: int = NOBODY
-    #: Comes back without a clean stop: what it has may be less than what it had acknowledged.
+    #: Returns after an unclean shutdown: it may have lost acknowledged records.
     lost_power: int = NOBODY
 
 
 def leadership_records(
     state: ControllerState, move: Move, places: Iterable[int], concerns: Callable[[PartitionImage], bool]
 ) -> Iterable[PartitionChangeRecord]:
-    """The changes of all partitions in these places (see brokers_to_partitions.py) that `concerns` picks, in the order of
-    topics and indexes.
+    """Yields the changes of the partitions under these keys (see brokers_to_partitions.py) for which `concerns` is
+    true.
+
+    They are in the order of topics and indexes.
     """
     for topic, indexes in state.partitions_of(*places):
         for index in indexes:
@@ -41,7 +43,10 @@ def leadership_records(
 
 
 def leaving_records(state: ControllerState, broker_id: int) -> Iterable[PartitionChangeRecord]:
-    """For a broker that goes: what it leads gets another leader, or none, and it is in sync only where it is alone."""
+    """Yields changes for a leaving broker: its partitions get another leader or none.
+
+    It stays in the ISR only where it is the last member.
+    """
 
     def concerns(partition: PartitionImage) -> bool:
         isr = partition.isr

@@ -1,4 +1,4 @@
-"""min.insync.replicas, once eligible leader replicas decide by it: one value for the cluster, and none of a broker's own."""
+"""min.insync.replicas with ELR enabled: one cluster-wide value, no broker-level values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 def min_isr_records(state: ControllerState) -> list[Message]:
-    """With eligible leader replicas the minimum of in-sync replicas is the cluster's and no broker's own (KIP-966)."""
+    """Returns records that set min.insync.replicas cluster-wide and delete broker-level values (KIP-966)."""
     made: list[Message] = []
     if MIN_ISR not in state.image.config(BROKER_RESOURCE, ""):
         value = str(BrokerValues(state.static).get(MIN_ISR))

@@ -1,16 +1,16 @@
-"""How a partition changes: who leads, who is in sync, who may lead when nobody is, and how a reassignment ends.
+"""A partition change: the leader, the ISR, the eligible leader replicas, and the end of a reassignment.
 
-`PartitionChange` is told what shall be (targets) and finds the one PartitionChangeRecord that brings it about, or that
-nothing has to change. The rules, in the order in which they are applied:
+`PartitionChange` gets target values and finds the one PartitionChangeRecord that reaches them, or that nothing has to
+change. The rules, in the order in which they are applied:
 
 1. A reassignment ends once the ISR has all the replicas that stay.
-2. While the ISR is smaller than the topic's minimum, members that leave it become *eligible leader replicas*: they have
-   every committed record, so one of them may lead when the ISR is empty (KIP-966). Replicas of brokers that went down
-   uncleanly may have lost records and are dropped.
-3. The leader stays while it may; else the first replica that may. Preferred elections try the first replica first.
-   With nobody left, the last known leader may return alone; unclean elections take any replica that lives. Both lose
-   records possibly, so the partition then is "recovering".
-4. The leader's epoch rises with a new leader, and where replicas were taken away.
+2. While the ISR is smaller than the topic's minimum, members that leave it become *eligible leader replicas* (ELR).
+   They have every committed record, so one of them may lead when the ISR is empty (KIP-966). Replicas of brokers that
+   shut down uncleanly may have lost records and are dropped.
+3. The leader stays if it may; else the first eligible replica leads. Preferred elections try the first replica first.
+   If none is left, the last known leader may return alone; unclean elections take any live replica. Both may lose
+   records, so the partition is then "recovering".
+4. The leader epoch rises with a new leader, and if replicas were removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PartitionChange:
         index: int,
         is_acceptable_leader: Callable[[int], bool] | None = None,
     ) -> None:
-        """`is_acceptable_leader`: whether a broker may lead at all; those that are active may, unless said."""
+        """`is_acceptable_leader`: whether a broker may lead. By default, active brokers may."""
         partition = topic.partitions[index]
         self.state = state
         self.topic = topic
@@ -59,7 +59,7 @@ class PartitionChange:
         self._is_acceptable = is_acceptable_leader or state.is_active
 
     def record(self) -> PartitionChangeRecord | None:
-        """The record that makes the partition as it shall be; None when it is so already."""
+        """Returns the record that brings the partition to the target values; None if it has them."""
         record = PartitionChangeRecord(partition_id=self.index, topic_id=self.topic.id)
         self._complete_reassignment()
         if self.state.elr_enabled:
@@ -89,7 +89,7 @@ class PartitionChange:
         gone = {*self.isr, *self.unclean_shutdowns}
         self.elr = [broker for broker in sorted({*self.elr, *self.partition.isr}) if broker not in gone]
 
-    # Who leads.
+    # Leader election.
 
     def _elect(self, record: PartitionChangeRecord) -> None:
         leader, unclean = self._elected()
@@ -105,7 +105,7 @@ class PartitionChange:
                 record.leader_recovery_state = self.recovery_state = RECOVERING
 
     def _elected(self) -> tuple[int, bool]:
-        """Who leads from now on, and whether that may lose records."""
+        """Returns the new leader, and whether the election may lose records."""
         first = [self.replicas[0]] if self.election is Election.PREFERRED else []
         for broker in (*first, self.partition.leader, *self.replicas):
             if self._may_lead(broker):
@@ -129,13 +129,13 @@ class PartitionChange:
         return registered is not None and registered.has_online_directory(self.directories[broker])
 
     def _may_return(self) -> bool:
-        """The last known leader, when nobody else is left. Only one is ever kept."""
+        """Returns whether the last known leader may return: no other replica is left. At most one is kept."""
         if not self.state.elr_enabled or self.elr or self.isr:
             return False
         last = self.partition.last_known_elr
         return len(last) == 1 and self._lives(last[0])
 
-    # What the record says.
+    # Fields of the record.
 
     def _raise_epoch_for_lost_replicas(self, record: PartitionChangeRecord) -> None:
         if record.leader == LEADER_UNCHANGED and not set(self.partition.replicas) <= set(self.replicas):
@@ -157,7 +157,7 @@ class PartitionChange:
             record.leader = self.partition.leader
 
     def _set_last_known_leader(self, record: PartitionChangeRecord) -> None:
-        """Kept from when the partition lost its leader until it has one again."""
+        """Keeps the last known leader while the partition has no leader."""
         if not self.state.elr_enabled:
             return
         last, leader = self.partition.last_known_elr, self.partition.leader

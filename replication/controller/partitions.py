@@ -1,4 +1,4 @@
-"""New partitions, of new topics and of those that grow (CreatePartitions)."""
+"""Creation of partitions, for new topics and for CreatePartitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .state import ControllerState
 
 
 def create_partitions(state: ControllerState, request: CreatePartitionsRequest, version: int) -> ControllerResult:
-    """A topic that is named twice is refused once and not touched; the others stand each for itself."""
+    """Handles CreatePartitions. A topic named twice gets one error and no change; the others are independent."""
     counts = Counter(topic.name for topic in request.topics)
     response = CreatePartitionsResponse()
     for name, count in counts.items():
@@ -43,8 +43,10 @@ def _result(name: str, error: ApiError | None) -> CreatePartitionsTopicResult:
 
 
 def _grown(state: ControllerState, asked: CreatePartitionsTopic, most: int) -> list[PartitionRecord] | ApiError:
-    """Raises RefusedRequest for more than `most` partitions, before any is placed: a count of four bytes must not cost
-    memory for two billion. Kafka answers the same after it has placed them.
+    """Returns the records of the added partitions.
+
+    Raises RefusedRequest for more than `most` partitions before it places any: a four-byte count must not cost memory
+    for two billion. Kafka returns the same error after it has placed them.
     """
     topic = state.image.topic(asked.name)
     if topic is None:
@@ -128,7 +130,7 @@ def all_fenced_in_placement(replication_factor: int) -> ApiError:
 def check_assignment(
     state: ControllerState, broker_ids: Sequence[int], replication_factor: int | None
 ) -> ApiError | None:
-    """Of a manual assignment of one partition; `replication_factor` is what the others have, None for the first."""
+    """Checks a manual assignment of one partition. `replication_factor` is that of the others, None for the first."""
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not broker_ids:
         return ApiError(code, "The manual partition assignment includes an empty replica list.")
@@ -154,7 +156,7 @@ def check_assignment(
 def new_partition(
     state: ControllerState, topic_id: bytes, index: int, replicas: Sequence[int]
 ) -> PartitionRecord | None:
-    """The record of a partition with these replicas; None when no broker among them is active."""
+    """Returns the record of a partition with these replicas; None if none of their brokers is active."""
     isr = [broker_id for broker_id in replicas if state.is_active(broker_id)]
     if not isr:
         return None
@@ -171,7 +173,7 @@ def new_partition(
 
 
 def usable_brokers(state: ControllerState) -> list[UsableBroker]:
-    """Those that may get new replicas; a broker whose directories are all cordoned may not (KIP-1066)."""
+    """Returns the brokers that may get new replicas: not those with all directories cordoned (KIP-1066)."""
     return [
         UsableBroker(broker.id, broker.rack, broker.fenced)
         for broker in state.image.cluster.brokers.values()

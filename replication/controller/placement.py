@@ -1,9 +1,9 @@
-"""Where the replicas of new partitions go: Kafka's striped placement.
+"""Placement of the replicas of new partitions: Kafka's striped placement.
 
-Every partition is spread over the racks, and within a rack over its brokers, in stripes: each partition begins one rack
-further than the one before, and each rack one broker further. Leaders therefore come out even over racks and brokers.
-Fenced brokers get replicas only where the unfenced ones do not suffice, and never lead. When as many partitions were
-placed as there are unfenced brokers, the orders are shuffled so that the same sets do not repeat.
+Every partition is spread over the racks, and within a rack over its brokers, in stripes. Each partition begins one
+rack further than the one before, and each rack one broker further. Leaders are therefore even over racks and brokers.
+Fenced brokers get replicas only if there are too few unfenced ones, and never lead. After as many partitions as there
+are unfenced brokers, the orders are shuffled so that the same sets do not repeat.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class UsableBroker(NamedTuple):
 
 
 class _Ring:
-    """Brokers of one kind in one rack. In each epoch the round begins one broker further."""
+    """The fenced or the unfenced brokers of one rack. In each epoch the round begins one broker further."""
 
     def __init__(self, brokers: list[int], chance: Chance) -> None:
         self.brokers = sorted(brokers)
@@ -32,7 +32,7 @@ class _Ring:
         self._epoch = 0
 
     def next(self, epoch: int) -> int | None:
-        """None when all were given in this epoch."""
+        """Returns the next broker, None if all were returned in this epoch."""
         if not self.brokers:
             return None
         if self._epoch != epoch:
@@ -73,7 +73,7 @@ class _Racks:
         replicas = [leader]
         index, skip = self._offset, leading_rack
         while len(replicas) < replication_factor:
-            if index == skip:  # the leader's rack has given one already
+            if index == skip:  # the leader is in this rack
                 skip = -1
             else:
                 found = self._racks[index].next(self._epoch)
@@ -85,7 +85,7 @@ class _Racks:
         return replicas
 
     def _leader(self) -> tuple[int, int]:
-        """The next unfenced broker, and which rack it is in."""
+        """Returns the next unfenced broker and the index of its rack."""
         index = self._offset
         while (found := self._racks[index].unfenced.next(self._epoch)) is None:
             index = (index + 1) % len(self._racks)
@@ -119,7 +119,7 @@ def check_placement(replication_factor: int, brokers: list[UsableBroker]) -> Api
 def place(
     partitions: int, replication_factor: int, brokers: Iterable[UsableBroker], chance: Chance
 ) -> list[list[int]] | ApiError:
-    """The replicas of each partition, the preferred leader first."""
+    """Returns the replicas of each partition, the preferred leader first."""
     usable = list(brokers)
     error = check_placement(replication_factor, usable)
     if error is not None:

@@ -1,4 +1,6 @@
-"""AllocateProducerIds (KIP-730): brokers get producer ids in blocks, each id once in the life of a cluster."""
+"""AllocateProducerIds (KIP-730): brokers get blocks of producer ids. Each id is used once in the lifetime of a
+cluster.
+"""
 
 from __future__ import annotations
 

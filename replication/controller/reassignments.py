@@ -1,7 +1,7 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
 
-A reassignment first adds the new replicas to the old ones; when the new ones are in sync, the old ones go (that is one
-of the rules of `partition_change.py`). One that changes only the order, or only takes replicas away, ends at once.
+A reassignment first adds the new replicas to the old ones. When the new ones are in sync, the old ones are removed (a
+rule of `partition_change.py`). A reassignment that only reorders or removes replicas ends at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .partitions import check_assignment
 from .result import ApiError, ControllerResult
 from .state import ControllerState
 
-#: A partition that is named by the request and needs no change.
+#: None: the request names the partition, and it needs no change.
 _Outcome = PartitionChangeRecord | ApiError | None
 
 
@@ -76,7 +76,7 @@ def _reassigned(state: ControllerState, name: str, asked: ReassignablePartition,
 
 
 def _check_same_size(topic: TopicImage, index: int, replicas: list[int]) -> ApiError | None:
-    """Of a request that forbids another replication factor (KIP-860)."""
+    """Checks that the replication factor stays the same, for a request that does not allow changing it (KIP-860)."""
     partition = topic.partitions[index]
     now = set(partition.replicas) - set(partition.removing_replicas)
     if len(now) == len(replicas):
@@ -98,7 +98,7 @@ def _changed(state: ControllerState, topic: TopicImage, index: int, target: list
 
 
 def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> _Outcome:
-    """Takes out what was being added and keeps what was being removed."""
+    """Returns the record that removes the adding replicas and keeps the removing ones."""
     partition = topic.partitions[index]
     if not partition.is_reassigning:
         return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -123,7 +123,9 @@ def _cancelled(state: ControllerState, topic: TopicImage, index: int) -> _Outcom
 def list_partition_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest, version: int
 ) -> ControllerResult:
-    """Null for the topics means every reassignment; topics and partitions without one are left out."""
+    """Handles ListPartitionReassignments. Null topics mean all; topics and partitions without a reassignment are
+    omitted.
+    """
     response = ListPartitionReassignmentsResponse(error_message=None)
     for topic, indexes in _listed(state, request):
         ongoing = [

@@ -1,4 +1,4 @@
-"""Where each response has its place to say that the whole request is refused."""
+"""Error responses for a whole request: the fields of each response that carry them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .upkeep import (
 
 
 def refuse(request: Message, refused: RefusedRequest) -> Message:
-    """The response that says so: in its own error code where it has one, else in that of each thing it was asked for."""
+    """Returns the error response: in its top-level error code if it has one, else in that of each requested item."""
     special = _SPECIAL.get(type(request))
     if special is not None:
         return special(request, refused)

@@ -1,4 +1,4 @@
-"""What a decision of the controller comes to: records to be committed, and the answer that waits for them."""
+"""The result of a controller's decision: records to commit, and the response that waits for the commit."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 
-#: More partitions than this one request may not create.
+#: The maximum number of partitions that one request may create.
 MAX_PARTITIONS_PER_REQUEST = 10_000
-#: More records than this one request may not make: they are one batch of the metadata log, committed whole or not at all.
+#: The maximum number of records of one request: they are one batch of the metadata log, committed atomically.
 MAX_RECORDS_PER_REQUEST = 10_000
 
 
 class ControllerResult(NamedTuple):
-    """The response is given to its client when the records are committed and published; nothing is changed before."""
+    """The records and the response. The client gets the response when the records are committed and published.
+
+    Nothing changes before.
+    """
 
     records: Sequence[Message]
     response: Message
-    #: Whether the records must be committed whole. Those of a broker that is fenced may go in parts.
+    #: Whether the records must be committed atomically. Those of fencing a broker need not be.
     atomic: bool = True
-    #: The client only asks whether it could be done; `Controller.handle` drops the records.
+    #: The client asks only for validation; `Controller.handle` drops the records.
     validate_only: bool = False
-    #: To this the quorum is to raise kraft.version, in records of its own; 0 leaves it as it is.
+    #: The level to which the quorum raises kraft.version, in its own records; 0 leaves it unchanged.
     kraft_version: int = 0
 
 
 class ApiError(NamedTuple):
-    """Why one thing of a request cannot be; the message is for people and may be None."""
+    """The error of one item of a request. The message is for people and may be None."""
 
     code: ErrorCode
     message: str | None = None
 
 
 class RefusedRequest(Exception):
-    """The whole request is refused; the dispatcher of the controller puts this in the place the response has for it."""
+    """An error for the whole request. The controller's dispatcher puts it into the right field of the response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
@@ -43,7 +46,7 @@ class RefusedRequest(Exception):
         self.message = message
 
 
-#: Kafka's own words for errors, where an answer shows them because nothing more is to be said.
+#: Kafka's error texts, for responses that need no specific message.
 _WORDS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",

@@ -1,11 +1,11 @@
-"""Which brokers the active controller still hears, and how far they are in the metadata log.
+"""Broker sessions of the active controller, and each broker's metadata offset.
 
-A broker that is not heard of for `broker.session.timeout.ms` is fenced (KIP-631). Nothing of this survives: a new active
-controller gives every unfenced broker a whole session from the moment when it took over, since it cannot know what the
-one before it heard.
+A broker without a heartbeat for `broker.session.timeout.ms` is fenced (KIP-631). Sessions are not persisted. A new
+active controller gives every unfenced broker a full session from its takeover, since it cannot know the heartbeats
+that its predecessor received.
 
-A broker that shuts down may stop only when every active broker knows who leads in its place, so that no client is sent to it
-any more: until then its leave is not granted (`may_stop`).
+A broker in controlled shutdown may stop only when every active broker has the metadata of its new leaders, so that
+clients are not sent to it any more (`may_stop`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...metadata.image import BrokerImage, MetadataImage
 
-#: A broker says nothing of what it has before its first heartbeat.
+#: The metadata offset of a broker before its first heartbeat.
 _NOTHING = -1
 
 
@@ -29,11 +29,11 @@ class BrokerSessions:
     def __init__(self, session_timeout_ms: int) -> None:
         self.session_timeout_ms = session_timeout_ms
         self._sessions: dict[int, _Session] = {}
-        #: Up to where the others must have come before a broker that shuts down may stop.
+        #: The offset that the other brokers must reach before a broker in controlled shutdown may stop.
         self._shutdown_offsets: dict[int, int] = {}
 
     def begin(self, image: MetadataImage, now: int) -> None:
-        """This controller has become the active one."""
+        """Starts the sessions when this controller becomes active."""
         self._sessions.clear()
         self._shutdown_offsets.clear()
         for broker in image.cluster.brokers.values():
@@ -41,25 +41,25 @@ class BrokerSessions:
                 self._sessions[broker.id] = _Session(broker.epoch, now + self.session_timeout_ms, _NOTHING)
 
     def heard(self, broker_id: int, epoch: int, metadata_offset: int, now: int) -> None:
-        """A heartbeat has come; whether it is a registered incarnation's is seen when its session ends."""
+        """Records a heartbeat. The broker epoch is checked against the registration when the session expires."""
         self._sessions[broker_id] = _Session(epoch, now + self.session_timeout_ms, metadata_offset)
 
     def has(self, broker: BrokerImage) -> bool:
-        """Whether this incarnation's session goes on."""
+        """Returns whether this incarnation of the broker has a session."""
         session = self._sessions.get(broker.id)
         return session is not None and session.epoch == broker.epoch
 
     def shuts_down(self, broker_id: int, offset: int) -> None:
-        """`offset`: where the last record stands by which its leaders moved, so far."""
+        """Starts a controlled shutdown. `offset`: the offset of the last record so far that moved its leaderships."""
         self._shutdown_offsets.setdefault(broker_id, offset)
 
     def moved(self, broker_id: int, offset: int) -> None:
-        """More leaders have moved of a broker that may be one that shuts down."""
+        """Records that further leaderships moved off a broker, if it is in controlled shutdown."""
         if broker_id in self._shutdown_offsets:
             self._shutdown_offsets[broker_id] = offset
 
     def may_stop(self, broker: BrokerImage, image: MetadataImage) -> bool:
-        """Whether every active broker that is heard knows that this one leads nothing any more."""
+        """Returns whether every active broker with a session has the metadata in which this broker leads nothing."""
         offset = self._shutdown_offsets.get(broker.id, _NOTHING)
         return all(
             session.metadata_offset >= offset
@@ -68,7 +68,7 @@ class BrokerSessions:
         )
 
     def forget(self, broker_id: int) -> None:
-        """It was fenced, or has stopped."""
+        """Removes the session of a broker that was fenced or has stopped."""
         self._sessions.pop(broker_id, None)
         self._shutdown_offsets.pop(broker_id, None)
 
@@ -76,8 +76,9 @@ class BrokerSessions:
         return min((session.deadline for session in self._sessions.values()), default=None)
 
     def expire(self, now: int, image: MetadataImage) -> list[BrokerImage]:
-        """The unfenced brokers whose sessions are over; each is named once. A clock that was set back makes none longer
-        than a whole one.
+        """Returns the unfenced brokers whose sessions expired, each once.
+
+        If the clock was set back, no session lasts longer than the full timeout.
         """
         for session in self._sessions.values():
             session.deadline = min(session.deadline, now + self.session_timeout_ms)

@@ -1,4 +1,4 @@
-"""What the controller's decisions see: the image with everything that was decided before, committed or not."""
+"""The state that the controller's decisions read: the image with all decided records, committed or not."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .chance import Chance
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
 
-#: Of a partition whose leader was not in sync (KIP-704).
+#: The recovery state of a partition after an unclean election (KIP-704).
 RECOVERING = 1
 
 
 class Elections:
-    """How many there were since this controller is the active one."""
+    """The number of elections since this controller became active."""
 
     def __init__(self) -> None:
         self.leaders = 0
@@ -42,35 +42,35 @@ class Elections:
 
 
 class ControllerState:
-    """Only `replay` changes it, but for `static`, `chance` and `sessions`."""
+    """The controller's state. Only `replay` changes it, except for `static`, `chance` and `sessions`."""
 
     def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: Chance) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
-        #: The texts of this controller's own properties: what topics and brokers get that say nothing themselves.
+        #: The raw values of this controller's own properties: defaults for topics and brokers without own values.
         self.static = static
         self.chance = chance
         self.image: MetadataImage = EMPTY_IMAGE
-        #: Where the first record of the next decision will be; a broker's epoch is this (KIP-500).
+        #: The offset of the first record of the next decision; also a new broker's epoch (KIP-500).
         self.next_offset = 0
-        #: What the log itself may hold (KIP-853); it is not in the image.
+        #: The record format of the quorum's log (KIP-853). The image does not contain it.
         self.kraft_version = 0
-        #: Why the quorum cannot raise it to a level now, or None; who drives the controller knows the quorum.
+        #: The reason why the quorum cannot raise it to a level now, or None. The driver of the controller provides it.
         self.kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None
-        #: Topics with "." or "_" in their names, by the name that both make.
+        #: Topics with "." or "_" in their names, by their unified name.
         self.colliding_names: dict[str, set[str]] = {}
         self._partitions = BrokersToPartitions()
-        #: The topics that these two are kept for.
+        #: The topics from which these two were built.
         self._learned: TopicsImage = EMPTY_IMAGE.topics
         self._values: tuple[object, object, BrokerValues] | None = None
         session_timeout_ms = BrokerValues(static).get("broker.session.timeout.ms")
         assert isinstance(session_timeout_ms, int)
-        #: Who is heard; nothing of it is in the log.
+        #: Broker sessions; they are not in the log.
         self.sessions = BrokerSessions(session_timeout_ms)
         self.elections = Elections()
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
-        """Begins with an image that others have made. What was learned of its topics before is not looked at again."""
+        """Starts with an existing image. Topics prepared with `learn` are not processed again."""
         self.image = image
         self.next_offset = next_offset
         self.kraft_version = kraft_version
@@ -79,7 +79,7 @@ class ControllerState:
                 pass
 
     def learn(self, topics: TopicsImage) -> Iterator[None]:
-        """What takes a while of a load, a topic at a time."""
+        """Runs the slow part of `load`, one topic per step."""
         self.colliding_names = {}
         for name, _ in zip(topics.by_name, self._partitions.learn(topics), strict=True):
             self._count_name(name)
@@ -87,7 +87,7 @@ class ControllerState:
         self._learned = topics
 
     def replay(self, records: Sequence[Message], epoch: int, append_timestamp_ms: int) -> None:
-        """The records of one decision, which stand at `next_offset` and after it."""
+        """Replays the records of one decision, located at `next_offset` and after."""
         delta = MetadataDelta(self.image)
         for record in records:
             if isinstance(record, TopicRecord):
@@ -103,14 +103,15 @@ class ControllerState:
         self._learned = self.image.topics
 
     def partitions_of(self, *places: int) -> Iterator[tuple[TopicImage, Iterator[int]]]:
-        """The partitions that any of these brokers leads, is in sync in, or may come to lead; see brokers_to_partitions.py
-        for other places. In the order of topics' names and of indexes.
+        """Yields the partitions that any of these brokers leads, has in sync, or may come to lead.
+
+        They are in the order of topic names and indexes. See brokers_to_partitions.py for other keys.
         """
         return self._partitions.find(self.image.topics, *places)
 
     @property
     def values(self) -> BrokerValues:
-        """This controller's configuration with the dynamic layers of the image."""
+        """Returns this controller's configuration with the dynamic layers of the image."""
         default = self.image.config(BROKER_RESOURCE, "")
         own = self.image.config(BROKER_RESOURCE, str(self.node_id))
         if self._values is None or self._values[0] is not default or self._values[1] is not own:
@@ -118,7 +119,7 @@ class ControllerState:
         return self._values[2]
 
     def topic_value(self, topic: str, key: str) -> Value:
-        """The effective typed value of a topic's key."""
+        """Returns the effective typed value of a topic's config."""
         text = self.image.config(TOPIC_RESOURCE, topic).get(key)
         return topic_default(key, self.values) if text is None else definition(TOPIC_RESOURCE)[key].parse(text)
 
@@ -127,7 +128,7 @@ class ControllerState:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS) > 0
 
     def min_isr(self, topic: TopicImage) -> int:
-        """min.insync.replicas, and never more than there are replicas."""
+        """Returns min.insync.replicas, at most the number of replicas."""
         configured = self.topic_value(topic.name, "min.insync.replicas")
         assert isinstance(configured, int)
         return min(configured, len(topic.partitions[0].replicas))
@@ -140,7 +141,7 @@ class ControllerState:
         return broker is not None and broker.is_active
 
     def default_directory(self, broker_id: int) -> bytes:
-        """Where a broker will put a new replica, as far as that can be said before it has chosen (KIP-858)."""
+        """Returns the directory of a new replica, if it is known before the broker has chosen one (KIP-858)."""
         broker = self.image.broker(broker_id)
         if broker is None:
             return UNASSIGNED_DIRECTORY
@@ -160,7 +161,7 @@ class ControllerState:
 
 
 def _values(static: Mapping[str, str], default: Mapping[str, str], own: Mapping[str, str]) -> BrokerValues:
-    """What is stored and cannot be applied counts for nothing; the broker's log says so when it takes it over."""
+    """Returns the values. Stored values that are invalid are ignored; the broker logs them when it applies them."""
     return BrokerValues(
         static,
         usable_dynamic_configs(default, per_broker=False, refused=_ignore),

@@ -1,4 +1,4 @@
-"""What a topic may be called."""
+"""Validation of topic names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def topic_name_fault(name: str) -> str | None:
-    """What is wrong with a name, in Kafka's words."""
+    """Returns what is wrong with a name, in Kafka's text; None if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -33,7 +33,7 @@ def check_name(name: str) -> ApiError | None:
 
 
 def has_collision_chars(name: str) -> bool:
-    """Names that differ only in "." and "_" would be one metric in Kafka."""
+    """Returns whether a name contains "." or "_": names that differ only in these have the same metric name in Kafka."""
     return "." in name or "_" in name
 
 
@@ -42,7 +42,7 @@ def unified(name: str) -> str:
 
 
 def check_collision(name: str, existing: Mapping[str, Set[str]]) -> ApiError | None:
-    """`existing`: unified name to the topics that it stands for."""
+    """Rejects a name that collides with an existing one. `existing`: unified names to topics."""
     colliding = existing.get(unified(name)) if has_collision_chars(name) else None
     if not colliding:
         return None

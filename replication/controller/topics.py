@@ -31,21 +31,21 @@ from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, Refu
 from .state import ControllerState
 from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 
-#: From this version on the answer shows the configuration of what was created.
+#: From this version on the response contains the configs of created topics.
 _SHOWS_CONFIGS = 5
-#: From this version on a broker may say that it deletes no topics; before, the request counts as invalid.
+#: From this version on a broker may report that topic deletion is disabled. Before, the request is invalid.
 _KNOWS_DELETION_DISABLED = 3
 
 
 class _NewTopic(NamedTuple):
-    """What a topic that may be created will be."""
+    """A valid topic to create."""
 
     result: CreatableTopicResult
     records: list[Message]
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest, version: int) -> ControllerResult:
-    """Every topic stands for itself: some may be created and some refused."""
+    """Handles CreateTopics. Each topic succeeds or fails independently."""
     if sum(_asked_partitions(state, topic) for topic in request.topics) > MAX_PARTITIONS_PER_REQUEST:
         raise RefusedRequest(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     counts = Counter(topic.name for topic in request.topics)
@@ -69,7 +69,7 @@ def _asked_partitions(state: ControllerState, topic: CreatableTopic) -> int:
 
 
 def _refused_by_name(counts: Counter[str]) -> Iterable[tuple[str, ApiError]]:
-    """Names that were asked for twice, or that nobody may ask for; Kafka answers them last."""
+    """Yields the errors of duplicate and reserved names. Kafka puts them last in the response."""
     for name, count in counts.items():
         if count > 1:
             yield name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -117,7 +117,7 @@ def _check_collision(state: ControllerState, topic: CreatableTopic) -> ApiError 
 
 
 def _assigned(state: ControllerState, topic_id: bytes, topic: CreatableTopic) -> list[PartitionRecord] | ApiError:
-    """The partitions of a topic whose replicas the request names."""
+    """Returns the partitions of a topic with a manual assignment."""
     error = _check_nothing_else_said(topic)
     made: dict[int, PartitionRecord] = {}
     replication_factor = None
@@ -162,7 +162,7 @@ def _check_consecutive(made: dict[int, PartitionRecord]) -> ApiError | None:
 
 
 def _placed(state: ControllerState, topic_id: bytes, topic: CreatableTopic) -> list[PartitionRecord] | ApiError:
-    """The partitions of a topic whose replicas we choose; -1 stands for the broker's default."""
+    """Returns the partitions of a topic with replicas placed by the controller. -1 means the broker's default."""
     error = _check_replication_factor(topic) or _check_partitions(topic)
     if error is not None:
         return error
@@ -202,7 +202,7 @@ def _or_default(state: ControllerState, said: int, key: str) -> int:
 
 
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version: int) -> ControllerResult:
-    """By name or, from version 6, by id. What is named twice, by whatever means, is not deleted."""
+    """Handles DeleteTopics, by name or, from version 6, by id. A topic named twice, in whatever way, is not deleted."""
     if state.values.get("delete.topic.enable") is not True:
         code = ErrorCode.TOPIC_DELETION_DISABLED if version >= _KNOWS_DELETION_DISABLED else ErrorCode.INVALID_REQUEST
         raise RefusedRequest(code, "Topic deletion is disabled.")
@@ -246,7 +246,9 @@ def _duplicates(by_name: Counter[str], by_id: Counter[bytes]) -> Iterable[Deleta
 
 
 def _existing_ids(state: ControllerState, by_id: Counter[bytes], response: DeleteTopicsResponse) -> dict[bytes, str]:
-    """The ids that were given once and are a topic's, with its name; the others are answered."""
+    """Returns the existing topics of ids that occur once, with their names; adds the errors of the others to the
+    response.
+    """
     found: dict[bytes, str] = {}
     for topic_id in (topic_id for topic_id, count in by_id.items() if count == 1):
         topic = state.image.topic_by_id(topic_id)

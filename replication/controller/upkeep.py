@@ -1,7 +1,7 @@
-"""What the active controller does by itself, when nobody asks: it fences, balances, and elects.
+"""Periodic tasks of the active controller: fencing, leader rebalancing and unclean elections.
 
-These requests never are on a wire; the driver submits them like those that are, so they go the same way: decided, appended,
-committed, answered.
+These requests are never sent over the wire. The driver submits them like client requests, so they take the same path:
+decide, append, commit, respond.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .partition_change import LEADER_UNCHANGED, Election, PartitionChange
 from .result import ControllerResult
 from .state import ControllerState
 
-#: So many leaders move at once; for the rest the driver comes again at once.
+#: The maximum number of leaders moved at once. The driver submits the rest immediately after.
 MAX_ELECTIONS_PER_IMBALANCE = 1000
-#: Nobody moves; only those without a leader are looked at.
+#: No broker changes; only leaderless partitions are considered.
 _NOTHING_MOVES = Move()
 
 
 @struct
 class FenceBrokerRequest(Message):
-    """A broker is not heard any more, or its machine says that it is gone."""
+    """Fences a broker whose session expired, or whose host reports that it is gone."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64)
@@ -35,7 +35,7 @@ class FenceBrokerRequest(Message):
 
 @struct
 class MoveLeadersRequest(Message):
-    """A broker that leaves is to lead nothing and be in sync nowhere: some of it at a time."""
+    """Moves leaderships and ISR memberships off a leaving broker, in parts."""
 
     broker_id: int = wire(INT32)
     broker_epoch: int = wire(INT64)
@@ -43,23 +43,23 @@ class MoveLeadersRequest(Message):
 
 @struct
 class BalanceLeadersRequest(Message):
-    """Leadership goes back to the preferred replicas (auto.leader.rebalance.enable)."""
+    """Moves leadership back to the preferred replicas (auto.leader.rebalance.enable)."""
 
 
 @struct
 class ElectUncleanLeadersRequest(Message):
-    """Partitions that nobody leads get any replica that lives, where they may (unclean.leader.election.enable)."""
+    """Elects any live replica for leaderless partitions that allow it (unclean.leader.election.enable)."""
 
 
 @struct
 class WriteNoOpRequest(Message):
-    """A record that says nothing (metadata.max.idle.interval.ms, KIP-835): by it who follows is seen to keep up."""
+    """Writes a no-op record (metadata.max.idle.interval.ms, KIP-835), so that followers are seen to keep up."""
 
 
 @struct
 class UpkeepResponse(Message):
     error_code: int = wire(INT16)
-    #: Partitions that got another leader.
+    #: The number of partitions with a new leader.
     elections: int = wire(INT32)
 
 
@@ -68,7 +68,7 @@ def write_no_op(state: ControllerState, request: WriteNoOpRequest, version: int)
 
 
 def fence_broker(state: ControllerState, request: FenceBrokerRequest, version: int) -> ControllerResult:
-    """It is fenced with the last part of what it leads: to be asked again until it is."""
+    """Fences a broker together with the last part of its partitions. Repeated until the broker is fenced."""
     broker = check_epoch(state, request.broker_id, request.broker_epoch)
     records: list[Message] = []
     if not broker.fenced:
@@ -79,7 +79,7 @@ def fence_broker(state: ControllerState, request: FenceBrokerRequest, version: i
 
 
 def move_leaders(state: ControllerState, request: MoveLeadersRequest, version: int) -> ControllerResult:
-    """Without records nothing is left to be moved."""
+    """Moves a part of the partitions. No records mean that none are left."""
     broker = check_epoch(state, request.broker_id, request.broker_epoch)
     records = list(islice(leaving_records(state, broker.id), MAX_MOVES))
     return ControllerResult(records, _elected(records), atomic=False)

@@ -1,4 +1,4 @@
-"""What all roles of a replica share: its log, its voters, its effects, and the one way from role to role."""
+"""State shared by all roles of a replica: the log, the voters, the effects, and the single transition between roles."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from .log import ControlAt, ReplicatedLog, SnapshotId
 from .roles import MAY_FOLLOW, Follower, Role, Unattached
 from .voters import NOBODY, Address, ReplicaKey, VoterHistory, VoterSet
 
-#: A voter that begins stands at once, or nearly: where somebody leads, the pre-vote is refused and disturbs nobody.
+#: A voter stands for election almost at once after its start. If a leader exists, the pre-vote is rejected without
+#: disruption.
 FIRST_STANDS_MS = 50
 #: Epochs are signed 32-bit numbers on the wire and in `quorum-state`.
 MAX_EPOCH = (1 << 31) - 1
-#: An epoch that is further ahead than this is nobody's: at an election a second it would take half a year without a leader.
-#: Whoever believed one message that names the last epoch could never elect a leader again.
+#: An epoch further ahead than this is rejected: at an election a second it would take half a year without a leader. A
+#: replica that accepted one message with the last epoch could never elect a leader again.
 MAX_EPOCH_LEAP = 1 << 24
 
 
 class Chance(Protocol):
-    """What elections need of `random.Random`, so that a seed repeats them."""
+    """The subset of `random.Random` that elections use, so that a seed reproduces them."""
 
     def randrange(self, stop: int, /) -> int: ...
 
@@ -40,25 +41,25 @@ class QuorumConfig:
     election_backoff_max_ms: int = 1_000
     request_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
-    #: Nodes that an observer asks who leads, besides the voters.
+    #: Nodes that an observer asks for the leader, besides the voters.
     bootstrap: tuple[int, ...] = ()
-    #: Of one answer.
+    #: The limit for one fetch response.
     fetch_max_bytes: int = 1 << 20
     fetch_snapshot_max_bytes: int = 1 << 20
-    #: An observer asks to become a voter, and to have another directory of its node taken out before (KIP-1186).
+    #: An observer asks to become a voter, after removing its node's voter with another directory (KIP-1186).
     auto_join: bool = False
-    #: Where this node's own controller listeners are.
+    #: The addresses of this node's own controller listeners.
     addresses: tuple[Address, ...] = ()
 
     @property
     def check_quorum_timeout_ms(self) -> int:
-        """Half as long again as followers wait: they give up first (KAFKA-15489)."""
+        """Returns 1.5 times the fetch timeout of followers, so that they give up first (KAFKA-15489)."""
         return self.fetch_timeout_ms * 3 // 2
 
 
 class _InFlight(NamedTuple):
     correlation: int
-    #: Nothing more is sent to that node before then, unless it answers.
+    #: The time before which no other request is sent to that node, unless it responds.
     retry_at: int
 
 
@@ -73,14 +74,14 @@ class Core:
         chance: Chance,
         acknowledged: SnapshotId | None = None,
     ) -> None:
-        #: Where the log ended that this replica had before its disk lost the end of it; None when nothing is lost.
+        #: The log end before the disk lost the end of the log; None if nothing is lost.
         self.acknowledged = acknowledged
         self.local = local
         self.config = config
         self.log = log
         self.voters = voters
         self.chance = chance
-        #: Below it everything is committed, as far as this replica knows; it never goes back.
+        #: Everything below it is committed, as far as this replica knows; it never decreases.
         self.high_watermark = log.latest_snapshot.end_offset if log.latest_snapshot is not None else 0
         self.role: Role = Unattached(state.leader_epoch)
         self._written = state
@@ -88,7 +89,7 @@ class Core:
         self._correlation = 0
         self._in_flight: dict[int, _InFlight] = {}
 
-    # ---- who, and in which epoch
+    # ---- identity, role and epoch
 
     @property
     def epoch(self) -> int:
@@ -104,9 +105,11 @@ class Core:
 
     @property
     def may_stand(self) -> bool:
-        """A voter; or one whose removal is not known to be committed: nobody else may have the log to be elected with.
+        """Returns whether this replica may stand for election.
 
-        A replica whose disk has lost records that it acknowledged waits until it has them again, or what replaced them.
+        A voter may. A former voter may, as long as its removal is not known to be committed: it may be the only one
+        with a log that wins. A replica whose disk has lost acknowledged records waits until it has them again, or
+        their replacement.
         """
         if self.lacks_acknowledged:
             return False
@@ -116,7 +119,7 @@ class Core:
 
     @property
     def lacks_acknowledged(self) -> bool:
-        """Whether the log ends before what this replica has acknowledged to leaders."""
+        """Returns whether the log ends before what this replica has acknowledged to leaders."""
         lost = self.acknowledged
         return lost is not None and (self.log.last_epoch, self.log.end_offset) < (lost.epoch, lost.end_offset)
 
@@ -128,16 +131,18 @@ class Core:
         return [voter.key for voter in self.voter_set.voters.values() if voter.key.id != self.local.id]
 
     def is_log_up_to_date(self, last_epoch: int, last_offset: int) -> bool:
-        """Whether a log that ends so has all that ours has, or had (Raft's election restriction)."""
+        """Returns whether a log with that end has all that ours has, or had (Raft's election restriction)."""
         ours, lost = (self.log.last_epoch, self.log.end_offset), self.acknowledged
         if lost is not None:
             ours = max(ours, (lost.epoch, lost.end_offset))
         return (last_epoch, last_offset) >= ours
 
-    # ---- from role to role
+    # ---- role transitions
 
     def become(self, role: Role) -> None:
-        """The only way to another role. What must outlive a crash is written before anything is said in it."""
+        """Changes the role; the only way to do so. What must survive a crash is written before anything is sent in the
+        new role.
+        """
         before = self.role
         must_hold(type(role) in MAY_FOLLOW[type(before)], f"{before} may not become {role}")
         must_hold(role.epoch >= before.epoch, f"epoch {before.epoch} goes back to {role.epoch}")
@@ -156,7 +161,7 @@ class Core:
             self._effects.append(WriteState(state))
 
     def become_unattached(self, epoch: int, now: int, leader_id: int = NOBODY) -> None:
-        """In the same epoch the vote stays; so does the time until the next election, for whoever waits for one."""
+        """Becomes unattached. In the same epoch the vote stays, and a running election timeout is not extended."""
         same = epoch == self.epoch
         role = Unattached(epoch, self.role.voted if same else None, leader_id)
         if self.may_stand:
@@ -172,15 +177,16 @@ class Core:
         self.become(Follower(epoch, leader_id, voted, now + self.config.fetch_timeout_ms, update_voter_at=update_at))
 
     def is_credible(self, epoch: int) -> bool:
-        """Whether a quorum can have come to that epoch, as far as this replica can tell."""
+        """Returns whether a quorum can plausibly have reached that epoch."""
         return epoch <= self.epoch + MAX_EPOCH_LEAP
 
     def heard_of(self, epoch: int, leader_id: int, now: int) -> None:
-        """Somebody says who leads in which epoch. Older news changes nothing, and what is known does not change."""
+        """Handles information about the leader of an epoch. Older epochs are ignored; a known leader is not replaced."""
         if not self.is_credible(epoch):
             return
         if leader_id == self.local.id or leader_id < 0:
-            # Said of what we were before a restart, or are; an epoch above ours we have led and forgotten cannot be.
+            # It names this node: its state before a restart, or now. An epoch above ours that we led and forgot is
+            # impossible.
             leader_id = NOBODY
         if epoch > self.epoch:
             if leader_id == NOBODY:
@@ -191,18 +197,20 @@ class Core:
             self.become_follower(epoch, leader_id, now)
 
     def _lacks_leader(self) -> bool:
-        """One who stands for election because the leader is silent is not sent back to it by hearsay."""
+        """Returns whether no leader is known. A replica that stands because its leader timed out keeps that leader
+        here, so another replica's response does not send it back.
+        """
         return isinstance(self.role, Unattached) or self.role.leader_id == NOBODY
 
     def election_timeout(self) -> int:
-        """Between one and two times the configured one, so that two seldom stand at once."""
+        """Returns between one and two times the configured timeout, so that two replicas seldom stand at once."""
         return self.config.election_timeout_ms + self.chance.randrange(self.config.election_timeout_ms)
 
     def first_election_timeout(self) -> int:
-        """Of one that begins: a cluster that is started has no leader to wait for."""
+        """Returns the timeout after a start: a cluster that has just started has no leader to wait for."""
         return self.chance.randrange(min(FIRST_STANDS_MS, self.config.election_timeout_ms))
 
-    # ---- what goes out
+    # ---- output
 
     def take(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -215,7 +223,7 @@ class Core:
         self._effects.append(Flush(self.log.end_offset))
 
     def can_send(self, node: int, now: int) -> bool:
-        """One request at a time to a node."""
+        """Returns whether no request to the node is in flight."""
         return self.send_at(node) <= now
 
     def send_at(self, node: int) -> int:
@@ -229,7 +237,10 @@ class Core:
         return self._correlation
 
     def answered(self, node: int, correlation: int, now: int, is_failure: bool) -> bool:
-        """Whether that is the answer to what was sent last, in this role. A node that failed is left alone for a bit."""
+        """Returns whether this is the response to the last request sent to the node in this role.
+
+        After a failure the node gets no request for the retry backoff.
+        """
         in_flight = self._in_flight.get(node)
         if in_flight is None or in_flight.correlation != correlation:
             return False
@@ -242,7 +253,7 @@ class Core:
     # ---- the log
 
     def learn(self, controls: Iterable[ControlAt]) -> None:
-        """What the log, or a snapshot, says of the quorum; the newest set of voters counts from then on."""
+        """Applies control records of the log or of a snapshot. The newest voter set is effective at once."""
         for offset, record in controls:
             if isinstance(record.message, VotersRecord):
                 self.voters.add(offset, VoterSet.from_record(record.message))
@@ -250,7 +261,7 @@ class Core:
                 self.voters.set_kraft_version(offset, record.message.kraft_version)
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Whether it moved. It never passes the end of the log."""
+        """Advances the high watermark, at most to the log end. Returns whether it advanced."""
         offset = min(offset, self.log.end_offset)
         if offset <= self.high_watermark:
             return False

@@ -1,15 +1,15 @@
-"""What goes into a replica of the quorum, and what comes out of it.
+"""Inputs and effects of a quorum replica.
 
-The effects that `take()` returns are in order, and the order is a promise that the driver keeps:
+The driver must execute the effects that `take()` returns in order:
 
-- `WriteState` must be on the disk, synced, BEFORE any effect behind it in the list goes out: a vote, or an epoch, that is
-  forgotten in a crash would be given twice.
-- A `Send` or `Reply` with `sync_to` goes out only AFTER the log is synced below that offset: a follower's Fetch says what
-  it has, and the leader counts on it. Those with 0 need not wait.
-- `Flush` asks for a sync of the log up to its end; the driver tells by `Synced` what the disk has then. A leader counts
-  itself only by that.
+- `WriteState` must be synced to disk BEFORE any later effect is sent. Otherwise a crash could forget a vote or an
+  epoch, and the vote would be given twice.
+- A `Send` or `Reply` with `sync_to` is sent only AFTER the log is synced below that offset. A follower's Fetch reports
+  its log end, and the leader counts on it. Those with 0 need not wait.
+- `Flush` asks for a sync of the log up to its end. The driver reports the synced offset with `Synced`. A leader counts
+  its own log only up to that offset.
 
-What the replica does to its log (`log.py`) is done at once.
+Changes of the replica to its log (`log.py`) take effect immediately.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .voters import NOBODY, Address
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """What `quorum-state` holds: the epoch, who leads it as far as known, and for whom this node voted in it."""
+    """The content of `quorum-state`: the epoch, its leader if known, and the vote of this node in it."""
 
     leader_id: int = NOBODY
     leader_epoch: int = 0
@@ -32,18 +32,18 @@ class ElectionState:
     voted_directory_id: bytes = ZERO_UUID
 
 
-# ---- in
+# ---- inputs
 
 
 class PeerRequest(NamedTuple):
-    """Somebody's request; `token` comes back with the Reply, once, now or later."""
+    """A request from a peer. `token` is returned with its one Reply, now or later."""
 
     token: object
     request: Message
 
 
 class PeerResponse(NamedTuple):
-    """What became of a Send: its response, or None when the connection failed or its time was over."""
+    """The outcome of a Send: the response, or None if the connection failed or the request timed out."""
 
     node: int
     correlation: int
@@ -51,30 +51,30 @@ class PeerResponse(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The controller on this node, which leads in `epoch`, has appended to the log; it ends at `end_offset`."""
+    """The controller on this node, leader of `epoch`, has appended to the log; it ends at `end_offset`."""
 
     epoch: int
     end_offset: int
 
 
 class Synced(NamedTuple):
-    """The disk has all of the log below `end_offset`."""
+    """The log is synced to disk below `end_offset`."""
 
     end_offset: int
 
 
 class Resign(NamedTuple):
-    """A leader steps down (on shutdown: to a successor); anybody else need not."""
+    """A request to resign, in favour of a successor on shutdown. Only a leader acts on it."""
 
 
 class LeaderGone(NamedTuple):
-    """The leader's machine says that nobody listens there any more: its process has died. It may be wrong."""
+    """The leader's host reports that nothing listens on its port: its process has died. The report may be wrong."""
 
     node: int
 
 
 class RaiseKRaftVersion(NamedTuple):
-    """The leader, which refuses no such upgrade, is to write it."""
+    """A request to the leader to write an upgrade of kraft.version that it has accepted."""
 
     version: int
 
@@ -82,7 +82,7 @@ class RaiseKRaftVersion(NamedTuple):
 Input = Union[PeerRequest, PeerResponse, Appended, Synced, Resign, LeaderGone, RaiseKRaftVersion]
 
 
-# ---- out
+# ---- effects
 
 
 class WriteState(NamedTuple):
@@ -94,7 +94,7 @@ class Flush(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A request to a node; `address` where it is known better than by `node` (a voter that is about to be)."""
+    """A request to a node. `address` overrides the address of `node` (for a voter about to be added)."""
 
     node: int
     correlation: int

@@ -1,7 +1,7 @@
-"""Votes: asked for, given and counted; with a pre-vote first (KIP-595, KIP-996).
+"""Elections: votes are requested, granted and counted, after a pre-vote (KIP-595, KIP-996).
 
-A vote is given to one replica per epoch, whose log has all that ours has. A pre-vote binds nobody: whoever hears from a
-leader refuses it, so a node that comes back from behind a broken link does not unseat a leader that works.
+A replica votes for one candidate per epoch, whose log has all that its own has. A pre-vote is not binding. A replica
+with a live leader rejects it, so a node that returns from a network partition does not unseat a working leader.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .voters import NOBODY, ReplicaKey, Tally
 class Elections:
     def __init__(self, core: Core, lead: Callable[[int], None]) -> None:
         self._core = core
-        #: What a candidate does that has won.
+        #: Called by a candidate that has won.
         self._lead = lead
 
-    # ---- others ask
+    # ---- requests from others
 
     def handle(self, request: VoteRequest, asked: PartitionDataRequest, now: int) -> Message:
         core = self._core
@@ -57,7 +57,7 @@ class Elections:
         role.voted = candidate
         self._core.write_state()
         if isinstance(role, Unattached) and role.election_deadline != NEVER:
-            # Whoever was voted for gets the time to win.
+            # Gives the candidate time to win.
             role.election_deadline = now + self._core.election_timeout()
         return True
 
@@ -65,10 +65,10 @@ class Elections:
         role = self._core.role
         return wire.vote_response(error, role.leader_id, role.epoch, granted)
 
-    # ---- we ask
+    # ---- own requests
 
     def stand(self, now: int) -> None:
-        """Asks whether an election would be won, and wins it at once where nobody else votes."""
+        """Starts a pre-vote; wins the election at once if there are no other voters."""
         core, role = self._core, self._core.role
         assert core.may_stand, f"{core.local} is no voter"
         leader_id = NOBODY if role.leader_id == core.local.id else role.leader_id
@@ -78,7 +78,7 @@ class Elections:
         self._count(now)
 
     def send(self, now: int) -> None:
-        """To all voters that have not answered, and can be asked now."""
+        """Sends to all voters that have not responded and have no request in flight."""
         core, role = self._core, self._core.role
         if not isinstance(role, Prospective | Candidate):
             return
@@ -89,7 +89,7 @@ class Elections:
                 core.send(voter_id, wire.vote_request(cluster_id, voter, core.local, core.epoch, last, pre_vote), now)
 
     def answered(self, node: int, response: VoteResponse, now: int) -> None:
-        """The news in it is taken already: this is about our epoch."""
+        """Handles a vote response of the current epoch. The caller has handled newer epochs already."""
         role, answer = self._core.role, wire.answer_of(response)
         if not isinstance(role, Prospective | Candidate):
             return
@@ -111,7 +111,7 @@ class Elections:
         elif isinstance(role, Prospective) and role.tally.is_lost:
             self._give_up(role, now)
         elif isinstance(role, Candidate) and role.tally.is_lost:
-            # Not at once again: the others that stand need the time.
+            # Waits before the next attempt: other candidates need the time.
             backoff = 1 + core.chance.randrange(core.config.election_backoff_max_ms)
             role.election_deadline = min(role.election_deadline, now + backoff)
 
@@ -122,7 +122,7 @@ class Elections:
             self._core.become_unattached(role.epoch, now)
 
     def expire(self, now: int) -> None:
-        """An election timeout is over, perhaps."""
+        """Handles the election timeout, if it is over."""
         core, role = self._core, self._core.role
         if isinstance(role, Follower | Unattached) or not hasattr(role, "election_deadline"):
             if isinstance(role, Unattached) and role.election_deadline <= now:

@@ -1,4 +1,4 @@
-"""A follower, or an observer: finds the leader, fetches, cuts what diverges, takes a snapshot where the log is gone."""
+"""Followers and observers: find the leader, fetch, truncate diverging records, and fetch a snapshot if the log is gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .log import EpochEnd, SnapshotId
 from .roles import Follower, Unattached
 from .voters import NOBODY
 
-#: When a leader is gone, the others find out nearly together; and a vote among them takes less than the second.
+#: Voters detect a lost leader within the first delay of each other. A vote takes less than the second.
 OTHERS_LEARN_MS = 10
 NEXT_STANDS_MS = 100
 
@@ -28,10 +28,10 @@ class Following:
     def __init__(self, core: Core, stand: Callable[[int], None]) -> None:
         self._core = core
         self._stand = stand
-        #: Whom an observer asks next who leads.
+        #: The position of the next node that an observer asks for the leader.
         self._asked = 0
 
-    # ---- we fetch
+    # ---- own requests
 
     def send(self, now: int) -> None:
         core, role = self._core, self._core.role
@@ -42,7 +42,7 @@ class Following:
             self._ask_for_leader(now)
 
     def asks(self) -> list[int]:
-        """Whom an observer without a leader asks: one after the other, from a random one on."""
+        """Returns the nodes that an observer without a leader asks, in turn from a random one."""
         core = self._core
         return [*core.config.bootstrap, *(key.id for key in core.others())]
 
@@ -69,14 +69,16 @@ class Following:
             self._send_fetch(leader_id, now)
 
     def _send_fetch(self, node: int, now: int) -> None:
-        """What it says we have, the disk must have first: the leader counts on it."""
+        """Sends a Fetch. The log must be synced up to the offset in it: the leader counts on it."""
         core = self._core
         config, most = core.config, core.config.fetch_max_bytes
         request = wire.fetch_request(config.cluster_id, core.local, core.epoch, core.log_end, core.high_watermark, most)
         core.send(node, request, now, sync_to=core.log.end_offset)
 
     def _is_recorded_otherwise(self, role: Follower) -> bool:
-        """Static voters are recorded nowhere: each leader has to be told."""
+        """Returns whether the leader lacks this voter's addresses. Static voters are not in the log, so each leader
+        must be told.
+        """
         core = self._core
         recorded, addresses = core.voter_set.voters.get(core.local.id), core.config.addresses
         if recorded is None or not core.is_voter or not addresses:
@@ -105,7 +107,11 @@ class Following:
         return may_join and role.has_fetched and not core.is_voter
 
     def _join(self) -> Message:
-        """One change at a time: what this node was with another disk goes first. A refusal is tried again later."""
+        """Returns the request to join the voters. They change one at a time: this node's entry with another directory
+        goes first.
+
+        A rejected request is sent again later.
+        """
         core = self._core
         former = core.voter_set.voters.get(core.local.id)
         if former is not None:
@@ -119,7 +125,7 @@ class Following:
             ack_when_committed=False,
         )
 
-    # ---- the leader answers
+    # ---- responses of the leader
 
     def fetched(self, node: int, response: FetchResponse, now: int) -> None:
         core, role, answer = self._core, self._core.role, wire.answer_of(response)
@@ -144,14 +150,14 @@ class Following:
                 try:
                     core.learn(core.log.append_fetched(answer.records))
                 except Exception:
-                    # Damaged on the way, or made up: the next answer may be good, and is not asked for at once.
+                    # Damaged in transit or invalid. The next response may be good; it is fetched after a backoff.
                     core.back_off(role.leader_id, now)
                     raise
                 core.flush()
             core.advance_high_watermark(answer.high_watermark)
 
     def _truncate(self, diverging: EpochEnd) -> None:
-        """To the end of what both logs may share; the next Fetch finds whether they do (KIP-595)."""
+        """Truncates to the end of what both logs may share. The next Fetch shows whether they do (KIP-595)."""
         core = self._core
         ours = core.log.end_offset_for(diverging.epoch)
         end = ours.end_offset if ours.epoch != diverging.epoch else min(ours.end_offset, diverging.end_offset)
@@ -165,7 +171,7 @@ class Following:
         if not isinstance(role, Follower) or node != role.leader_id or role.snapshot is None:
             return
         if answer is None or answer.error_code != ErrorCode.NONE:
-            # It may be gone: the next Fetch names another.
+            # The snapshot may be deleted: the next Fetch returns another.
             role.snapshot = None
             core.back_off(node, now)
             return
@@ -182,14 +188,14 @@ class Following:
         core = self._core
         role.snapshot = None
         if snapshot.end_offset <= core.high_watermark:
-            return  # nothing that we lack
+            return  # contains nothing that we lack
         controls = core.log.adopt_snapshot(snapshot)
         core.voters.forget()
         core.learn(controls)
         core.advance_high_watermark(snapshot.end_offset)
 
     def leader_is_gone(self, leader_id: int, now: int) -> None:
-        """The voters that are left stand one after the other, so that the first finds the second free to vote for it."""
+        """Makes the remaining voters stand one after the other, so that the second can still vote for the first."""
         core, role = self._core, self._core.role
         if not isinstance(role, Follower) or role.leader_id != leader_id:
             return
@@ -198,7 +204,7 @@ class Following:
         rank = left.index(core.local.id) if core.local.id in left else 0
         role.fetch_deadline = min(role.fetch_deadline, now + OTHERS_LEARN_MS + rank * NEXT_STANDS_MS)
 
-    # ---- the leader is silent
+    # ---- the leader times out
 
     def expire(self, now: int) -> None:
         core, role = self._core, self._core.role
@@ -217,7 +223,7 @@ class Following:
         return None
 
     def leader_ends(self, leader_id: int, rank: int | None, candidates: int, now: int) -> None:
-        """The leader has resigned: whoever is named first stands at once, the others each a little later."""
+        """Handles the resignation of the leader: the preferred successor stands at once, the others each a little later."""
         core, role = self._core, self._core.role
         if not isinstance(role, Follower) or role.leader_id not in (leader_id, NOBODY) or rank is None:
             return

@@ -1,14 +1,14 @@
-"""Failures of the quorum's own state: what must never be, whatever others send."""
+"""Invariants of the quorum's own state: they hold regardless of what peers send."""
 
 from __future__ import annotations
 
 
 class BrokenInvariant(AssertionError):
-    """The state of this replica contradicts itself. It must neither vote nor lead nor follow any more."""
+    """The state of this replica is inconsistent. It must not vote, lead or follow any more."""
 
 
 class DivergedCommit(BrokenInvariant):
-    """The leader's log differs from ours below the high watermark: committed records would change. Never to be obeyed."""
+    """The leader's log differs from ours below the high watermark: committed records would change. It is never followed."""
 
 
 def must_hold(condition: bool, words: str) -> None:

@@ -1,9 +1,9 @@
-"""kraft.version from 0 to 1: the voters of a configuration become voters that stand in the log (KIP-853).
+"""Upgrade of kraft.version from 0 to 1: voters from the configuration move into the log (KIP-853).
 
-A configuration knows its voters by their ids alone. So each of them tells every new leader which directory it votes with,
-where it is reached and which versions it speaks (UpdateRaftVoter), and the leader keeps that for as long as it leads. Once
-it knows all of them the version can be raised: a KRaftVersionRecord and a VotersRecord go into the log, in one batch, and
-count from there on, as every set of voters does. There is no way back.
+The configuration has only the ids of the voters. So each voter sends every new leader its directory id, its addresses
+and its supported versions (UpdateRaftVoter). The leader keeps them for its term. With all of them known, the version
+can be raised. A KRaftVersionRecord and a VotersRecord are appended in one batch and are effective from there on, as
+every voter set is. There is no downgrade.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .voters import Address, ReplicaKey, Voter, VoterSet
 
 
 def describe(core: Core, role: Leader, request: UpdateRaftVoterRequest) -> ErrorCode:
-    """A static voter says who it is. Nothing of it is written."""
+    """Records the description of a static voter. It is not written to the log."""
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     if key not in core.voter_set:
         return ErrorCode.VOTER_NOT_FOUND
@@ -33,7 +33,7 @@ def describe(core: Core, role: Leader, request: UpdateRaftVoterRequest) -> Error
 
 
 def refusal(core: Core, version: int) -> str | None:
-    """Why the leader cannot raise it now, or None."""
+    """Returns why the leader cannot raise the version now, or None."""
     voters = _described(core)
     speak = [voter for voter in voters.voters.values() if voter.min_kraft_version <= version <= voter.max_kraft_version]
     if voters.ids == core.voter_set.ids and len(speak) == len(voters.voters):
@@ -51,7 +51,7 @@ def upgrade_records(core: Core, version: int) -> list[ControlRecord]:
 
 
 def _described(core: Core) -> VoterSet:
-    """Those that have told, and this node."""
+    """Returns the voters that have described themselves, and this node."""
     role = core.role
     assert isinstance(role, Leader), f"{role} knows of no voters"
     voters = dict(role.described)

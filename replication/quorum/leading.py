@@ -1,4 +1,4 @@
-"""A leader: begins its epoch, answers fetches, commits what a majority has on its disks, and steps down in time."""
+"""The leader role: starts an epoch, answers fetches, commits what a majority has synced, and resigns in time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .log import ControlAt, SnapshotId
 from .roles import NEVER, Candidate, Leader, Progress, Resigned
 from .voters import BEFORE_THE_LOG, ReplicaKey, VoterSet
 
-#: What a leader does not know yet is -1 on the wire.
+#: The wire value of offsets that the leader does not know yet.
 UNKNOWN_OFFSET = -1
 
 
 @dataclass(slots=True)
 class _ParkedFetch:
-    """A Fetch that found nothing new."""
+    """A Fetch that waits for new records."""
 
     token: object
     asked: FetchPartition
@@ -38,10 +38,10 @@ class Leading:
         self._core = core
         self._parked: list[_ParkedFetch] = []
 
-    # ---- an epoch begins
+    # ---- start of an epoch
 
     def begin(self, now: int) -> None:
-        """A candidate has won. Its first record commits, once a majority has it, all that is before it."""
+        """Starts the epoch of an elected candidate. Committing its first record commits all records before it."""
         core, candidate = self._core, self._core.role
         assert isinstance(candidate, Candidate) and candidate.tally.is_won
         role = Leader(core.epoch, candidate.voted, core.local.id, core.log.end_offset, tuple(candidate.tally.granted))
@@ -51,7 +51,7 @@ class Leading:
         self.append(self._first_records(role), now)
 
     def resume(self, epoch_start_offset: int) -> None:
-        """Goes on with an epoch that this node leads already, as the only voter: what is synced is committed."""
+        """Continues an epoch that this node already leads as the only voter: what is synced is committed."""
         core = self._core
         assert core.voter_set.is_only(core.local) and core.log.end_offset > epoch_start_offset
         core.role = Leader(core.epoch, core.local, core.local.id, epoch_start_offset, (core.local.id,))
@@ -69,8 +69,8 @@ class Leading:
         voters = self._with_own_addresses()
         is_in_log = core.voters.current_offset != BEFORE_THE_LOG
         if core.voters.kraft_version > 0 and not (is_in_log and voters == core.voter_set):
-            # The directory was formatted with them: now they go where followers find them. Or this node has moved, and
-            # has nobody else to tell (KIP-853).
+            # The voters are still only in the formatted bootstrap snapshot and now enter the log, where followers read
+            # them. Or this node's addresses changed, and it has no other leader to report them to (KIP-853).
             version = KRaftVersionRecord(version=0, kraft_version=core.voters.kraft_version)
             records.append(ControlRecord(ControlType.KRAFT_VERSION, version))
             records.append(ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record()))
@@ -94,7 +94,7 @@ class Leading:
         self._wake(now)
 
     def send_begin(self, now: int) -> None:
-        """To each voter until it fetches, and again when it has not for a while."""
+        """Sends BeginQuorumEpoch to each voter until it fetches, and again if it has not fetched for a while."""
         core, role = self._core, self._core.role
         if not isinstance(role, Leader):
             return
@@ -111,7 +111,7 @@ class Leading:
     # ---- fetches
 
     def refuse(self, epoch: int) -> ErrorCode:
-        """Why somebody who believes in that epoch cannot fetch here; NONE when it can (KIP-320)."""
+        """Returns the error for a Fetch with that current leader epoch (KIP-320), NONE if it is valid."""
         if epoch < self._core.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if epoch > self._core.epoch:
@@ -140,7 +140,7 @@ class Leading:
             self._parked.append(_ParkedFetch(token, asked, request.max_bytes, now + request.max_wait_ms))
 
     def _elsewhere(self, asked: FetchPartition) -> Message | None:
-        """Where the follower must go on instead: its log diverges, or ours begins later (KIP-595, KIP-630)."""
+        """Returns a response that redirects the follower: its log diverges, or ours starts later (KIP-595, KIP-630)."""
         log, offset, epoch = self._core.log, asked.fetch_offset, asked.last_fetched_epoch
         if offset == 0 and log.start_offset == 0:
             return None
@@ -153,7 +153,7 @@ class Leading:
         return self._fetch_answer(diverging_epoch=EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset))
 
     def _fetched(self, role: Leader, key: ReplicaKey, offset: int, now: int) -> None:
-        """A replica has all below `offset`, on its disk."""
+        """Records that a replica has everything below `offset` on disk."""
         core = self._core
         progress = role.progress.setdefault(key, Progress(key))
         if offset >= core.log.end_offset:
@@ -183,7 +183,9 @@ class Leading:
         return self._fetch_answer(records=records)
 
     def _around_damage(self, offset: int, damage: BatchError) -> Message:
-        """A snapshot that reaches further has what the log has not; without one nobody can be given these records here."""
+        """Returns a snapshot id beyond damaged records; without such a snapshot, an error, as this node cannot serve
+        them.
+        """
         newest = self._core.log.latest_snapshot
         if newest is not None and newest.end_offset > offset:
             return self._fetch_answer(snapshot_id=WireSnapshotId(end_offset=newest.end_offset, epoch=newest.epoch))
@@ -195,7 +197,7 @@ class Leading:
         return wire.fetch_response(role.leader_id, role.epoch, **fields)
 
     def _wake(self, now: int) -> None:
-        """Fetches that wait get what is new, or the end of their time."""
+        """Answers parked fetches that have new data or have timed out."""
         parked, self._parked = self._parked, []
         for fetch in parked:
             if fetch.deadline <= now or self._is_news(fetch.asked):
@@ -204,7 +206,7 @@ class Leading:
                 self._parked.append(fetch)
 
     def release(self) -> None:
-        """This node leads no more: whoever waits here is sent to look elsewhere."""
+        """Answers all parked fetches with an error, because this node no longer leads."""
         parked, self._parked = self._parked, []
         for fetch in parked:
             error = self.refuse(fetch.asked.current_leader_epoch)
@@ -239,7 +241,9 @@ class Leading:
             self.commit(now)
 
     def commit(self, now: int) -> None:
-        """What a majority has. Only a record of this epoch can be counted; it commits those before it (Raft, 5.4.2)."""
+        """Commits what a majority has. Only records of this epoch are counted; they commit those before them (Raft,
+        5.4.2).
+        """
         core, role = self._core, self._core.role
         assert isinstance(role, Leader)
         replicated = core.voter_set.replicated_offset(self._ends(role))
@@ -259,10 +263,12 @@ class Leading:
             ends[core.local.id] = role.synced_offset
         return ends
 
-    # ---- the end of it
+    # ---- end of an epoch
 
     def _is_alive(self, role: Leader, key: ReplicaKey, now: int) -> None:
-        """Check-quorum: a leader that hears from less than a majority cannot commit, and must not seem to lead."""
+        """Check-quorum: resets the deadline once a majority is heard from. A leader without a majority cannot commit
+        and must not appear to lead.
+        """
         core = self._core
         if key not in core.voter_set or key.id == core.local.id:
             return
@@ -273,7 +279,7 @@ class Leading:
             role.check_quorum_deadline = now + core.config.check_quorum_timeout_ms
 
     def resign(self, now: int) -> None:
-        """Never again in this epoch. The voters that are farthest are to stand first."""
+        """Resigns from this epoch for good. The voters with the largest log end offsets stand first."""
         core, role = self._core, self._core.role
         assert isinstance(role, Leader)
         ends, others = self._ends(role), core.others()

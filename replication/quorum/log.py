@@ -1,7 +1,7 @@
-"""What a replica of the quorum sees of its log: `server/quorum_replicated_log.py` is one, the simulator has a toy.
+"""The log as a quorum replica sees it: implemented by `server/quorum_replicated_log.py` and by a toy in the simulator.
 
-Offsets are the log's own. `append_*` may stay in the page cache until a Flush; `truncate` and `adopt_snapshot` are on the
-disk when they return, since what was cut must not come back with a crash.
+Offsets are those of the log. `append_*` may stay in the page cache until a Flush. `truncate` and `adopt_snapshot` are
+on disk when they return, since truncated records must not return after a crash.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...protocol.records.control import ControlRecord
 
 
 class SnapshotId(NamedTuple):
-    """Everything below `end_offset`; the last record of it is of `epoch`."""
+    """A snapshot of everything below `end_offset`; its last record has `epoch`."""
 
     end_offset: int
     epoch: int
@@ -25,7 +25,7 @@ class EpochEnd(NamedTuple):
 
 
 class ControlAt(NamedTuple):
-    """A control record, where it stands in the log; in a snapshot: the last offset that it contains."""
+    """A control record and its offset in the log; in a snapshot, the last offset that the snapshot contains."""
 
     offset: int
     record: ControlRecord
@@ -38,7 +38,7 @@ class ReplicatedLog(Protocol):
     def end_offset(self) -> int: ...
     @property
     def last_epoch(self) -> int:
-        """Of the last record, or of the snapshot that the log starts behind; 0 when there is neither."""
+        """Returns the epoch of the last record, or of the snapshot before the log start; 0 if there is neither."""
 
     @property
     def earliest_snapshot(self) -> SnapshotId | None: ...
@@ -46,23 +46,23 @@ class ReplicatedLog(Protocol):
     def latest_snapshot(self) -> SnapshotId | None: ...
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        """The largest epoch known that is not above `epoch`, and where it ends; the log's start where none is known."""
+        """Returns the largest known epoch not above `epoch`, and its end offset; the log start offset if none is known."""
 
     def read(self, offset: int, max_bytes: int) -> Any:
-        """Whole batches from `offset` on, at least one: what a FetchResponse holds as its records."""
+        """Returns whole batches from `offset` on, at least one, in the form of a FetchResponse's records."""
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None: ...
 
     def append_fetched(self, records: Any) -> Sequence[ControlAt]:
-        """The batches of a FetchResponse, which begin at the end; the control records that were in them."""
+        """Appends the batches of a FetchResponse at the log end. Returns the control records in them."""
 
     def truncate(self, end_offset: int) -> None: ...
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[int, Any] | None:
-        """(size of the whole, bytes from `position` on); None when there is no such snapshot."""
+        """Returns (total size, bytes from `position` on); None if there is no such snapshot."""
 
     def write_snapshot(self, snapshot: SnapshotId, position: int, data: Any) -> int:
-        """Keeps a part that was fetched, and returns the position behind it."""
+        """Writes a fetched part and returns the position after it."""
 
     def adopt_snapshot(self, snapshot: SnapshotId) -> Sequence[ControlAt]:
-        """The snapshot is whole: it replaces the log, which starts and ends behind it. Its control records."""
+        """Replaces the log with a complete snapshot; the log starts and ends after it. Returns its control records."""

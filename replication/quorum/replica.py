@@ -1,8 +1,8 @@
-"""One replica of the quorum: the face of the machine. See the package's docstring, and `effects.py` for what to do with it.
+"""One replica of the quorum: the interface of the state machine. See the package's docstring, and `effects.py`.
 
-`handle` and `expire` may be called with a clock that jumps: forward it costs an election at worst, and a step back is not
-followed, so that no timer waits for a time that has been.
-After each of both the driver does what `take()` returns, in order, and sets its timer to `deadline()`.
+`handle` and `expire` accept a clock that jumps. A jump forward costs an election at worst. A step back is ignored, so
+that no timer waits for a time already past. After each call the driver executes what `take()` returns, in order, and
+sets its timer to `deadline()`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ from .voters import NOBODY, ReplicaKey, VoterHistory, VoterSet
 
 
 class QuorumReplica:
-    """`state`: what `quorum-state` holds; `voters`: what the log says of them, or the configuration. `leads_from`: this
-    node leads the epoch of `state` already, all alone, with records from there on: it needed no machine for that.
-    `acknowledged`: where the log ended before the disk lost its end. Until the log is there again the replica stands for no
-    election, and it votes as if it had the log that it had: so no committed record is lost by what the disk has lost.
+    """A quorum replica. `state`: the content of `quorum-state`. `voters`: those of the log, or of the configuration.
+
+    `leads_from`: this node leads the epoch of `state` already, as the only voter, with records from that offset on; it
+    needed no quorum for that. `acknowledged`: the log end before the disk lost the end of the log. Until the log
+    reaches it again, the replica does not stand for election, and votes as if it still had that log. So the lost
+    records cost no committed record.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class QuorumReplica:
         self._elections = Elections(core, self._leading.begin)
         self._following = Following(core, self._elections.stand)
         self._changes = VoterChanges(core, self._leading)
-        #: Our time, which never goes back, and how far it is ahead of the clock that we are told.
+        #: Our time, which never decreases, and its distance to the driver's clock.
         self._now, self._ahead = now, 0
         if leads_from is None:
             self._start(state, now)
@@ -73,7 +75,9 @@ class QuorumReplica:
         self._settle(now)
 
     def _start(self, state: ElectionState, now: int) -> None:
-        """A leader that was does not lead that epoch again; a vote that was given stays; a leader is looked for anew."""
+        """Sets the first role: a former leader does not lead its epoch again, a vote stays, and the leader must be
+        found.
+        """
         core = self._core
         voted = None if state.voted_id == NOBODY else ReplicaKey(state.voted_id, state.voted_directory_id)
         until = now + core.first_election_timeout() if core.may_stand else NEVER
@@ -87,7 +91,7 @@ class QuorumReplica:
         if core.voter_set.is_only(core.local) and core.may_stand:
             self._elections.stand(now)
 
-    # ---- what others may look at
+    # ---- public state
 
     @property
     def role(self) -> Role:
@@ -114,14 +118,14 @@ class QuorumReplica:
         return self._core.voters.kraft_version
 
     def kraft_upgrade_refusal(self, version: int) -> str | None:
-        """Asked of a leader: why it cannot raise kraft.version to that now, or None."""
+        """Returns why this leader cannot raise kraft.version to that level now, or None."""
         return kraft_version.refusal(self._core, version)
 
     @property
     def is_leader(self) -> bool:
         return isinstance(self._core.role, Leader)
 
-    # ---- the words of a machine
+    # ---- state machine interface
 
     def handle(self, message: Input, now: int) -> None:
         now = self._time(now)
@@ -143,7 +147,7 @@ class QuorumReplica:
         self._settle(now)
 
     def deadline(self) -> int | None:
-        """When `expire` is to be called next; None when only others can make anything happen."""
+        """Returns the time of the next `expire` call; None if only input from others can change anything."""
         core, role = self._core, self._core.role
         times = [self._leading.deadline(), self._changes.deadline()]
         if isinstance(role, Unattached | Prospective | Candidate | Resigned):
@@ -176,7 +180,7 @@ class QuorumReplica:
         return self._core.take()
 
     def _settle(self, now: int) -> None:
-        """What follows from anything: fetches that wait at a former leader go, and what can be sent is sent."""
+        """Completes every step: answers fetches parked at a former leader, and sends what can be sent."""
         self._changes.expire(now)
         if not self.is_leader:
             self._leading.release()
@@ -185,7 +189,7 @@ class QuorumReplica:
         self._leading.send_begin(now)
         self._leading.send_end(now)
 
-    # ---- others ask
+    # ---- requests from others
 
     def _request(self, token: object, request: Any, now: int) -> None:
         core = self._core
@@ -221,7 +225,7 @@ class QuorumReplica:
         ):
             error = ErrorCode.INVALID_VOTER_KEY
         elif asked.leader_epoch == core.epoch and isinstance(core.role, Prospective):
-            # It was silent, and is not any more.
+            # The leader had timed out here and is back.
             core.become_follower(asked.leader_epoch, asked.leader_id, now)
         else:
             core.heard_of(asked.leader_epoch, asked.leader_id, now)
@@ -239,7 +243,7 @@ class QuorumReplica:
         self._following.expire(now)
         return wire.end_response(ErrorCode.NONE, core.role.leader_id, core.epoch)
 
-    # ---- others answer
+    # ---- responses from others
 
     def _response(self, message: PeerResponse, now: int) -> None:
         core, node, response = self._core, message.node, message.response

@@ -1,36 +1,37 @@
-"""The roles of a replica in the quorum, what they mean and which may follow which.
+"""The roles of a quorum replica, their meaning and their transitions.
 
 ```
-                          an epoch above ours is heard of, from any role
+                          a higher epoch is received, in any role
                                         |
                                         v
-              election timeout     +------------+   a leader is heard of
+              election timeout     +------------+   a leader is known
             +--------------------- | Unattached | ----------------------+
             |                      +------------+                       |
-            v                            ^ lost, nobody leads           v
+            v                            ^ lost, no leader known        v
       +-------------+ -------------------+                        +----------+
       | Prospective | -- lost or late, a leader was known ------> | Follower |
       +-------------+ <-- fetch timeout ------------------------- +----------+
         |        ^                                                      ^
-        | most   | lost, or election timeout                            | a leader is heard of
+        | most   | lost, or election timeout                            | a leader is known
         v        |                                                      |
       +-------------+ --------------------------------------------------+
-      |  Candidate  | -- most vote for it --> Leader -- steps down --> Resigned -- election timeout --> Unattached,
-      +-------------+                                                                                  one epoch on
+      |  Candidate  | -- most vote for it --> Leader -- resigns --> Resigned -- election timeout --> Unattached,
+      +-------------+                                                                                next epoch
 ```
 
-- Unattached: knows the epoch and perhaps for whom it voted in it; waits for a leader, or for its election timeout.
-- Prospective: asks whether it would be elected, without an epoch of its own (pre-vote, KIP-996). So a node that was cut off
-  comes back without disturbing a quorum that works.
-- Candidate: has begun an epoch, voted for itself, and asks for votes.
-- Leader: answers fetches, and commits what a majority has. Steps down when a majority has not fetched for long
-  (check-quorum), when it is stopped, and when it is no voter any more.
+- Unattached: knows the epoch and possibly its own vote in it; waits for a leader, or for its election timeout.
+- Prospective: asks whether it would be elected, without raising the epoch (pre-vote, KIP-996). So a node that was
+  partitioned from the network returns without disrupting a working quorum.
+- Candidate: has started an epoch, voted for itself, and requests votes.
+- Leader: answers fetches, and commits what a majority has. Resigns when a majority has not fetched for too long
+  (check-quorum), when it is stopped, and when it is no longer a voter.
 - Follower: fetches from the leader of the epoch.
-- Resigned: has led this epoch and does not again; tells the voters to elect another.
-- An observer is a replica that is no voter. It is Unattached or a Follower, and has no election timeout: when it does not
-  hear of the leader it asks another voter. Which of the two a replica is, is the voters' word and may change any time.
+- Resigned: has led this epoch and does not lead it again; tells the voters to elect another leader.
+- An observer is a replica that is not a voter. It is Unattached or a Follower, and has no election timeout. Without a
+  response from the leader it asks another voter. The voter set decides whether a replica is an observer, and may
+  change at any time.
 
-Epochs never go back. Within one epoch a vote, once given, stays, through all roles.
+Epochs never decrease. Within one epoch a vote, once given, stays, through all roles.
 """
 
 from __future__ import annotations
@@ -77,25 +78,25 @@ class Follower:
     leader_id: int
     voted: ReplicaKey | None = None
     fetch_deadline: int = NEVER
-    #: The leader has answered: whoever asks for a pre-vote is told that it is alive.
+    #: The leader has responded, so pre-vote requests are rejected: it is alive.
     has_fetched: bool = False
-    #: What is being fetched instead of the log, and how far.
+    #: The snapshot that is being fetched instead of the log, and the position reached.
     snapshot: SnapshotId | None = None
     snapshot_position: int = 0
-    #: Not before then are the voters told where this one is reached.
+    #: The time before which this voter's addresses are not sent to the leader.
     update_voter_at: int = 0
-    #: A static voter has told this leader who it is.
+    #: This static voter has described itself to the leader.
     is_described: bool = False
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a leader knows of another replica."""
+    """The leader's view of another replica."""
 
     key: ReplicaKey
     end_offset: int = 0
     last_fetch_ms: int = -1
-    #: When it last had everything that the leader had at its fetch before.
+    #: The last time when it had everything that the leader had at its previous fetch.
     last_caught_up_ms: int = -1
     leader_end_at_last_fetch: int = -1
 
@@ -107,18 +108,18 @@ class Leader:
     leader_id: int
     epoch_start_offset: int
     granting: tuple[int, ...] = ()
-    #: By node id and directory.
+    #: By node id and directory id.
     progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
-    #: Of its own log.
+    #: The synced end offset of the leader's own log.
     synced_offset: int = 0
-    #: Something of this epoch is committed: only then is the high watermark known (KIP-595), and voters may change.
+    #: A record of this epoch is committed. Only then is the high watermark known (KIP-595), and voters may change.
     has_committed: bool = False
     check_quorum_deadline: int = NEVER
     #: Voters that have fetched since the deadline was set.
     fetched_voters: set[int] = field(default_factory=set)
-    #: When BeginQuorumEpoch is due, by voter.
+    #: The time when BeginQuorumEpoch is due, by voter.
     begin_at: dict[int, int] = field(default_factory=dict)
-    #: What static voters have told of themselves, see kraft_version.py.
+    #: The descriptions received from static voters, see kraft_version.py.
     described: dict[int, Voter] = field(default_factory=dict)
 
 
@@ -127,16 +128,16 @@ class Resigned:
     epoch: int
     voted: ReplicaKey | None
     leader_id: int
-    #: Whom to follow first, best first.
+    #: The preferred successors, best first.
     preferred: tuple[ReplicaKey, ...] = ()
-    #: Voters that have not acknowledged it.
+    #: Voters that have not acknowledged the resignation.
     unacknowledged: set[int] = field(default_factory=set)
     election_deadline: int = NEVER
 
 
 Role = Union[Unattached, Prospective, Candidate, Follower, Leader, Resigned]
 
-#: What may follow what. A pair that is missing is a bug of ours.
+#: The valid transitions. A missing pair is a bug.
 MAY_FOLLOW: dict[type[Role], frozenset[type[Role]]] = {
     Unattached: frozenset({Unattached, Prospective, Follower}),
     Prospective: frozenset({Unattached, Prospective, Candidate, Follower}),

@@ -1,7 +1,8 @@
-"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the set of voters changes by one voter at a time (KIP-853).
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the voter set changes by one voter at a time (KIP-853).
 
-A leader takes no change before something of its own epoch is committed, nor while the last one is not: only then does
-any majority of the old set share a voter with any majority of the new. The new set counts from when it is appended.
+A leader accepts a change only after a record of its own epoch is committed, and when no earlier change is uncommitted.
+Only then does any majority of the old set share a voter with any majority of the new one. The new set is effective
+once appended.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from .leading import Leading
 from .roles import NEVER, Leader
 from .voters import Address, ReplicaKey, Voter, VoterSet
 
-#: A new voter must have been up to date within this time; Kafka's constant.
+#: The time within which a new voter must have been caught up; Kafka's constant.
 CAUGHT_UP_WITHIN_MS = 3_600_000
 KRAFT_VERSION_FEATURE = "kraft.version"
-#: How long a removal or an update may take to be committed; an AddRaftVoter says so itself.
+#: The commit timeout of a removal or an update; an AddRaftVoter request carries its own.
 CHANGE_TIMEOUT_MS = 30_000
 
 
 @dataclass(slots=True)
 class _Change:
-    """One that is under way. `offset`: where its VotersRecord stands, -1 as long as it is not appended."""
+    """A change in progress. `offset`: the offset of its VotersRecord, -1 until it is appended."""
 
     token: object
     answer: Callable[[ErrorCode], Message]
@@ -105,7 +106,7 @@ class VoterChanges:
         return ErrorCode.NONE
 
     def described(self, node: int, response: ApiVersionsResponse | None, now: int) -> None:
-        """The voter to be says which versions of KRaft it speaks; by then it has to be up to date."""
+        """Handles the new voter's ApiVersions response with its kraft.version range. It must be caught up by then."""
         change, role = self._change, self._core.role
         if change is None or change.voter is None or change.offset >= 0 or change.asked_node != node:
             return
@@ -130,7 +131,7 @@ class VoterChanges:
         if found is None or found.key != key:
             return ErrorCode.VOTER_NOT_FOUND
         if len(voters.voters) == 1:
-            return ErrorCode.INVALID_REQUEST  # nobody would be left to decide anything
+            return ErrorCode.INVALID_REQUEST  # no voter would be left
         self._append(change, voters.without(key.id), now)
         return ErrorCode.NONE
 
@@ -150,13 +151,13 @@ class VoterChanges:
         found = core.voter_set.voters.get(key.id)
         if found is None or found.key != key:
             return ErrorCode.VOTER_NOT_FOUND
-        # Without this voter there may be no majority, and it does not fetch before it is answered.
+        # Without this voter there may be no majority, and it does not fetch before it gets this response.
         change.ack_when_committed = False
         self._append(change, core.voter_set.with_voter(Voter(key, addresses, low, high)), now)
         return ErrorCode.NONE
 
     def _reached_at(self, addresses: Sequence[Address]) -> Address | None:
-        """The one of the listener that this node's own address is of: voters speak to each other there."""
+        """Returns the address for the listener name of this node's own address: voters use that listener."""
         core = self._core
         voter = core.voter_set.voters.get(core.local.id)
         own = core.config.addresses or (voter.addresses if voter is not None else ())
@@ -178,7 +179,7 @@ class VoterChanges:
         self._leading.append([ControlRecord(ControlType.KRAFT_VOTERS, voters.to_record())], now)
         if not change.ack_when_committed:
             core.reply(change.token, change.answer(ErrorCode.NONE))
-        # With fewer voters what is there may be a majority already.
+        # With fewer voters, existing records may already have a majority.
         self._leading.commit(now)
 
     def _updated(self, error: ErrorCode) -> Message:
@@ -186,10 +187,12 @@ class VoterChanges:
         leader = updating.CurrentLeader(leader_id=role.leader_id, leader_epoch=role.epoch)
         return updating.UpdateRaftVoterResponse(error_code=int(error), current_leader=leader)
 
-    # ---- what becomes of it
+    # ---- completion
 
     def expire(self, now: int) -> None:
-        """After everything that may have committed it, ended this lead, or taken its time."""
+        """Completes or fails the change. Called after any event that may commit it, end this leader's term, or time it
+        out.
+        """
         core, change, role = self._core, self._change, self._core.role
         if not isinstance(role, Leader):
             if change is not None:
@@ -200,7 +203,7 @@ class VoterChanges:
         elif change is not None and change.deadline <= now:
             self._finish(ErrorCode.REQUEST_TIMED_OUT)
         if not core.is_voter and role.has_committed and core.voters.current_offset < core.high_watermark:
-            self._leading.resign(now)  # it was removed, and that is committed
+            self._leading.resign(now)  # it was removed from the voters, and that is committed
 
     def _finish(self, error: ErrorCode) -> None:
         change, self._change = self._change, None

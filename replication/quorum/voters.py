@@ -1,7 +1,7 @@
-"""Who votes, and what a majority of them has: the arithmetic of the quorum.
+"""The voters of the quorum and their majorities.
 
 A voter is a node with one directory: the same id with another disk is another voter (KIP-853). Static voters
-(`controller.quorum.voters`, kraft.version 0) have no directory id, and match by their node id alone.
+(`controller.quorum.voters`, kraft.version 0) have no directory id and match by node id alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...protocol.uuids import ZERO_UUID
 
 #: No node.
 NOBODY = -1
-#: Where the voters stand that were configured and not read from the log.
+#: The offset of voters that come from the configuration and not from the log.
 BEFORE_THE_LOG = -1
 
 
@@ -24,7 +24,7 @@ class ReplicaKey(NamedTuple):
     directory_id: bytes = ZERO_UUID
 
     def matches(self, other: ReplicaKey) -> bool:
-        """The same replica, as far as both are known."""
+        """Returns whether both are the same replica, as far as both ids are known."""
         if self.id != other.id:
             return False
         return ZERO_UUID in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
@@ -48,7 +48,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """Immutable; `voters` by node id."""
+    """An immutable set of voters, by node id."""
 
     voters: Mapping[int, Voter] = field(default_factory=dict)
 
@@ -72,9 +72,9 @@ class VoterSet:
         return len(self.voters) == 1 and key in self
 
     def replicated_offset(self, ends: Mapping[int, int]) -> int:
-        """The largest offset below which a majority has everything; `ends` by node id, 0 for whoever is missing.
+        """Returns the largest offset below which a majority has everything. `ends` by node id, 0 for missing ids.
 
-        With no voter at all nothing is ever replicated.
+        Without any voters nothing is replicated.
         """
         if not self.voters:
             return 0
@@ -87,7 +87,9 @@ class VoterSet:
         return VoterSet.of(voter for id, voter in self.voters.items() if id != voter_id)
 
     def has_overlapping_majority(self, other: VoterSet) -> bool:
-        """Whether any majority of one shares a voter with any majority of the other: they differ by one at most."""
+        """Returns whether any majority of one set shares a voter with any majority of the other: at most one voter
+        differs.
+        """
         mine, theirs = set(self.voters), set(other.voters)
         return len(mine - theirs) + len(theirs - mine) <= 1
 
@@ -128,7 +130,7 @@ class Tally:
     rejected: set[int] = field(default_factory=set)
 
     def record(self, voter_id: int, is_granted: bool) -> None:
-        """The first answer of a voter counts; whoever is no voter does not."""
+        """Records the first vote of a voter; later ones and those of non-voters are ignored."""
         if voter_id in self.voters.voters and voter_id not in self.granted | self.rejected:
             (self.granted if is_granted else self.rejected).add(voter_id)
 
@@ -138,7 +140,7 @@ class Tally:
 
     @property
     def is_lost(self) -> bool:
-        """No majority can come together any more."""
+        """Returns whether a majority can no longer be reached."""
         return len(self.voters.voters) - len(self.rejected) < self.voters.majority
 
     @property
@@ -147,7 +149,7 @@ class Tally:
 
 
 class VoterHistory:
-    """The sets of voters that the log names, by offset. The last one counts, committed or not (KIP-853)."""
+    """The voter sets in the log, by offset. The last one is effective, committed or not (KIP-853)."""
 
     __slots__ = ("_entries", "_versions", "kraft_version")
 
@@ -162,16 +164,16 @@ class VoterHistory:
 
     @property
     def previous(self) -> VoterSet:
-        """The set before the current one; the current one where there is no other."""
+        """Returns the set before the current one; the current one if there is no other."""
         return self._entries[-2 if len(self._entries) > 1 else -1][1]
 
     @property
     def current_offset(self) -> int:
-        """Where the current set stands in the log, or BEFORE_THE_LOG."""
+        """Returns the offset of the current set in the log, or BEFORE_THE_LOG."""
         return self._entries[-1][0]
 
     def at(self, end_offset: int) -> tuple[VoterSet, int]:
-        """The set, and the version of KRaft, that the log below `end_offset` comes to."""
+        """Returns the voter set and the kraft.version of the log below `end_offset`."""
         entry = next(voters for offset, voters in reversed(self._entries) if offset < max(end_offset, 0))
         return entry, next(version for offset, version in reversed(self._versions) if offset < max(end_offset, 0))
 
@@ -184,7 +186,7 @@ class VoterHistory:
         self.kraft_version = version
 
     def truncate(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now."""
+        """Drops the sets at and above `end_offset`, where the log ends now."""
         while len(self._entries) > 1 and self._entries[-1][0] >= end_offset:
             self._entries.pop()
         while len(self._versions) > 1 and self._versions[-1][0] >= end_offset:
@@ -192,5 +194,7 @@ class VoterHistory:
         self.kraft_version = self._versions[-1][1]
 
     def forget(self) -> None:
-        """A snapshot replaces the log: only what stood before it remains, until the snapshot's voters are read."""
+        """Drops the sets of the log, which a snapshot replaces. The configured voters apply until those of the
+        snapshot are read.
+        """
         self.truncate(BEFORE_THE_LOG + 1)

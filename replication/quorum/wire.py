@@ -1,6 +1,6 @@
-"""The messages of the quorum for its one partition: made, opened, refused.
+"""The quorum's messages for its single partition: builders, accessors and error responses.
 
-Answers carry the epoch and the leader that their sender knows, whatever else they say; so every exchange spreads news.
+Every response carries the epoch and the leader known to its sender, so every exchange spreads this information.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .log import SnapshotId
 from .voters import ReplicaKey
 
 TOPIC = "__cluster_metadata"
-#: The one topic id that all clusters share (KIP-516).
+#: The topic id of the metadata log, the same in all clusters (KIP-516).
 TOPIC_ID = bytes(15) + b"\x01"
-#: How long a leader may hold back a Fetch that finds nothing new; a constant in Kafka too.
+#: How long a leader may delay a Fetch without new records; a constant in Kafka too.
 FETCH_MAX_WAIT_MS = 500
 
 
 class News(NamedTuple):
-    """What an answer says: its error, and who its sender believes to lead in which epoch."""
+    """The error of a response, and the leader and epoch known to its sender."""
 
     error_code: int
     leader_id: int
@@ -31,7 +31,7 @@ class News(NamedTuple):
 
 
 def partition_of(request: Any) -> Any | None:
-    """The part of a request about the metadata partition; None when it is about anything else."""
+    """Returns the request's part for the metadata partition; None if it is about anything else."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]
@@ -45,7 +45,7 @@ def partition_of(request: Any) -> Any | None:
 
 
 def epoch_of(partition: Any) -> int:
-    """The epoch that the sender of a request claims."""
+    """Returns the leader epoch in the sender's request."""
     for name in ("leader_epoch", "replica_epoch", "current_leader_epoch"):
         if hasattr(partition, name):
             return int(getattr(partition, name))
@@ -53,13 +53,13 @@ def epoch_of(partition: Any) -> int:
 
 
 def answer_of(response: Any) -> Any | None:
-    """The part of a response about the metadata partition; None when there is only an error."""
+    """Returns the response's part for the metadata partition; None if there is only an error."""
     topics = response.responses if isinstance(response, fetch.FetchResponse) else response.topics
     return topics[0].partitions[0] if topics and topics[0].partitions else None
 
 
 def news_of(response: Message) -> News | None:
-    """None when the whole request was refused."""
+    """Returns the error, leader and epoch of a response; None if it has a top-level error."""
     partition = answer_of(response)
     if partition is None:
         return None
@@ -148,7 +148,7 @@ def snapshot_request(
 
 
 def refusal(request: Message, error: ErrorCode) -> Message:
-    """The whole request is refused, before its partition was looked at."""
+    """Returns a top-level error response."""
     response: Message = _RESPONSES[type(request)](error_code=int(error))
     return response
 
