@@ -87,7 +87,8 @@ def _line(replica: ReplicaDirectory, bad: BadBatch) -> str:
 
 
 def _skip(options: argparse.Namespace) -> int:
-    from ..storage.directory import DirectoryInUse, LogDirectory
+    from ..storage.directory import LogDirectory
+    from ..storage.directory_lock import DirectoryInUse
     from ..storage.files import LogDirectoryFailure
     from ..storage.meta_properties import InvalidMetaProperties
     from ..storage.skipping import bad_batches, empty_one

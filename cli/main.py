@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import cluster_command, format_command, log_command, start_command
+from . import cluster_command, format_command, log_command, repair_command, start_command
 from .options import FAILED, INTERRUPTED, CommandParser, complain
 
 DESCRIPTION = """\
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     format_command.add_to(commands)
     cluster_command.add_to(commands)
     log_command.add_to(commands)
+    repair_command.add_to(commands)
     return made
 
 

@@ -55,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from ..server.config import BrokerConfig
     from ..server.descriptors import raise_limit
     from ..server.endpoints import CannotListen
+    from ..storage.files import advice
 
     log_to_standard_error(verbose=options.verbose)
     try:
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     except CannotListen as error:
         return complain(f"{error.strerror}; {_remedy(options, error)}", FAILED)
     except _failures() as error:
-        return complain(error, FAILED)
+        return complain(f"{error}{advice(error)}" if isinstance(error, OSError) else error, FAILED)
 
 
 def _failures() -> tuple[type[Exception], ...]:
@@ -74,7 +75,7 @@ def _failures() -> tuple[type[Exception], ...]:
     from ..server.broker_lifecycle import RegistrationFailed
     from ..server.descriptors import TooFewDescriptors
     from ..server.halting import CAUSES
-    from ..storage.directory import DirectoryInUse
+    from ..storage.directory_lock import DirectoryInUse
     from ..storage.meta_properties import InvalidMetaProperties
 
     own = (OSError, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors, RegistrationFailed)

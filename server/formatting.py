@@ -28,7 +28,7 @@ from ..protocol.internal.control_records import Endpoint, KRaftVersionFeature, V
 from ..protocol.schema import Message
 from ..protocol.uuids import uuid_from_text, uuid_to_text
 from ..replication.controller.chance import random_uuid
-from ..storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from ..storage.meta_properties import MetaProperties, check_unused, read_meta_properties, write_meta_properties
 from .metadata_batches import QuorumVoters
 from .quorum_log import DIRECTORY_NAME
 from .quorum_snapshots import SnapshotId, encode_snapshot, write_snapshot_file
@@ -84,6 +84,9 @@ def format_directories(
     if cluster_id is None:
         cluster_id = ids.pop() if len(ids) == 1 else uuid_to_text(random_uuid(random.SystemRandom()))
     _check_cluster_id(cluster_id, ids)
+    for directory in directories:
+        if known[directory] is None:
+            check_unused(directory)
     for directory in directories:
         if known[directory] is None:
             _format(config, directory, cluster_id, initial_voters, None if formatted else levels)

@@ -31,6 +31,8 @@ class FlushedEnd:
     def __init__(self, directory: Path) -> None:
         self._path = str(directory / FILE_NAME)
         self.is_damaged = False
+        #: Whether the file says anything, and is as it was written.
+        self.is_known = False
         self.recorded = self._read()
 
     def _read(self) -> SnapshotId:
@@ -44,12 +46,8 @@ class FlushedEnd:
         self.is_damaged = len(content) != _END.size + _CRC.size or content[_END.size :] != _CRC.pack(
             crc32c(content[: _END.size])
         )
-        return NOWHERE if self.is_damaged else SnapshotId(*_END.unpack_from(content))
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the file said anything, or says it now."""
-        return self.recorded != NOWHERE
+        self.is_known = not self.is_damaged
+        return SnapshotId(*_END.unpack_from(content)) if self.is_known else NOWHERE
 
     def reaches(self, end: SnapshotId) -> bool:
         """Whether a log that ends at `end` has everything that was flushed."""
@@ -78,4 +76,4 @@ class FlushedEnd:
                 os.fdatasync(fd)
         finally:
             os.close(fd)
-        self.recorded = end
+        self.recorded, self.is_known = end, True

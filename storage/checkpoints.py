@@ -14,6 +14,7 @@ but what it says is not proven (ends.py).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -68,6 +69,14 @@ class FoundOffsets(NamedTuple):
     offsets: dict[TopicPartition, int]
     is_proven: bool = False
     note: str | None = None
+
+
+def inspect_offsets(directory: str, name: str) -> FoundOffsets:
+    """As `find_offsets`, and changes nothing."""
+    for path in (f"{directory}/{name}", f"{directory}/{name}{_CHECKSUM_SUFFIX}"):
+        if os.path.isdir(path):
+            return FoundOffsets({}, note=f"{path}: a directory; a start renames it")
+    return find_offsets(directory, name)
 
 
 def find_offsets(directory: str, name: str) -> FoundOffsets:

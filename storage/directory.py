@@ -14,7 +14,6 @@ meta.properties                cluster, node and directory id
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -25,7 +24,7 @@ from typing import NamedTuple
 
 from .checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, FoundOffsets, TopicPartition, find_offsets
 from .config import LogConfig
-from .descriptors import open_fd
+from .directory_lock import lock
 from .ends import PROVEN, UNPROVEN, Claim
 from .files import (
     OPEN_FILES,
@@ -39,7 +38,6 @@ from .files import (
 from .log import Log
 from .meta_properties import MetaProperties, read_meta_properties
 
-LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
@@ -53,10 +51,6 @@ _MOST_SINGLE_SYNCS = 64
 _REPLICA = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)(?:\.(?P<id>[^.]+)(?P<suffix>-future|-delete|-stray))?"
 )
-
-
-class DirectoryInUse(Exception):
-    """Another process, Apache Kafka or Odradek, has the directory locked."""
 
 
 class ReplicaDirectory(NamedTuple):
@@ -129,7 +123,7 @@ class LogDirectory:
         directory = cls(path)
         try:
             os.makedirs(directory.path, exist_ok=True)
-            directory._acquire_lock()
+            directory._lock = lock(directory.path)
             try:
                 directory._read()
             except BaseException:
@@ -142,17 +136,6 @@ class LogDirectory:
     @property
     def directory_id(self) -> bytes | None:
         return self.meta_properties.directory_id if self.meta_properties is not None else None
-
-    def _acquire_lock(self) -> None:
-        fd = open_fd(f"{self.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            # Java takes POSIX locks, which do not hold between two brokers of one process; flock does.
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            os.close(fd)
-            raise DirectoryInUse(f"{self.path} is in use by another broker") from None
-        self._lock = fd
 
     def _read(self) -> None:
         self.meta_properties = read_meta_properties(self.path)

@@ -41,7 +41,7 @@ class LogDirectoryFailure(Exception):
     """
 
     def __init__(self, directory: str, doing: str, cause: OSError) -> None:
-        super().__init__(f"{directory}: {doing}: {cause}")
+        super().__init__(f"{directory}: {doing}: {cause}{advice(cause)}")
         self.directory = directory
         self.cause = cause
 
@@ -49,6 +49,24 @@ class LogDirectoryFailure(Exception):
     def is_shortage(self) -> bool:
         """Whether the process had no descriptor left: that says nothing about the disk."""
         return is_shortage(self.cause)
+
+
+def advice(cause: OSError) -> str:
+    """What a person can do about it, behind a semicolon; empty where nothing is known."""
+    words = _ADVICE.get(cause.errno or 0)
+    return f"; {words}" if words is not None else ""
+
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: make room on it, or choose another directory with --data-dir (log.dirs)",
+    errno.EDQUOT: "the quota is used up: make room, or choose another directory with --data-dir (log.dirs)",
+    errno.EROFS: "the file system is read-only: mount it for writing, or choose another directory with --data-dir",
+    errno.EACCES: "give the user that runs odradek the right to read and write there, or choose another with --data-dir",
+    errno.EPERM: "give the user that runs odradek the right to read and write there, or choose another with --data-dir",
+    errno.ENOTDIR: "it is not a directory: choose another with --data-dir",
+    errno.EEXIST: "it is not a directory: choose another with --data-dir",
+    errno.EISDIR: "a directory has the place of a file: remove it, and see `odradek repair`",
+}
 
 
 class Place:

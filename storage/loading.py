@@ -186,7 +186,8 @@ class LogLoader:
                     if ended is not None and ended.aborted:
                         append_aborted(self.place, base, aborted_entry(self.producers, ended))
 
-        found = recover_segment(self.place, base, self.config.index_interval_bytes, on_batch, limit_offset)
+        interval, is_dense = self.config.index_interval_bytes, self._must_be_whole_from is not None
+        found = recover_segment(self.place, base, interval, on_batch, limit_offset, is_dense=is_dense)
         segment.forget_indexes()
         segment.max_timestamp, segment.offset_of_max_timestamp = found.max_timestamp, found.offset_of_max_timestamp
         return found

@@ -57,8 +57,6 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
     path = f"{directory}/{FILE_NAME}"
     try:
         content = read_if_exists(path)
-        if content is None:
-            _check_unused(directory)
     except IsADirectoryError:
         raise InvalidMetaProperties(f"{path}: a directory; {_advice(directory)}") from None
     except OSError as error:
@@ -69,7 +67,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
         raise InvalidMetaProperties(f"{path}: {error}; {_advice(directory)}") from None
 
 
-def _check_unused(directory: str) -> None:
+def check_unused(directory: str) -> None:
     """Formatting a directory that has data would give it to another cluster. Raises InvalidMetaProperties, OSError."""
     try:
         with os.scandir(directory) as entries:

@@ -110,7 +110,10 @@ def _is_whole(chunk: memoryview, at: int, header: BatchHeader, verify: bool) -> 
 class _Scan:
     """Follows the batches of one file, and makes its indexes entry by entry as appending would have."""
 
-    def __init__(self, base_offset: int, interval: int, limit_offset: int, on_batch: OnBatch | None) -> None:
+    def __init__(
+        self, base_offset: int, interval: int, limit_offset: int, on_batch: OnBatch | None, *, is_dense: bool
+    ) -> None:
+        self._is_dense = is_dense
         self._base_offset = base_offset
         self._interval = interval
         self._on_batch = on_batch
@@ -130,7 +133,7 @@ class _Scan:
             last_offset = header.last_offset
             if header.base_offset < self.next_offset or last_offset >= self.limit_offset:
                 return "offsets out of order"
-            if header.base_offset > self.next_offset and _goes_back(path, size, position, header, self.next_offset):
+            if header.base_offset > self.next_offset and self._is_misplaced(path, size, position, header):
                 return "offsets out of order"
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_at = header.max_timestamp, last_offset
@@ -142,6 +145,18 @@ class _Scan:
                 self._on_batch(header, view)
             self.end, self.next_offset, self.leader_epoch = position + header.size, last_offset + 1, header.leader_epoch
         return "no whole batch"
+
+    def _is_misplaced(self, path: str, size: int, position: int, header: BatchHeader) -> bool:
+        """Whether a batch that leaves offsets out has a damaged offset, which no CRC covers: later batches have these."""
+        if self._is_dense:
+            return True
+        after, limit = position + header.size, self.limit_offset
+        for _, following, _ in batches_of(path, size, after):
+            return self.next_offset < following.base_offset < header.next_offset
+        found = (
+            next_whole_batch(path, size, after, self.next_offset, limit, self.leader_epoch) if after < size else None
+        )
+        return found is not None and found[1].base_offset < header.next_offset
 
     def _index_time(self) -> None:
         if self.max_timestamp > self._indexed_timestamp:
@@ -155,15 +170,6 @@ class _Scan:
         )
 
 
-def _goes_back(path: str, size: int, position: int, header: BatchHeader, next_offset: int) -> bool:
-    """Whether the batch behind one that leaves offsets out has some of these: then the first one's offset is damaged, which
-    no CRC covers.
-    """
-    for _, following, _ in batches_of(path, size, position + header.size):
-        return next_offset < following.base_offset < header.next_offset
-    return False
-
-
 def scan(
     path: str,
     base_offset: int,
@@ -173,9 +179,12 @@ def scan(
     *,
     verify: bool = True,
     limit_offset: int = 1 << 62,
+    is_dense: bool = False,
 ) -> WholeBatches:
-    """Goes through the first `size` bytes of a log file. `limit_offset`: where the next segment begins."""
-    found = _Scan(base_offset, interval, limit_offset, on_batch)
+    """Goes through the first `size` bytes of a log file. `limit_offset`: where the next segment begins. `is_dense`: batches
+    of this log never leave offsets out.
+    """
+    found = _Scan(base_offset, interval, limit_offset, on_batch, is_dense=is_dense)
     holes: list[Hole] = []
     position = 0
     while True:
@@ -188,6 +197,7 @@ def scan(
             return found.found(tuple(holes))
         position, header = following
         holes.append(Hole(bad_at, position - bad_at, offset, header.base_offset, reason))
+        found.next_offset = header.base_offset  # the hole accounts for the offsets between
 
 
 def write_indexes(place: Place, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
@@ -206,10 +216,17 @@ def rebuild_indexes(path: str, place: Place, base_offset: int, size: int, suffix
 
 
 def recover_segment(
-    place: Place, base_offset: int, interval: int, on_batch: OnBatch, limit_offset: int = 1 << 62
+    place: Place,
+    base_offset: int,
+    interval: int,
+    on_batch: OnBatch,
+    limit_offset: int = 1 << 62,
+    *,
+    is_dense: bool = False,
 ) -> WholeBatches:
     """Reads a segment through and writes its indexes."""
     path = place.file(base_offset, LOG_SUFFIX)
-    found = scan(path, base_offset, os.stat(path).st_size, interval, on_batch, limit_offset=limit_offset)
+    size = os.stat(path).st_size
+    found = scan(path, base_offset, size, interval, on_batch, limit_offset=limit_offset, is_dense=is_dense)
     write_indexes(place, base_offset, found)
     return found

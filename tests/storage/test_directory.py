@@ -19,12 +19,12 @@ from odradek.storage.config import LogConfig
 from odradek.storage.directory import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
-    DirectoryInUse,
     LogDirectory,
     checkpoints_of,
     parse_replica_directory,
     replica_directory_name,
 )
+from odradek.storage.directory_lock import DirectoryInUse
 from odradek.storage.meta_properties import (
     InvalidMetaProperties,
     MetaProperties,

@@ -192,7 +192,7 @@ def test_an_unclean_restart_scans_from_the_recovery_point_only(logbook, monkeypa
     recovery_point = log.segments[number].base_offset + beyond
     scanned = []
     recover = loading.recover_segment
-    monkeypatch.setattr(loading, "recover_segment", lambda *a: scanned.append(a[1]) or recover(*a))
+    monkeypatch.setattr(loading, "recover_segment", lambda *a, **k: scanned.append(a[1]) or recover(*a, **k))
     logbook.open(SMALL, recovery_point=recovery_point)
     assert scanned == [segment.base_offset for segment in log.segments[number:]]
 

@@ -1,0 +1,84 @@
+"""`odradek repair`: what is wrong in the data directory of a stopped node, and the decisions that only an operator takes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .options import DEFAULT_DATA_DIR, FAILED, MISUSED, complain
+
+EPILOG = """\
+Without a decision nothing is changed. What a decision replaces is kept under a name that ends in .damaged. A start sees to
+everything else by itself: docs/damage.md.
+
+exit status:
+  0  nothing is wrong that needs a decision, or every decision was carried out
+  1  it could not be done: the directory is in use, or the disk fails
+  2  an option or a directory that cannot be
+  3  something needs a decision
+
+examples:
+  odradek repair --data-dir ./odradek-data
+  odradek repair --data-dir ./odradek-data --cut-metadata
+"""
+
+NEEDS_DECISION = 3
+
+
+def add_to(commands: Any) -> None:
+    command = commands.add_parser(
+        "repair",
+        help="show what is damaged in a data directory, and decide about it",
+        description="Reads a stopped node's data directory through and names every damaged file and what it loses.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("--data-dir", type=Path, default=Path(DEFAULT_DATA_DIR), metavar="D", help="the directory")
+    command.add_argument(
+        "--dry-run", action="store_true", help="show what the decisions would be about, and change nothing"
+    )
+    command.add_argument(
+        "--cut-metadata",
+        action="store_true",
+        help="end the metadata log before its damage; what lies behind it is lost",
+    )
+    command.add_argument(
+        "--forget-votes", action="store_true", help="begin quorum-state again; this voter might vote twice in one epoch"
+    )
+    command.add_argument("--write-meta-properties", action="store_true", help="write meta.properties again")
+    command.add_argument("--cluster-id", metavar="ID", help="for meta.properties, where nothing else names it")
+    command.add_argument("--node-id", type=int, metavar="N", help="for meta.properties, where nothing else names it")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ..storage.directory_lock import DirectoryInUse, locked
+    from ..storage.files import LogDirectoryFailure
+
+    directory: Path = options.data_dir
+    if not directory.is_dir():
+        return complain(f"{directory} is no directory", MISUSED)
+    try:
+        with locked(str(directory)):
+            return _repair(options, directory)
+    except (OSError, ValueError, DirectoryInUse, LogDirectoryFailure) as error:
+        return complain(error, FAILED)
+
+
+def _repair(options: argparse.Namespace, directory: Path) -> int:
+    from ..server.repairing import cut_metadata, findings, forget_votes, write_properties
+
+    if not options.dry_run:
+        if options.write_meta_properties:
+            print(write_properties(directory, options.cluster_id, options.node_id))
+        if options.cut_metadata:
+            print(cut_metadata(directory))
+        if options.forget_votes:
+            print(forget_votes(directory))
+    found = list(findings(directory))
+    for one in found:
+        print(one.words + (f"; decide with {one.decision}" if one.decision is not None else ""))
+    open_questions = sum(one.decision is not None for one in found)
+    print(f"{directory}: {len(found)} findings, {open_questions} need a decision")
+    return NEEDS_DECISION if open_questions else 0
