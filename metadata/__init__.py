@@ -1,1 +1,1 @@
-"""What the cluster is: records of the metadata log, the image that they add up to, and every configuration key."""
+"""The metadata of a cluster: records of the metadata log, the image built from them, and every configuration key."""

@@ -1,4 +1,4 @@
-"""What records change in the registrations of brokers and controllers."""
+"""Changes that records make to the registrations of brokers and controllers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 class ClusterDelta:
-    """Who is new, other (an image) or gone (None), by node id."""
+    """The changed registrations by node id: an image if new or changed, None if removed."""
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
@@ -44,7 +44,9 @@ class ClusterDelta:
         self.brokers[broker_id] = self._broker(broker_id, epoch)._replace(fenced=fenced)
 
     def replay_broker_change(self, record: BrokerRegistrationChangeRecord) -> None:
-        """In `fenced` 1 fences and -1 unfences; 0 leaves it. Controlled shutdown can only be entered."""
+        """Replays a change record. In `fenced`, 1 fences, -1 unfences and 0 leaves it. Controlled shutdown can only be
+        entered.
+        """
         broker = self._broker(record.broker_id, record.broker_epoch)
         cordoned = record.cordoned_log_dirs
         self.brokers[record.broker_id] = broker._replace(

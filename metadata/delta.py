@@ -1,4 +1,6 @@
-"""Records -> what changed -> the next image, in time and memory that grow with the changes and not with the cluster."""
+"""Replays records into a delta and applies it to the image, in time and memory that grow with the changes, not the
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,10 @@ from .topics_delta import TopicsDelta
 
 
 class MetadataDelta:
-    """What has changed since `image`: replay records in their order, read what changed, `apply()` for the next image.
+    """The changes since `image`: replay records in order, read the changes, call `apply()` for the next image.
 
-    Of the small maps (`configs`, `client_quotas`, ...) a value of None says that the thing is gone. A record of another
-    kind than those of the metadata log, or one that contradicts the image, is a bug or a damaged log: KeyError or
-    AssertionError.
+    In the small maps (`configs`, `client_quotas`, ...) None means that the entry is removed. A record that is not of
+    the metadata log, or that contradicts the image, is a bug or a damaged log: KeyError or AssertionError.
     """
 
     def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
@@ -38,7 +39,7 @@ class MetadataDelta:
         self.cluster = ClusterDelta(image.cluster)
         self.features: dict[str, int] = {}
         self.zk_migration_state: int | None = None
-        #: Resource -> key -> value, or None for a key that is no longer set.
+        #: Resource -> key -> value, or None for a removed key.
         self.configs: dict[ConfigResource, dict[str, str | None]] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float | None]] = {}
         self.next_producer_id: int | None = None
@@ -50,7 +51,7 @@ class MetadataDelta:
         _REPLAY[type(record)](self, record)
 
     def apply(self, offset: int, epoch: int, last_append_timestamp_ms: int) -> MetadataImage:
-        """The image after the record at `offset`, which was appended in `epoch`."""
+        """Returns the image after the record at `offset`, which was appended in `epoch`."""
         image = self.image
         return MetadataImage(
             offset,
@@ -68,7 +69,7 @@ class MetadataDelta:
         )
 
     def replay_remove_topic(self, record: records.RemoveTopicRecord) -> None:
-        """A topic's configuration goes with it, without records of its own."""
+        """Removes a topic and its configuration, for which there are no separate records."""
         name = self.topics.replay_remove(record)
         resource = (TOPIC_RESOURCE, name)
         gone: dict[str, str | None] = dict.fromkeys(self.image.config(*resource))
@@ -152,12 +153,12 @@ _EMPTY_MAP: Map[Any, Any] = Map()
 
 
 def _applied_maps(old: Map[Any, Map[Any, Any]], changes: dict[Any, dict[Any, Any]]) -> Map[Any, Map[Any, Any]]:
-    """Of maps of maps; one that has become empty is not kept."""
+    """Returns a map of maps with the changes applied; empty inner maps are removed."""
     return _applied(old, {key: _applied(old.get(key, _EMPTY_MAP), changed) or None for key, changed in changes.items()})
 
 
 def _nothing(_delta: MetadataDelta, _record: Any) -> None:
-    """NoOpRecord has no content. Transactions of records (KIP-868) concern those who read the log, not an image."""
+    """Ignores a record: NoOpRecord has no content, and transaction records (KIP-868) are handled by readers of the log."""
 
 
 _REPLAY: dict[type[Message], Callable[[MetadataDelta, Any], None]] = {

@@ -1,7 +1,8 @@
-"""The features of a cluster: levels that all nodes must support before what they bring may be used (KIP-584, KIP-1022).
+"""The features of a cluster: levels that all nodes must support before they take effect (KIP-584, KIP-1022).
 
-`built` is what this broker does; that is what it offers. `known` is what it can carry: a directory in which Apache Kafka has
-finalized a level that is known here is opened, and its records kept, though what the level brings may not be there yet.
+`built` is the range that this broker implements and advertises. `known` is the range that it can carry: it opens a
+directory in which Apache Kafka has finalized such a level and keeps its records, even if it does not implement the
+level.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Feature(NamedTuple):
     minimum: int
     built: int
     known: int
-    #: What a new directory is formatted with.
+    #: The level in a newly formatted directory.
     formatted: int
-    #: The metadata.version that each level above 0 needs, where it needs one.
+    #: The metadata.version that each level above 0 requires; 0 if none.
     needs_metadata_version: int = 0
 
 
@@ -46,7 +47,7 @@ class UnknownLevel(ValueError):
 
 
 def formatted_levels(asked: Mapping[str, int]) -> dict[str, int]:
-    """What a new directory is formatted with when these levels are asked for; by name. Raises UnknownLevel."""
+    """Returns the feature levels of a new directory, given the requested ones; by name. Raises UnknownLevel."""
     for name, level in asked.items():
         feature = FEATURES.get(name)
         if feature is None:
@@ -66,19 +67,19 @@ def formatted_levels(asked: Mapping[str, int]) -> dict[str, int]:
 
 
 def supported_features(finalized: FeaturesImage) -> dict[str, tuple[int, int]]:
-    """Name to the (lowest, highest) level that this node supports, among them the finalized ones. By name."""
+    """Returns the (lowest, highest) supported level of each feature; finalized levels are included. By name."""
     ranges = {name: (feature.minimum, max(feature.built, finalized.level(name))) for name, feature in FEATURES.items()}
     return {name: (low, high) for name, (low, high) in ranges.items() if high > 0}
 
 
 def finalized_features(image: FeaturesImage, kraft_version: int) -> dict[str, int]:
-    """Name to finalized level, as ApiVersions shows them; levels of 0 are not shown. By name."""
+    """Returns the finalized levels as ApiVersions lists them, without levels of 0. By name."""
     every = dict(image.finalized) | {KRAFT_VERSION: kraft_version}
     return {name: level for name, level in sorted(every.items()) if level > 0}
 
 
 def unknown_feature(image: FeaturesImage) -> str | None:
-    """Why a directory whose image this is cannot be opened, or None."""
+    """Returns why a directory with this image cannot be opened, or None."""
     for name, level in sorted(image.finalized.items()):
         feature = FEATURES.get(name)
         if feature is None or not feature.minimum <= level <= feature.known:

@@ -1,8 +1,8 @@
-"""What the cluster is, at an offset of its metadata log: immutable, shared by whoever reads it.
+"""The metadata of the cluster at an offset of its log: immutable, and shared by all readers.
 
-Every broker comes to the same image by replaying the same records (`delta.py`), so two images of one offset are equal.
-The maps are persistent (`immutables.Map`): the next image shares all but what changed. They keep no order; who shows a
-map to a client sorts it.
+Every broker builds the same image by replaying the same records (`delta.py`), so two images of one offset are equal.
+The maps are persistent (`immutables.Map`): the next image shares everything unchanged. They are unordered; code that
+returns a map to a client sorts it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from immutables import Map
 from ..protocol.uuids import ZERO_UUID
 from . import metadata_version as levels
 
-#: Kafka's numbers for what a configuration belongs to.
+#: Kafka's codes for the types of configuration resources.
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 
-#: Nobody leads the partition.
+#: The partition has no leader.
 NO_LEADER = -1
 #: The replica's directory was never recorded: the partition is older than KIP-858.
 MIGRATING_DIRECTORY = ZERO_UUID
-#: A broker has the replica, and nobody has said yet in which of its directories.
+#: The replica is assigned to a broker, but not yet to one of its directories.
 UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"
-#: The directory that held the replica is gone.
+#: The directory that held the replica is lost.
 LOST_DIRECTORY = bytes(15) + b"\x02"
 
 METADATA_VERSION = "metadata.version"
@@ -50,7 +50,7 @@ class PartitionImage(NamedTuple):
     removing_replicas: tuple[int, ...] = ()
 
     def directory(self, broker_id: int) -> bytes:
-        """The log directory of this broker's replica; ValueError when it has none."""
+        """Returns the log directory of this broker's replica; raises ValueError if it has none."""
         return self.directories[self.replicas.index(broker_id)]
 
     @property
@@ -75,7 +75,7 @@ class TopicsImage(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a listener is reached; `security_protocol` is Kafka's number (0 is PLAINTEXT)."""
+    """The address of a listener; `security_protocol` is Kafka's code (0 is PLAINTEXT)."""
 
     name: str
     host: str
@@ -84,12 +84,12 @@ class Endpoint(NamedTuple):
 
 
 class BrokerImage(NamedTuple):
-    """A broker's registration. A fenced one hosts no leaders and is not shown to clients."""
+    """A broker's registration. A fenced broker hosts no leaders and is not listed to clients."""
 
     id: int
     epoch: int
     incarnation_id: bytes
-    #: Listener name to where it is reached.
+    #: Listener name to endpoint.
     listeners: Map[str, Endpoint]
     #: Feature to the (lowest, highest) level that the broker supports.
     features: Map[str, tuple[int, int]]
@@ -99,16 +99,18 @@ class BrokerImage(NamedTuple):
     is_migrating_zk_broker: bool = False
     #: Sorted ids of its log directories that are online.
     directories: tuple[bytes, ...] = ()
-    #: Sorted ids of those that take no new replicas (KIP-1066).
+    #: Sorted ids of its cordoned directories, which get no new replicas (KIP-1066).
     cordoned_directories: tuple[bytes, ...] = ()
 
     @property
     def is_active(self) -> bool:
-        """Whether it may lead, and be in an ISR."""
+        """Returns whether the broker may lead and be in an ISR."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def has_online_directory(self, directory: bytes) -> bool:
-        """Directories that nobody has named count as online, and so do all of a broker that names none (KIP-858)."""
+        """Returns whether the replica's directory is online. Unassigned directories are, and all of a broker that
+        lists none (KIP-858).
+        """
         if directory == LOST_DIRECTORY:
             return False
         unnamed = directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
@@ -129,7 +131,9 @@ class ClusterImage(NamedTuple):
 
 
 class FeaturesImage(NamedTuple):
-    """Finalized levels by name, `metadata.version` among them, 0 is not kept. `kraft.version` lives in the log."""
+    """Finalized levels by name, including `metadata.version`; 0 is not stored. `kraft.version` is stored in the
+    quorum's log.
+    """
 
     finalized: Map[str, int] = Map()
     zk_migration_state: int = 0
@@ -168,28 +172,28 @@ class DelegationTokenImage(NamedTuple):
     expiration_timestamp: int
 
 
-#: Whom a quota is for: (entity type, entity name or None for the default), sorted by type.
+#: The entity of a quota: (entity type, entity name or None for the default), sorted by type.
 QuotaEntity = tuple[tuple[str, str | None], ...]
 #: (resource type, resource name); the name "" is the cluster-wide default of brokers.
 ConfigResource = tuple[int, str]
 
 
 class MetadataImage(NamedTuple):
-    """The cluster at `offset`, that of the last record in it; -1 is before the first record."""
+    """The cluster at `offset`, the offset of the last record in it; -1 before the first record."""
 
     offset: int = -1
     epoch: int = -1
-    #: When the last batch in it was appended, ms.
+    #: The append time of the last batch in it, in ms.
     last_append_timestamp_ms: int = -1
     features: FeaturesImage = FeaturesImage()
     cluster: ClusterImage = ClusterImage()
     topics: TopicsImage = TopicsImage()
     configs: Map[ConfigResource, Map[str, str]] = Map()
     client_quotas: Map[QuotaEntity, Map[str, float]] = Map()
-    #: The first producer id that has been given to nobody.
+    #: The first unallocated producer id.
     next_producer_id: int = 0
     acls: Map[bytes, AclImage] = Map()
-    #: (user, number of the mechanism) to credential.
+    #: (user, code of the mechanism) to credential.
     scram: Map[tuple[str, int], ScramCredential] = Map()
     delegation_tokens: Map[str, DelegationTokenImage] = Map()
 
@@ -207,7 +211,7 @@ class MetadataImage(NamedTuple):
         return self.cluster.brokers.get(broker_id)
 
     def config(self, resource_type: int, name: str) -> Map[str, str]:
-        """What has been set for a resource; empty when nothing has."""
+        """Returns the configs of a resource; empty if there are none."""
         return self.configs.get((resource_type, name), _NO_CONFIG)
 
 

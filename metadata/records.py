@@ -1,6 +1,6 @@
-"""The framing of metadata records: how a message becomes the value of a record in `__cluster_metadata`, and back.
+"""The framing of metadata records: encoding a message as a record value of `__cluster_metadata`, and decoding it.
 
-A value is three unsigned varints (version of the frame, key of the record, version of the record) and the message.
+A value is three unsigned varints (frame version, record key, record version) and the message.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from . import metadata_version as levels
 
 _FRAME_VERSION = 1
 
-#: Key of a record to its message.
+#: Record key to message class.
 RECORD_CLASSES: dict[int, type[Message]] = {
     value.SCHEMA.key: value
     for value in vars(records).values()
     if isinstance(value, type) and issubclass(value, Message) and value is not Message and value.SCHEMA.key is not None
 }
 
-#: Per record with more than version 0: the metadata.version from which on a higher one is written, highest first.
+#: The metadata.version from which a record version above 0 is written, highest first; only for records that have one.
 _WRITTEN_VERSIONS: dict[type[Message], tuple[tuple[int, int], ...]] = {
     records.RegisterBrokerRecord: (
         (levels.CORDONED_LOG_DIRS, 4),
@@ -34,7 +34,7 @@ _WRITTEN_VERSIONS: dict[type[Message], tuple[tuple[int, int], ...]] = {
 
 
 def record_version(message: Message, metadata_version: int) -> int:
-    """The version in which a record is written while `metadata_version` is in force."""
+    """Returns the version in which a record is written at this `metadata_version`."""
     if isinstance(message, records.BrokerRegistrationChangeRecord):
         return _change_version(message)
     for level, version in _WRITTEN_VERSIONS.get(type(message), ()):
@@ -44,7 +44,7 @@ def record_version(message: Message, metadata_version: int) -> int:
 
 
 def _change_version(change: records.BrokerRegistrationChangeRecord) -> int:
-    """The lowest that can say it, as Kafka writes it."""
+    """Returns the lowest version that has the fields in use, as Kafka writes it."""
     if change.cordoned_log_dirs is not None:
         return 3
     if change.log_dirs:
@@ -53,7 +53,7 @@ def _change_version(change: records.BrokerRegistrationChangeRecord) -> int:
 
 
 def encode_record(message: Message, metadata_version: int) -> bytes:
-    """The value of a record of the metadata log."""
+    """Encodes the value of a record of the metadata log."""
     cls = type(message)
     version = record_version(message, metadata_version)
     key = cls.SCHEMA.key
@@ -62,7 +62,7 @@ def encode_record(message: Message, metadata_version: int) -> bytes:
 
 
 def decode_record(value: Buffer) -> Message:
-    """Raises MalformedMessage for a value that is not a metadata record that we know."""
+    """Decodes a record value. Raises MalformedMessage if it is not a known metadata record."""
     try:
         frame_version, position = varint(value, 0)
         key, position = varint(value, position)

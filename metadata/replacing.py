@@ -1,7 +1,7 @@
-"""From one image to another that was made elsewhere: the records that lead there.
+"""The records that lead from one image to another, independently built one.
 
-A node that is far behind fetches a snapshot, which says what is and not what has gone. What has to be told to the rest of
-the node is a delta like any other.
+A node that is far behind fetches a snapshot, which contains what exists but not what was removed. The other parts of
+the node need the difference as a delta.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _APPLIED_TOGETHER = 1024
 
 
 def replace(delta: MetadataDelta, after: MetadataImage) -> Iterator[None]:
-    """Has `delta`, which is new, lead to `after`. A step for each partition that there is, so that others may be served."""
+    """Replays into the new `delta` what leads to `after`. Yields once per partition, so that other work can run."""
     for number, record in enumerate(_differences(delta.image, after)):
         if record is not None:
             delta.replay(record)
@@ -34,12 +34,12 @@ def replace(delta: MetadataDelta, after: MetadataImage) -> Iterator[None]:
 
 
 def replacing_records(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:
-    """Replayed on `before` they make `after`, but for its offset."""
+    """Yields the records that turn `before` into `after`, except for its offset."""
     return (record for record in _differences(before, after) if record is not None)
 
 
 def _differences(before: MetadataImage, after: MetadataImage) -> Iterator[Message | None]:
-    """None for what is the same, where there may be much of it."""
+    """Yields the records, and None for unchanged entries of large maps."""
     yield from _features(before.features.finalized, after.features.finalized)
     if before.features.zk_migration_state != after.features.zk_migration_state:
         yield records.ZkMigrationStateRecord(zk_migration_state=after.features.zk_migration_state)

@@ -1,7 +1,7 @@
-"""An image as the records that make it again: what a snapshot of the metadata log holds.
+"""An image as a sequence of records: the content of a metadata snapshot.
 
-The order of kinds is Kafka's: `metadata.version` first, since it may decide how what follows is read.
-Within a kind things come sorted, so one image makes the same bytes always.
+The order of record types is Kafka's: `metadata.version` first, since it may decide how the rest is read. Within a type
+the records are sorted, so one image always produces the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .image import (
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """The records of the image in Kafka's order; replayed on an empty image they make it again."""
+    """Yields the records of the image in Kafka's order; replayed on an empty image they rebuild it."""
     yield from _feature_records(image.features)
     yield from _cluster_records(image.cluster)
     for _, topic in sorted(image.topics.by_name.items()):

@@ -1,4 +1,4 @@
-"""What records change in topics and partitions."""
+"""Changes that records make to topics and partitions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from .image import MIGRATING_DIRECTORY, PartitionImage, TopicImage, TopicsImage
 _LEADER_UNCHANGED = -2
 _RECOVERY_STATE_UNCHANGED = -1
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()
-#: As many as a few dozens of brokers have; where there are more, those that were met last.
+#: Enough for the sets of a few dozen brokers; with more, the most recently used are kept.
 _SHARED_SETS = 16_384
 
 
 class TopicDelta:
-    """`before` is the topic as it was (no partitions when it is new); `changed` has the partitions new or other."""
+    """The changes of one topic. `before`: the old topic (without partitions if it is new). `changed`: new or changed
+    partitions.
+    """
 
     __slots__ = ("_applied", "_unapplied", "before", "changed")
 
@@ -55,9 +57,10 @@ class TopicDelta:
 
 
 class TopicsDelta:
-    """`changed`: topics that are new or other, by id. `created` and `deleted` count only what is left at the end.
+    """The changes of all topics. `changed`: new or changed topics, by id.
 
-    What was applied before is not applied again: a large delta is applied bit by bit, as it grows, and costs little at last.
+    `created` and `deleted` contain only the net result. Changes are applied once: a large delta is applied step by
+    step while it grows, and the last step is cheap.
     """
 
     def __init__(self, image: TopicsImage) -> None:
@@ -66,7 +69,7 @@ class TopicsDelta:
         self.created: dict[bytes, str] = {}
         self.deleted: dict[bytes, TopicImage] = {}
         self._applied = image
-        #: Topics that changed or went since then.
+        #: Topics that changed or were deleted since `_applied`.
         self._unapplied: set[bytes] = set()
 
     def __bool__(self) -> bool:
@@ -85,7 +88,7 @@ class TopicsDelta:
         topic.change(record.partition_id, merged(topic.partition(record.partition_id), record))
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
-        """An empty name means every topic."""
+        """Clears the ELR of a topic; an empty name means every topic."""
         if record.topic_name:
             self._topic(self._id_of(record.topic_name)).clear_elr()
             return
@@ -93,7 +96,7 @@ class TopicsDelta:
             self._topic(topic_id).clear_elr()
 
     def replay_remove(self, record: RemoveTopicRecord) -> str:
-        """The name of the topic that is no more; a topic created and removed in one delta leaves no trace."""
+        """Removes a topic and returns its name. A topic created and removed in one delta leaves no trace."""
         delta = self.changed.pop(record.topic_id, None)
         self._unapplied.add(record.topic_id)
         self.created.pop(record.topic_id, None)
@@ -121,7 +124,7 @@ class TopicsDelta:
         return self._applied
 
     def _topic(self, topic_id: bytes) -> TopicDelta:
-        """One that is about to change."""
+        """Returns the delta of a topic that a record changes."""
         delta = self.changed.get(topic_id)
         if delta is None:
             assert topic_id not in self.deleted, "a record changes a topic that is deleted"
@@ -153,7 +156,9 @@ def partition_from_record(record: PartitionRecord) -> PartitionImage:
 
 
 def merged(partition: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
-    """The partition after the change. Any raises its epoch; one that names a leader, even the same, the leader's."""
+    """Returns the changed partition. Any change raises the partition epoch; one with a leader, even the same, the
+    leader epoch.
+    """
     replicas = _new_or(change.replicas, partition.replicas)
     leader, leader_epoch = partition.leader, partition.leader_epoch
     if change.leader != _LEADER_UNCHANGED:
@@ -182,12 +187,14 @@ def _new_or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(_SHARED_SETS)
 def _shared(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sets of replicas and of directories that many partitions have are one object: a fraction of an image's bytes."""
+    """Returns an equal shared tuple. Many partitions share replica sets and directories, which cuts an image to a
+    fraction of its bytes.
+    """
     return value
 
 
 def _directories(directories: list[bytes] | tuple[bytes, ...], replicas: int) -> tuple[bytes, ...]:
-    """Partitions older than KIP-858 name none."""
+    """Returns the directories of the replicas. Partitions older than KIP-858 have none."""
     if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return (MIGRATING_DIRECTORY,) * replicas
     assert len(directories) == replicas, "a partition names a directory for each replica or for none"

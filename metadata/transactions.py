@@ -1,4 +1,6 @@
-"""Transactions of metadata records (KIP-868): records between Begin and End count together, or not at all after Abort."""
+"""Transactions of metadata records (KIP-868): records between Begin and End take effect together, or not at all after
+Abort.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from ..protocol.schema import Message
 
 
 class MetadataTransactions:
-    """Between the log and a delta: holds back the records of a transaction until it ends."""
+    """A stage between the log and a delta: holds back the records of a transaction until it ends."""
 
     def __init__(self) -> None:
         self._held: list[Message] | None = None
@@ -19,7 +21,7 @@ class MetadataTransactions:
         return self._held is not None
 
     def take(self, record: Message) -> Sequence[Message]:
-        """What is to be replayed, now that the log has gone on by one record."""
+        """Takes the next record of the log. Returns the records to replay now."""
         if isinstance(record, BeginTransactionRecord):
             assert self._held is None, "a transaction of metadata begins inside another"
             self._held = []

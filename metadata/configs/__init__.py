@@ -1,8 +1,8 @@
-"""Every configuration key of Kafka 4.4: type, default, check, scope.
+"""Every configuration key of Kafka 4.4: type, default, validation, scope.
 
-The tables are `broker_*.py`, `topic.py`, `group.py` and `client_metrics.py`, one row a key; `odradek_keys.py` are our own.
-What several values must satisfy together is in `*_rules.py`, which layer of a broker's values wins in `broker_values.py`.
-All of it is pure: texts and typed values in, typed values or InvalidConfig out.
+The tables are `broker_*.py`, `topic.py`, `group.py` and `client_metrics.py`, one row per key. `odradek_keys.py` has
+Odradek's own keys. `*_rules.py` have the rules for several values together, and `broker_values.py` the precedence of a
+broker's layers. All of it is pure: it takes texts and typed values, and returns typed values or raises InvalidConfig.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ _UNKNOWN = {
 
 
 def validate(resource_type: int, name: str, text: str) -> Value:
-    """The typed value of one key's text; raises InvalidConfig. A broker may have keys that nobody knows: their text is
-    their value.
-    """
+    """Returns the typed value of one key's text; raises InvalidConfig. An unknown key of a broker has its text as value."""
     key = broker_key(name) if resource_type == ResourceType.BROKER else definition(resource_type).get(name)
     if key is not None:
         return key.parse(text)
@@ -69,12 +67,12 @@ def validate(resource_type: int, name: str, text: str) -> Value:
 
 
 def is_list(resource_type: int, name: str) -> bool:
-    """Whether a key takes APPEND and SUBTRACT."""
+    """Returns whether a key accepts APPEND and SUBTRACT."""
     key = definition(resource_type).get(name)
     return key is not None and key.type is ConfigType.LIST
 
 
 def default_text(resource_type: int, name: str) -> str | None:
-    """Kafka's default of a key as text; None for a key that has none or is not known."""
+    """Returns Kafka's default of a key as text; None if the key has none or is unknown."""
     key = definition(resource_type).get(name)
     return to_text(key.default_value) if key is not None else None

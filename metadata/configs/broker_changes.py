@@ -1,4 +1,4 @@
-"""Whether a running broker may take over another set of dynamic values (KIP-226)."""
+"""Validation of dynamic configuration changes on a running broker (KIP-226)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .broker_values import BrokerValues
 from .dynamic import validate_dynamic_names
 from .values import InvalidConfig
 
-# Threads are counted down to half and up to double at a time, as in Kafka, though here they are not what does the work.
+# A thread count may change to between half and double of its value, as in Kafka. Here these threads do no work.
 _THREADS = (
     "background.threads",
     "num.io.threads",
@@ -24,8 +24,10 @@ _THREADS = (
 
 
 def validate_broker_change(current: BrokerValues, configs: Mapping[str, str], *, per_broker: bool) -> BrokerValues:
-    """The values that come of `configs` as this broker's own dynamic values (`per_broker`), or as the default of all, in
-    place of those that it has. Raises InvalidConfig.
+    """Returns the values after `configs` replaces this broker's dynamic values (`per_broker`) or the cluster-wide
+    default.
+
+    Raises InvalidConfig.
     """
     validate_dynamic_names(configs, per_broker=per_broker)
     if per_broker:

@@ -1,4 +1,4 @@
-"""Keys of the broker about group coordination: classic and consumer groups, committed offsets."""
+"""Broker configs for group coordination: classic and consumer groups, committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the broker that shape its logs: the defaults of topics, and where and how data is kept."""
+"""Broker configs for logs: defaults of topics, and where and how data is stored."""
 
 from __future__ import annotations
 

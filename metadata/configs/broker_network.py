@@ -1,4 +1,4 @@
-"""Keys of the broker about listeners, connections and requests."""
+"""Broker configs for listeners, connections and requests."""
 
 from __future__ import annotations
 

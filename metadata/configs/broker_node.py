@@ -1,4 +1,4 @@
-"""Keys of the broker about the node itself, the controller quorum and the metadata log."""
+"""Broker configs for the node itself, the controller quorum and the metadata log."""
 
 from __future__ import annotations
 

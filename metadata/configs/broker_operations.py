@@ -1,4 +1,4 @@
-"""Keys of the broker about metrics, telemetry, quotas and policies."""
+"""Broker configs for metrics, telemetry, quotas and policies."""
 
 from __future__ import annotations
 

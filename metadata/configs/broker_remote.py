@@ -1,4 +1,4 @@
-"""Keys of the broker about tiered storage (KIP-405)."""
+"""Broker configs for tiered storage (KIP-405)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the broker about replicas, leaders and the bandwidth of replication."""
+"""Broker configs for replicas, leaders and replication bandwidth."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the values of a broker must satisfy together. A rule is a small function that returns why it is broken, or None;
-the words are Kafka's. Rules about listeners need their addresses read and are in the server's listeners.
+"""Rules for several values of a broker together. A rule is a small function that returns an error text, or None.
+
+The texts are Kafka's. Rules about listeners need parsed addresses and are in the server's listeners.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from .values import InvalidConfig, Value
 
 Rule = Callable[[BrokerValues], str | None]
 _MIB = 1 << 20
-#: Of a count of connections, which is an INT.
+#: The digits of a connection count, which is an INT.
 _MOST_DIGITS = 10
 
 
 def validate_broker_configs(values: BrokerValues, *, before: str = "") -> None:
-    """Raises InvalidConfig for the first rule that these values break; `before` comes before the words of most rules."""
+    """Raises InvalidConfig for the first broken rule. `before` is the prefix of most rules' texts."""
     for rule in _RULES:
         broken = rule(values)
         if broken:
@@ -91,7 +92,7 @@ def _some_may_connect(values: BrokerValues) -> str | None:
 
 
 def connection_overrides(value: Value) -> dict[str, int]:
-    """`host:count,host:count` of max.connections.per.ip.overrides; raises InvalidConfig."""
+    """Parses max.connections.per.ip.overrides (`host:count,host:count`); raises InvalidConfig."""
     name = "max.connections.per.ip.overrides"
     found: dict[str, int] = {}
     for entry in str(value).split(",") if value else ():
@@ -153,7 +154,7 @@ _RULES: tuple[Rule, ...] = (
 )
 _UNPREFIXED_RULES: tuple[Rule, ...] = (_one_id, _classic_groups, _compaction_lags)
 
-# (smaller, larger, strictly): the bounds of groups, and the value of groups within them.
+# (smaller, larger, strictly): the order of group bounds, and of the group value within them.
 _ORDERED = tuple(
     pair
     for kind in ("consumer", "share", "streams")

@@ -1,4 +1,4 @@
-"""Keys of the broker about TLS, SASL, delegation tokens and authorization."""
+"""Broker configs for TLS, SASL, delegation tokens and authorization."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .checks import at_least, between, list_of, non_null, one_of, one_of_ignorin
 from .inert import SECURITY
 from .key import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, PER_BROKER, SHORT, STRING, key
 
-# TLS keys that change while the broker runs, and then only for a listener.
+# TLS keys that can change while the broker runs, but only with a listener prefix.
 LISTENER_ONLY = (
     "ssl.key.password",
     "ssl.keystore.certificate.chain",

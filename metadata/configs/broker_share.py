@@ -1,4 +1,4 @@
-"""Keys of the broker about share groups (KIP-932) and their dead letter queues."""
+"""Broker configs for share groups (KIP-932) and their dead letter queues."""
 
 from __future__ import annotations
 

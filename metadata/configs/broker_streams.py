@@ -1,4 +1,4 @@
-"""Keys of the broker about streams groups (KIP-1071)."""
+"""Broker configs for streams groups (KIP-1071)."""
 
 from __future__ import annotations
 

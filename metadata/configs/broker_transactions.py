@@ -1,4 +1,4 @@
-"""Keys of the broker about transactions."""
+"""Broker configs for transactions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The values of a broker: what its layers say, which layer wins, and what a topic without a value of its own gets.
+"""The values of a broker: the layers, their precedence, and the defaults of topics.
 
-A broker has four layers, the strongest first: the dynamic values of this broker, the dynamic default of all brokers, the
-static values of server.properties, and Kafka's defaults. Keys that mean the same in another unit are synonyms: a stronger
-layer that sets one hides the others of the layers below, and within a layer the first of the order below wins.
+A broker has four layers, the strongest first: the dynamic values of this broker, the dynamic default of all brokers,
+the static values of server.properties, and Kafka's defaults. Keys with the same meaning in different units are
+synonyms. A stronger layer that sets one hides the others in the layers below; within a layer the first in the order
+below wins.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SYNONYMS_OF = {name: names for names in _SYNONYMS for name in names} | {
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
 LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
-# Keys that stand behind `listener.name.<listener>.<mechanism>.` (KIP-103, KIP-226).
+# Keys that take the prefix `listener.name.<listener>.<mechanism>.` (KIP-103, KIP-226).
 _PER_MECHANISM = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -37,7 +38,7 @@ _PER_MECHANISM = (
 
 
 def synonyms(name: str, *, of_listeners: bool = True) -> tuple[str, ...]:
-    """The names that can give the value of a broker's key, the strongest first; the key itself is among them."""
+    """Returns the keys that can set the value of a broker's key, the strongest first, including the key itself."""
     if name in _SYNONYMS_OF:
         return _SYNONYMS_OF[name]
     if of_listeners and (found := LISTENER_PREFIX.fullmatch(name)):
@@ -47,7 +48,7 @@ def synonyms(name: str, *, of_listeners: bool = True) -> tuple[str, ...]:
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """The definition of a broker's key, of one with a listener's prefix too; None for a name nobody knows."""
+    """Returns the definition of a broker's key, with or without a listener prefix; None if it is unknown."""
     for known in synonyms(name)[::-1] if LISTENER_PREFIX.fullmatch(name) else (name,):
         if found := BROKER.get(known) or OWN.get(known):
             return found
@@ -55,7 +56,7 @@ def broker_key(name: str) -> ConfigKey | None:
 
 
 def overlay(below: Mapping[str, str], above: Texts) -> dict[str, str]:
-    """One layer laid over another. A key that the upper layer sets takes away its synonyms below."""
+    """Returns one layer laid over another. A key in the upper layer removes its synonyms from the lower."""
     merged = dict(below)
     for name, text in above.items():
         for synonym in synonyms(name, of_listeners=False):
@@ -66,7 +67,7 @@ def overlay(below: Mapping[str, str], above: Texts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class BrokerValues:
-    """The layers of one broker as texts, and the typed values that they come to. Immutable."""
+    """The layers of one broker as texts, and the resulting typed values. Immutable."""
 
     static: Texts = field(default_factory=dict)
     dynamic_default: Texts = field(default_factory=dict)
@@ -77,8 +78,9 @@ class BrokerValues:
     """The typed value of each key that is set and known."""
 
     def __post_init__(self) -> None:
-        """Raises InvalidConfig for a static text that its key refuses. A dynamic one does not count then: the broker that
-        stored it may have been of another release, and this one must start.
+        """Raises InvalidConfig for an invalid static text. An invalid dynamic text is ignored.
+
+        The broker that stored it may have run another release, and this one must start.
         """
         object.__setattr__(self, "dynamic_default", _valid(self.dynamic_default))
         object.__setattr__(self, "dynamic_broker", _valid(self.dynamic_broker))
@@ -88,7 +90,7 @@ class BrokerValues:
         object.__setattr__(self, "typed", {name: _parse(name, key, texts[name]) for name, key in known.items()})
 
     def get(self, name: str) -> Value:
-        """The typed value of a key. A name that nobody knows has its text, or None."""
+        """Returns the typed value of a key. An unknown name has its text, or None."""
         if name in self.typed:
             return self.typed[name]
         key = broker_key(name)
@@ -97,7 +99,7 @@ class BrokerValues:
         return self.texts.get(name)
 
     def items(self) -> Iterator[tuple[str, Value]]:
-        """Every key of Kafka's with its value."""
+        """Yields every key of Kafka with its value."""
         return ((name, self.get(name)) for name in BROKER)
 
 
@@ -122,7 +124,7 @@ def _parse(name: str, key: ConfigKey, text: str) -> Value:
 
 
 def _in_ms(values: BrokerValues, *names_and_units: tuple[str, int]) -> int | None:
-    """The first of the keys that has a value, in milliseconds."""
+    """Returns the first of the keys that has a value, in milliseconds."""
     for name, unit_ms in names_and_units:
         value = values.get(name)
         if value is not None:
@@ -136,7 +138,7 @@ _MINUTE_MS = 60_000
 
 
 def retention_ms(values: BrokerValues) -> int:
-    """How long a record is kept; -1 is for ever."""
+    """Returns the retention time of records; -1 is unlimited."""
     keys = ("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)
     found = _in_ms(values, *keys)
     return max(-1, found if found is not None else -1)
@@ -163,7 +165,7 @@ _CONVERTED: dict[str, Callable[[BrokerValues], int | None]] = {
 
 
 def topic_defaults(values: BrokerValues) -> dict[str, Value]:
-    """What a topic gets for every key that it does not set itself, from this broker's values."""
+    """Returns the default of every topic key, from this broker's values."""
     return {name: topic_default(name, values) for name in TOPIC}
 
 

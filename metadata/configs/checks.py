@@ -1,5 +1,7 @@
-"""What a key demands of its value beyond the type. A check is called with the key's name and the typed value, and raises
-InvalidConfig in Kafka's words. The check of a list may ask that it be given the list without duplicates, as Kafka does.
+"""Validators of configuration values beyond their type.
+
+A validator gets the key's name and the typed value, and raises InvalidConfig with Kafka's text. A list validator may
+request the list without duplicates, as Kafka does.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def between(low: float, high: float | None) -> Check:
 
 
 def port(name: str, value: Value) -> None:
-    """A port to listen on, 0 for any that is free; None where nothing listens."""
+    """Validates a port: 0 for any free port, None for no listener."""
     if value is not None:
         between(0, _MOST_PORT)(name, value)
 
@@ -55,7 +57,7 @@ def one_of_ignoring_case(*words: str) -> Check:
 
 
 def list_of(*words: str, empty: bool = True, null: bool = False) -> Check:
-    """A list of any non-empty words, or of the given ones; it tells whether it may be empty or absent."""
+    """Returns a validator for a list of non-empty words, or of the given words. `empty`, `null`: the list may be so."""
 
     def check(name: str, value: Value) -> None:
         if value is None:
@@ -116,7 +118,7 @@ _UNIT_SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 def duration_seconds(text: str) -> float | None:
-    """The length of an ISO 8601 duration such as PT1H30M; None when it is not one."""
+    """Returns the length of an ISO 8601 duration such as PT1H30M; None if it is invalid."""
     found = _ISO_DURATION.fullmatch(text)
     if not found or not any(found.group(unit) for unit in _UNIT_SECONDS):
         return None
@@ -141,12 +143,12 @@ def share_auto_offset_reset(name: str, value: Value) -> None:
     )
 
 
-# An address as Kafka's clients take it: host:port or [IPv6]:port, with a protocol before it or not.
+# An address as Kafka's clients accept it: host:port or [IPv6]:port, with or without a protocol.
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:0*([0-9]{1,10})")
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """The host and port of `host:port`; None when it has no port."""
+    """Returns the host and port of `host:port`; None if there is no port."""
     found = _ADDRESS.fullmatch(address)
     return (found.group(1), int(found.group(2))) if found else None
 

@@ -1,4 +1,4 @@
-"""Keys of a client metrics subscription (KIP-714)."""
+"""Configs of a client metrics subscription (KIP-714)."""
 
 from __future__ import annotations
 

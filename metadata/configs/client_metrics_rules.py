@@ -1,4 +1,4 @@
-"""What a client metrics subscription must satisfy (KIP-714)."""
+"""Validation of client metrics subscriptions (KIP-714)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MATCHED = (
 
 
 def validate_client_metrics_configs(name: str, configs: Mapping[str, str]) -> dict[str, Value]:
-    """The typed values of a subscription; raises InvalidConfig with the error that Kafka answers."""
+    """Returns the typed values of a subscription; raises InvalidConfig with Kafka's error."""
     if not name:
         raise InvalidConfig("Subscription name can't be empty", ErrorCode.INVALID_REQUEST)
     for unknown in configs:

@@ -1,8 +1,8 @@
-"""What DescribeConfigs shows of a resource's keys: value, where it comes from, and what it would be without that (KIP-226,
-KIP-569). Answers are lists of the protocol's own entries, in the order of names.
+"""DescribeConfigs entries of a resource's keys: value, source and synonyms (KIP-226, KIP-569).
 
-The source of a value is that of the first of its synonyms. Synonyms are listed from the strongest layer to the weakest; of a
-broker's key they begin with the key itself, so a value that comes of another unit (log.retention.hours) shows none.
+Results are lists of the protocol's entries, ordered by name. The source of a value is that of its first synonym.
+Synonyms are listed from the strongest layer to the weakest. Those of a broker's key begin with the key itself, so a
+value that comes from another unit (log.retention.hours) lists none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entries = list[DescribeConfigsResourceResult]
 
 
 class ConfigSource(IntEnum):
-    """The numbers are those of DescribeConfigs."""
+    """The source of a value, with the codes of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -35,7 +35,7 @@ class ConfigSource(IntEnum):
 
 
 def describe_topic(configs: Mapping[str, str], broker: BrokerValues) -> Entries:
-    """Every key of a topic that sets `configs`, on a broker with these values."""
+    """Returns every key of a topic that sets `configs`, with defaults from these broker values."""
     inherited = topic_defaults(broker)
     entries = []
     for name in _shown(TOPIC, configs):
@@ -48,7 +48,7 @@ def describe_topic(configs: Mapping[str, str], broker: BrokerValues) -> Entries:
 
 
 def describe_group(configs: Mapping[str, str], broker: BrokerValues) -> Entries:
-    """Every key of a group that sets `configs`."""
+    """Returns every key of a group that sets `configs`."""
     set_internal = [name for name, key in GROUP.items() if key.internal and key.broker in broker.texts]
     entries = []
     for name in _shown(GROUP, [*configs, *set_internal]):
@@ -69,12 +69,12 @@ def _group_default(key: ConfigKey | None, broker: BrokerValues) -> str | None:
     if key is not None:
         value = broker.get(key.broker) if key.broker else key.default_value
         if isinstance(value, tuple) and key.type is not ConfigType.LIST:
-            value = value[0]  # of the broker's assignors the first is the one that is used
+            value = value[0]  # only the first of the broker's assignors is used
     return to_text(value)
 
 
 def describe_client_metrics(configs: Mapping[str, str]) -> Entries:
-    """Every key of a client metrics subscription that sets `configs`."""
+    """Returns every key of a client metrics subscription that sets `configs`."""
     entries = []
     for name in _shown(CLIENT_METRICS, configs):
         key = CLIENT_METRICS.get(name)
@@ -84,7 +84,7 @@ def describe_client_metrics(configs: Mapping[str, str]) -> Entries:
 
 
 def describe_broker(broker: BrokerValues) -> Entries:
-    """Every key of a broker, and what is set beyond them."""
+    """Returns every key of a broker, and unknown keys that are set."""
     entries = []
     for name in _shown(BROKER, broker.texts):
         key = broker_key(name)
@@ -94,7 +94,7 @@ def describe_broker(broker: BrokerValues) -> Entries:
 
 
 def describe_broker_defaults(broker: BrokerValues) -> Entries:
-    """What is set as the dynamic default of all brokers."""
+    """Returns the cluster-wide dynamic defaults of brokers."""
     entries = []
     for name in sorted(broker.dynamic_default):
         own = [s for s in _broker_synonyms(name, broker) if s.source == ConfigSource.DYNAMIC_DEFAULT_BROKER]
@@ -113,7 +113,7 @@ def _is_read_only(name: str) -> bool:
 
 
 def _own(name: str, configs: Mapping[str, str], key: ConfigKey | None, source: ConfigSource) -> list[Synonym]:
-    """The value that the resource sets itself, as it reads once parsed."""
+    """Returns the value that the resource itself sets, in its parsed form."""
     if name not in configs:
         return []
     return [Synonym(name, _normal(key, configs[name]), source)]
@@ -151,7 +151,7 @@ def _broker_synonyms(name: str, broker: BrokerValues) -> list[Synonym]:
 
 
 def _is_sensitive(key: ConfigKey | None) -> bool:
-    """What nobody knows may be a secret."""
+    """Returns whether a value is sensitive. The value of an unknown key may be a secret."""
     return key is None or key.type is ConfigType.PASSWORD
 
 

@@ -1,4 +1,4 @@
-"""What a key means, for DescribeConfigs with documentation. The words are loaded when somebody asks for the first time."""
+"""Descriptions of keys, for DescribeConfigs with documentation. The texts are loaded on first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tables import definition
 
 
 def documentation(resource_type: int, name: str) -> str | None:
-    """A sentence or two; None for a key that is not known."""
+    """Returns one or two sentences; None if the key is unknown."""
     key = broker_key(name) if resource_type == ResourceType.BROKER else definition(resource_type).get(name)
     if key is None:
         return None

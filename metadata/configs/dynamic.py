@@ -1,7 +1,7 @@
-"""Which values of a broker may be set while it runs, and by whom (KIP-226).
+"""The update modes of broker configs: which can change while the broker runs, and for which scope (KIP-226).
 
-A read-only key may not. A per-broker key may be set for one broker, not as the default of all. A key of TLS may be set
-only for a listener, as `listener.name.<listener>.<key>`. A name that nobody knows may be set: it is for a plug-in.
+A read-only key cannot. A per-broker key can be set for one broker, not as the default of all. A TLS key can be set
+only with a listener prefix, as `listener.name.<listener>.<key>`. An unknown key can be set: it is for a plug-in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .key import Scope
 from .tables import BROKER
 from .values import InvalidConfig
 
-# Those that a listener's prefix makes no per-broker key of.
+# Keys that stay cluster-wide even with a listener prefix.
 _CLUSTER_WIDE_OF_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
 
@@ -42,7 +42,7 @@ def _is_per_broker(name: str) -> bool:
 
 
 def validate_dynamic_names(configs: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises InvalidConfig when one of the values may not be set so, in Kafka's words and order."""
+    """Raises InvalidConfig if a key cannot be set in this scope, with Kafka's texts and order."""
     _refuse("Cannot update these configs dynamically", filter(_is_read_only, configs))
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
@@ -68,7 +68,7 @@ def _refuse(words: str, names: Iterable[str]) -> None:
 def usable_dynamic_configs(
     configs: Mapping[str, str], *, per_broker: bool, refused: Callable[[str, str], None]
 ) -> dict[str, str]:
-    """What of the stored values can be applied; each of the others is told to `refused(name, why)`."""
+    """Returns the stored values that can be applied; calls `refused(name, why)` for each of the others."""
     usable: dict[str, str] = {}
     for name, text in configs.items():
         try:

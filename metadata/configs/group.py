@@ -1,4 +1,4 @@
-"""Keys of a group (KIP-848, KIP-932, KIP-1071). `broker` names the key of the broker that gives the default."""
+"""Configs of a group (KIP-848, KIP-932, KIP-1071). `broker` is the broker's key for the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the values of one group must satisfy, within the bounds that the broker sets."""
+"""Rules for the values of one group, within the broker's bounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
 def validate_group_configs(configs: Mapping[str, str], broker: BrokerValues) -> dict[str, Value]:
-    """The typed values of all that a group is to have; raises InvalidConfig."""
+    """Returns the typed values of a group's complete configs; raises InvalidConfig."""
     for name in configs:
         if name not in GROUP:
             raise InvalidConfig(f"Unknown group config name: {name}")

@@ -1,5 +1,6 @@
-"""Why a key changes nothing when it is set: the end of the sentence "it has no effect, because ...". A key without such a
-reason acts. When a feature is built, its keys lose their reason.
+"""Reasons why a key has no effect: the end of the sentence "it has no effect, because ...".
+
+A key without a reason takes effect. When a feature is implemented, the reasons of its keys are removed.
 """
 
 from __future__ import annotations

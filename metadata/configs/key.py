@@ -1,4 +1,4 @@
-"""What a row of the tables says of a configuration key."""
+"""The definition of a configuration key: a row of the tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .values import ConfigType, InvalidConfig, Value, parse
 
 
 class ResourceType(IntEnum):
-    """What configurations belong to; the numbers are those of the wire and of ConfigRecord."""
+    """The type of a configuration resource, with the codes of the protocol and of ConfigRecord."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -21,7 +21,7 @@ class ResourceType(IntEnum):
 
 
 class Scope(Enum):
-    """How a broker's key may change while the broker runs (KIP-226)."""
+    """The update mode of a broker's key (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -34,7 +34,7 @@ class _NoDefault(Enum):
 
 NO_DEFAULT = _NoDefault.NO_DEFAULT
 
-# Words for the rows of the tables.
+# Constants for the rows of the tables.
 BOOLEAN, STRING, INT, SHORT, LONG = (
     ConfigType.BOOLEAN,
     ConfigType.STRING,
@@ -55,10 +55,10 @@ class ConfigKey:
     default: Value | _NoDefault
     check: Check | None
     scope: Scope
-    broker: str | None  # of a topic's or group's key: the broker's key that gives its default
-    inert: str | None  # why setting it changes nothing here; None when it acts
-    internal: bool  # not shown unless set
-    dynamic_only: bool  # unknown to server.properties: only AlterConfigs sets it
+    broker: str | None  # of a topic's or group's key: the broker's key for its default
+    inert: str | None  # why the key has no effect; None if it has one
+    internal: bool  # listed only if set
+    dynamic_only: bool  # unknown in server.properties: only AlterConfigs can set it
 
     @property
     def required(self) -> bool:
@@ -69,7 +69,7 @@ class ConfigKey:
         return None if self.default is NO_DEFAULT else self.default
 
     def parse(self, text: str) -> Value:
-        """The typed and checked value of a text; raises InvalidConfig."""
+        """Returns the typed and validated value of a text; raises InvalidConfig."""
         value = parse(self.name, text, self.type)
         if isinstance(value, tuple) and getattr(self.check, "drops_duplicates", False):
             value = tuple(dict.fromkeys(value))
@@ -90,12 +90,12 @@ def key(
     internal: bool = False,
     dynamic_only: bool = False,
 ) -> ConfigKey:
-    """One row of a table."""
+    """Returns one row of a table."""
     return ConfigKey(name, config_type, default, check, scope, broker, inert, internal, dynamic_only)
 
 
 def table(*rows: tuple[ConfigKey, ...]) -> dict[str, ConfigKey]:
-    """The keys of several subjects in the order of their names. A default must pass the key's own check."""
+    """Returns the keys of several tables ordered by name. A default must pass the key's own validator."""
     keys = {row.name: row for row in sorted((row for subject in rows for row in subject), key=lambda row: row.name)}
     if len(keys) != sum(map(len, rows)):
         raise InvalidConfig("a configuration key stands in two tables")

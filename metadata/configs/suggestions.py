@@ -1,30 +1,30 @@
-"""The key that was probably meant by a name that is none."""
+"""Suggestions of the key that was probably meant by an unknown one."""
 
 from __future__ import annotations
 
 from .broker_values import broker_key
 from .tables import BROKER, OWN, TOPIC
 
-#: Less alike than this, two names have different meanings.
+#: Less similar names have different meanings.
 _LIKENESS = 0.75
-#: No key is longer; a longer name costs time to compare and is like none.
+#: No key is longer. A longer name takes time to compare and is similar to none.
 _MOST_COMPARED = 100
 
 
 def suggestion(name: str) -> str:
-    """`, did you mean X?` for an unknown property of a broker; "" when no key is like it."""
+    """Returns `, did you mean X?` for an unknown property of a broker; "" if no key is similar."""
     meant = _respelled(name) or _default_of_topics(name) or _most_alike(name)
     return f", did you mean {meant}?" if meant else ""
 
 
 def _respelled(name: str) -> str | None:
-    """The key in other letters: NUM_PARTITIONS, num-partitions."""
+    """Returns the key for another spelling: NUM_PARTITIONS, num-partitions."""
     spelled = name.strip().lower().replace("_", ".").replace("-", ".")
     return spelled if broker_key(spelled) is not None else None
 
 
 def _default_of_topics(name: str) -> str | None:
-    """The broker's key that gives the default for a topic's key."""
+    """Returns the broker's key for the default of a topic's key."""
     key = TOPIC.get(name)
     return key.broker if key is not None else None
 

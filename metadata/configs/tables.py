@@ -1,4 +1,4 @@
-"""The tables put together: every key of Kafka 4.4, by the kind of resource that it belongs to."""
+"""The combined tables: every key of Kafka 4.4, by type of resource."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ _BY_TYPE = {
 
 
 def definition(resource_type: int) -> Mapping[str, ConfigKey]:
-    """The keys of a kind of resource by name, in the order of names; empty for a kind that has no table."""
+    """Returns the keys of a type of resource by name, ordered by name; empty for a type without a table."""
     return _BY_TYPE.get(ResourceType(resource_type), {}) if resource_type in _BY_TYPE else {}

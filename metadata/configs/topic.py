@@ -1,4 +1,4 @@
-"""Keys of a topic. `broker` names the key of the broker that gives a topic without its own value its default."""
+"""Configs of a topic. `broker` is the broker's key for the default."""
 
 from __future__ import annotations
 

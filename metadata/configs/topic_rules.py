@@ -1,4 +1,4 @@
-"""What the values of one topic must satisfy together, with the defaults of the broker under them."""
+"""Rules for the values of one topic together with the broker's defaults."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def validate_topic_configs(
     existing: Mapping[str, str] | None = None,
     tiered: bool = False,
 ) -> dict[str, Value]:
-    """Checks all the values that a topic is to have (`configs`), over `topic_defaults` of the broker; `existing` are those
-    it has now, `tiered` tells whether the broker has tiered storage. Returns the effective values; raises InvalidConfig.
+    """Validates the complete configs of a topic over the broker's `topic_defaults`. Returns the effective values.
+
+    `existing` are its current configs; `tiered` is whether the broker has tiered storage. Raises InvalidConfig.
     """
     for name in configs:
         if name not in TOPIC:
@@ -40,8 +41,9 @@ def validate_topic_configs(
 def lenient_topic_values(
     configs: Mapping[str, str], defaults: Values, refused: Callable[[str, str], None]
 ) -> dict[str, Value]:
-    """The effective values of a topic whose stored `configs` may hold what is not valid (any more): that is told to
-    `refused(name, why)`, and the broker's value takes its place.
+    """Returns the effective values of a topic. Invalid stored `configs` are replaced by the broker's values.
+
+    Calls `refused(name, why)` for each invalid one.
     """
     values = dict(defaults)
     for name, text in configs.items():

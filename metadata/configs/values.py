@@ -1,15 +1,15 @@
-"""The types of configuration values: text to a typed value and back, with the words that Kafka uses to refuse one.
+"""The types of configuration values: parsing, formatting, and Kafka's error texts.
 
 | type | in Python | text |
 |---|---|---|
 | BOOLEAN | bool | true, false, in any case |
 | INT, SHORT, LONG | int | a decimal number that fits 32, 16 or 64 bits |
 | DOUBLE | float | a decimal number, NaN or Infinity, shown as Java shows it |
-| STRING, CLASS | str | as it is; a CLASS names a Java class, which is never loaded |
-| LIST | tuple of str | comma separated; space around a comma does not count |
+| STRING, CLASS | str | unchanged; a CLASS names a Java class, which is never loaded |
+| LIST | tuple of str | comma separated; space around a comma is ignored |
 | PASSWORD | Password | never shown |
 
-Space at both ends of a text does not count. A key without a value has None.
+Space at both ends of a text is ignored. A key without a value has None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...protocol.errors import ErrorCode
 
 
 class ConfigType(IntEnum):
-    """The numbers are those of DescribeConfigs' ConfigType (KIP-569)."""
+    """The type of a config, with the codes of DescribeConfigs (KIP-569)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -38,7 +38,7 @@ class ConfigType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A secret. Its text is reached by `value` only, so that no log line shows it."""
+    """A secret. Only `value` returns its text, so that it appears in no log line."""
 
     value: str
 
@@ -52,7 +52,7 @@ Value = bool | int | float | str | tuple[str, ...] | Password | None
 
 
 class InvalidConfig(ValueError):
-    """A configuration that is refused; its text is what the peer or the operator is shown, `error` what the wire says."""
+    """An invalid configuration. The text is for the client or operator; `error` is the error code."""
 
     def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_CONFIG) -> None:
         super().__init__(message)
@@ -69,12 +69,12 @@ _BESIDE_COMMA = " \t\n\r\f\v"
 
 
 def refuse(name: str, value: object, why: str = "") -> InvalidConfig:
-    """The exception that says, as Kafka does, which value of which key is refused and why."""
+    """Returns Kafka's exception for an invalid value: the key, the value and the reason."""
     return InvalidConfig(f"Invalid value {value} for configuration {name}{': ' if why else ''}{why}")
 
 
 def parse(name: str, text: str, config_type: ConfigType) -> Value:
-    """The typed value of a text; raises InvalidConfig when it is not of the type."""
+    """Returns the typed value of a text; raises InvalidConfig if it does not have the type."""
     trimmed = text.strip(_BLANK)
     match config_type:
         case ConfigType.BOOLEAN:
@@ -100,7 +100,7 @@ def parse(name: str, text: str, config_type: ConfigType) -> Value:
 
 
 def _whole_number(text: str) -> int | None:
-    """None for a text that is no number, or one of more digits than any type has: Python refuses to read thousands."""
+    """Parses a number; None for other texts, or more digits than any type has: Python refuses to parse thousands."""
     found = _INTEGER.fullmatch(text)
     if found is None or len(found.group(2)) > _MOST_DIGITS:
         return None
@@ -108,7 +108,7 @@ def _whole_number(text: str) -> int | None:
 
 
 def to_text(value: Value) -> str | None:
-    """The text that stands for a typed value in an answer; a password stays hidden."""
+    """Returns the text of a typed value for a response; a password stays hidden."""
     match value:
         case None:
             return None
@@ -123,14 +123,14 @@ def to_text(value: Value) -> str | None:
 
 
 def shown(value: Value) -> str:
-    """How Kafka writes a parsed value into an error."""
+    """Returns a parsed value in the form of Kafka's error texts."""
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     return "null" if value is None else str(to_text(value))
 
 
 def java_double(value: float) -> str:
-    """A double as Java prints it: 0.5, 1.0E7, 1.7976931348623157E308."""
+    """Formats a double as Java does: 0.5, 1.0E7, 1.7976931348623157E308."""
     if value != value or value in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -1,4 +1,4 @@
-"""What the keys of groups and transactions mean, of the broker and of a group, in a sentence each."""
+"""Descriptions of the keys of groups and transactions, for brokers and groups."""
 
 from __future__ import annotations
 

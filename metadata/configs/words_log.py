@@ -1,4 +1,4 @@
-"""What the keys of logs and of tiered storage mean, of the broker and of a topic, in a sentence each."""
+"""Descriptions of the keys of logs and tiered storage, for brokers and topics."""
 
 from __future__ import annotations
 

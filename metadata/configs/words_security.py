@@ -1,4 +1,4 @@
-"""What the keys of TLS, SASL, tokens and authorization mean, in a sentence each."""
+"""Descriptions of the keys of TLS, SASL, tokens and authorization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the keys of the node, its listeners, replicas and operations mean, in a sentence each."""
+"""Descriptions of the keys of the node, its listeners, replicas and operations."""
 
 from __future__ import annotations
 
