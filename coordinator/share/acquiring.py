@@ -1,9 +1,9 @@
-"""What a member is given of the batches that were read for it.
+"""Acquisition: selects the records that a member acquires from the batches that were read for it.
 
-First what is available again, in the order of the offsets, then what has never been given out. Whole batches, so that
-nothing need be cut or copied: a member may get somewhat more than it asked for, unless it asks for a strict limit
-(KIP-1206). Records that failed often are given in ever smaller numbers, and at last alone, so that one bad record does not
-use up the deliveries of its neighbours.
+Records that are available again come first, in offset order. Records that were never delivered follow. Acquisition
+takes whole batches, so that nothing is cut or copied: a member may get somewhat more than it requested, unless it
+requests a strict limit (KIP-1206). Records that failed often are delivered in ever smaller numbers, and finally one
+at a time, so that one bad record does not use up the deliveries of its neighbours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .runs import RecordState, Run, Stretch
 
 
 class FetchedBatch(Protocol):
-    """A batch that was read, whatever else is known of it."""
+    """A batch that was read: its offset range."""
 
     @property
     def base_offset(self) -> int: ...
@@ -27,7 +27,7 @@ class FetchedBatch(Protocol):
 
 
 class Wish(NamedTuple):
-    """What a member asks for. `batch_size`: into how many records together what it gets is divided, if it can be."""
+    """The limits of one acquisition. `batch_size`: the records per acquired range, as far as batch ends permit."""
 
     max_records: int
     batch_size: int
@@ -48,7 +48,7 @@ def acquire(
     batches: Sequence[FetchedBatch],
     now: int,
 ) -> list[Acquired]:
-    """`batches`: what the log has from `fetch_offset` on, in its order, some of it or all."""
+    """Acquires records for a member. `batches`: the log's batches from `fetch_offset` on, in order; some or all."""
     if not batches or wish.max_records <= 0 or batches[-1].last_offset < partition.start_offset:
         return []
     first, last = max(batches[0].base_offset, partition.start_offset), batches[-1].last_offset
@@ -64,7 +64,10 @@ def acquire(
 
 
 def _room(partition: SharePartition, max_records: int, fetch_offset: int, last: int) -> tuple[int, int]:
-    """How many records, and up to where: between records in flight it is not the limit that counts."""
+    """Returns the maximum number of records and the last offset.
+
+    The limit of record locks does not apply below the partition's end, where records are in flight already.
+    """
     room = min(max_records, partition.limits.record_locks - partition.in_flight_count)
     end = partition.end_offset
     if room <= 0 and fetch_offset < end:
@@ -73,7 +76,7 @@ def _room(partition: SharePartition, max_records: int, fetch_offset: int, last: 
 
 
 def _archive_holes(partition: SharePartition, fetch_offset: int, first: int) -> None:
-    """What was asked for and is not in the log any more, compacted away perhaps, is not waited for."""
+    """Archives available records between `fetch_offset` and `first`: the log has them no longer (compaction)."""
     if fetch_offset < first:
         for run in partition.runs.overlapping(fetch_offset, first - 1):
             if run.is_available:
@@ -98,7 +101,7 @@ class _Taking:
         self.now = now
         self.acquired: list[Acquired] = []
         self.is_throttled = False
-        #: The number of deliveries from which on a record is taken for one that fails.
+        #: A record with at least this many deliveries counts as failing.
         self.throttle_from = max(2, -(-partition.limits.delivery_count // 2))
 
     @property
@@ -106,7 +109,7 @@ class _Taking:
         return self.left <= 0 or self.is_throttled
 
     def take_again(self, first: int, last: int) -> None:
-        """What is available between `first` and `last`, all of it below the partition's end."""
+        """Acquires the available records between `first` and `last`, all of them below the partition's end."""
         if first > last:
             return
         found = self.partition.runs.overlapping(first, last)
@@ -117,7 +120,7 @@ class _Taking:
             if not available:
                 continue
             if any(run.delivery_count >= self.throttle_from for run in available):
-                # Alone, or with the next fetch.
+                # Failing records are delivered without others: now if nothing is acquired yet, else by the next fetch.
                 self.is_throttled = True
                 if not self.acquired:
                     self._give_few(available, stretch, first, last)
@@ -130,7 +133,7 @@ class _Taking:
                     self._give_between(low_one, high_one)
 
     def _give_few(self, available: Sequence[Run], stretch: Stretch | None, first: int, last: int) -> None:
-        """Of records that fail, ever fewer together: half of the stretch, a quarter, and at last one alone."""
+        """Acquires fewer failing records with each delivery: half of the range, a quarter, finally one record."""
         limits, given, most = self.partition.limits, 0, 0
         for run in available:
             is_last_time = limits.delivery_count > 2 and run.delivery_count == limits.delivery_count - 1
@@ -156,7 +159,7 @@ class _Taking:
     def take_new(self, first: int, last: int) -> None:
         runs, stretch = self.partition.runs, None
         if first > runs.end:
-            # The log has none of these.
+            # The log has no records at these offsets.
             runs.append(Run(runs.end, first - 1, RecordState.ARCHIVED, 0))
         last = min(last, self._end_of_wish(first))
         for low, high in self._divided(first, last):
@@ -164,7 +167,7 @@ class _Taking:
             run = Run(low, high, RecordState.AVAILABLE, 0, stretch=stretch)
             runs.append(run)
             self._give(run)
-        # What a strict limit leaves of a batch is the next that is given.
+        # With a strict limit the rest of the batch is acquired next.
         ends_at = next((b.last_offset for b in self.batches if b.last_offset >= last), last)
         if ends_at > last and stretch is not None:
             stretch.last, stretch.is_cut = ends_at, True
@@ -178,7 +181,7 @@ class _Taking:
         self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
 
     def _end_of_wish(self, first: int) -> int:
-        """The last offset that is still wanted of what begins with `first`: whole batches, unless the limit is strict."""
+        """Returns the last offset to acquire, beginning at `first`: the end of a batch, unless the limit is strict."""
         wanted = first + self.left - 1
         if not self.wish.is_record_limit:
             for batch in self.batches:
@@ -187,7 +190,7 @@ class _Taking:
         return wanted
 
     def _divided(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Into stretches of about `batch_size` records that end where batches end."""
+        """Splits the range into ranges of about `batch_size` records that end where batches end."""
         stretches: list[tuple[int, int]] = []
         if not self.wish.is_record_limit and last - first + 1 > self.wish.batch_size:
             for batch in self.batches:

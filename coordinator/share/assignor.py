@@ -1,8 +1,8 @@
-"""Who is to have what: `simple`, the assignor of share groups.
+"""The assignor of share groups: `simple`.
 
-Every partition has as many members as every other, give or take, and every member as many partitions: with more members
-than partitions several have the same. Who has something keeps it, if that can be. With different subscriptions each topic
-is shared by those that subscribe to it.
+The assignor balances the members per partition and the partitions per member. With more members than partitions several
+members have the same partition. A member keeps its current partitions where possible. When subscriptions differ, the
+assignor assigns each topic on its own, to the members that subscribe to it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Place = tuple[bytes, int]
 
 class Subscriber(NamedTuple):
     topic_ids: frozenset[bytes]
-    #: Its target so far.
+    #: Its current target assignment.
     current: Partitions
 
 
 def simple(members: Mapping[str, Subscriber], assignable: Mapping[bytes, frozenset[int]]) -> Assignment:
-    """`assignable`: topic id -> its partitions that may be assigned."""
+    """Returns the target assignment of each member. `assignable`: topic id -> partitions that may be assigned."""
     taken: dict[str, set[Place]] = {member_id: set() for member_id in members}
     if len({member.topic_ids for member in members.values()}) <= 1:
         topic_ids = next((member.topic_ids for member in members.values()), frozenset())
@@ -46,7 +46,7 @@ def _share(
         return
     sharing = -(-len(sharers) // len(places))
     total = sharing * len(places)
-    #: How many each is to have: their sum is the total, however it divides.
+    #: The partitions that each member still gets. The sum is exactly `total`, whatever the remainder.
     room = {m: -(-total * (i + 1) // len(sharers)) - -(-total * i // len(sharers)) for i, m in enumerate(sharers)}
     having: dict[Place, set[str]] = {place: set() for place in places}
 

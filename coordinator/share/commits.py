@@ -1,4 +1,4 @@
-"""A share group commits no offsets: the persister knows where it is. Who looks for some finds none."""
+"""Offset rules of share groups: they commit no offsets, since the persister keeps their state."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Dead letters: what goes into a topic of its own when a share group has given a record up (KIP-1191). Pure.
+"""Dead-letter records: the copies of archived records in the dead letter queue of a share group (KIP-1191). Pure.
 
-    refusal(group_id, queue)          why nothing can be written there, or None
+    refusal(group_id, queue)          the reason why the queue cannot be written, or None
     pack(origin, letter, first, ...)  the records of the next batch
 
-A dead letter is a stretch of offsets with the same fate. Each of its records becomes one in the queue's topic, which says
-in its headers where it comes from and why it is there; key and value come along where the group says so, the record's own
-headers never. The names of the headers and the words are Kafka's: people search for them.
+A dead letter is a range of offsets that were given up for the same reason. Each of its records becomes one record in
+the queue's topic, whose headers give the origin and the reason. Key and value are copied if the group's configuration
+says so; the record's own headers are never copied. Header names and messages are Kafka's: people search for them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import NamedTuple
 from ...protocol.records.batch import HEADER_BYTES
 from ...protocol.records.record import Header, Record, encoded_size
 
-#: How often it is tried to write a dead letter, and to create the topic; the wait between two tries doubles.
+#: Attempts to write a dead-letter record, and to create the topic. The backoff doubles with each attempt.
 MOST_TRIES = 5
 FIRST_BACKOFF_MS = 1_000
 MOST_BACKOFF_MS = 30_000
-#: The wait is up to this much longer or shorter.
+#: The backoff varies by up to this fraction in both directions.
 JITTER = 0.2
 
-#: Topics of Kafka's own.
+#: Prefix of Kafka's internal topics.
 _INTERNAL = "__"
 
 
 class DeadLetter(NamedTuple):
-    """`is_rejected`: a member said that the record is of no use; else it was delivered as often as it may be."""
+    """A range of given-up records. `is_rejected`: a member rejected them; else the delivery count limit was reached."""
 
     first: int
     last: int
@@ -41,14 +41,14 @@ class DeadLetter(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """What is configured of a group's queue, and what there is. `topic` is empty where the group has none."""
+    """Configuration and state of a group's dead letter queue. `topic` is empty if the group has no queue."""
 
     topic: str
     prefix: str
     is_there: bool
-    #: The topic says that it may be used so.
+    #: The topic's configuration permits its use as a dead letter queue.
     is_enabled: bool
-    #: A topic that is not there is created.
+    #: A missing topic is created.
     is_created: bool
 
 
@@ -66,14 +66,14 @@ class Content(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """Records by their offsets, as far as `last`: what is missing below cannot be had, what is above was not looked for."""
+    """Records by offset, up to `last`. Offsets missing below `last` cannot be read; those above were not read yet."""
 
     records: Mapping[int, Content]
     last: int
 
 
 class Packed(NamedTuple):
-    """`size`: of the batch, with its header."""
+    """The records of one batch. `size`: the batch's size with its header."""
 
     records: list[Record]
     size: int
@@ -100,19 +100,22 @@ def refusal(group_id: str, queue: Queue) -> str | None:
 
 
 def destination(partition: int, partitions: int) -> int:
-    """The partition of the queue's topic for what comes from `partition`."""
+    """Returns the partition of the queue's topic for records from `partition`."""
     return partition % partitions
 
 
 def backoff_ms(tries: int, chance: float) -> int:
-    """After so many tries that failed. `chance`: from 0 to 1."""
+    """Returns the backoff after `tries` failed attempts. `chance`: from 0 to 1."""
     return min(MOST_BACKOFF_MS, int(FIRST_BACKOFF_MS * 2**tries * (1 - JITTER + 2 * JITTER * chance)))
 
 
 def pack(
     origin: Origin, letter: DeadLetter, first: int, contents: Contents, now_ms: int, max_message_bytes: int
 ) -> Packed:
-    """From `first` on, as many as one batch may take, but one at the least: the topic's own limit decides on that."""
+    """Packs records from `first` on into one batch of at most `max_message_bytes`.
+
+    The batch has at least one record, even a larger one: the topic's own limit decides on that record.
+    """
     records: list[Record] = []
     size = HEADER_BYTES
     for offset in range(first, max(first, min(letter.last, contents.last)) + 1):

@@ -1,9 +1,9 @@
-"""One share group: what its records say, and what follows from that (KIP-932).
+"""One share group: the state that its records define (KIP-932).
 
 Empty    no members
-Stable   it has some; each goes to the target's epoch with its next heartbeat, for several may have one partition
+Stable   has members; each moves to the target's epoch with its next heartbeat, since members may share a partition
 
-All of it is set by replaying records only, but for timers, and when the persister was asked.
+Only replayed records change this state, except timers and the time of the last request to the persister.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class ShareGroup(AssignedGroup[Member, Partitions]):
         super().__init__(group_id)
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        #: What the persister knows; None before there is a record of it.
+        #: The state partitions of the persister; None before there is a record of them.
         self.states: StatePartitions | None = None
-        #: When the persister was last asked.
+        #: Time of the last request to the persister.
         self.asked_ms = 0
 
-    # Questions.
+    # Queries.
 
     @property
     def state(self) -> GroupState:
@@ -60,7 +60,7 @@ class ShareGroup(AssignedGroup[Member, Partitions]):
         return topic in self.subscribed_topics()
 
     def has_unassigned_states(self) -> bool:
-        """Whether the persister has begun partitions that the target does not have yet."""
+        """Returns whether the persister has initialized partitions that the target does not contain yet."""
         names = self.subscribed_topics()
         if self.states is None or not names:
             return False
@@ -106,7 +106,7 @@ class ShareGroup(AssignedGroup[Member, Partitions]):
         if before is None:
             if value is None:
                 return
-            # A compacted log may have a member's newer metadata behind its assignment.
+            # In a compacted log a member's newer metadata may follow its assignment.
             before = Member(member_id, NOTHING_SAID)
         if value is None:
             self.members[member_id] = Member(member_id, before.metadata, LEAVE_EPOCH, LEAVE_EPOCH)

@@ -1,7 +1,8 @@
 """ShareGroupHeartbeat 1: join, subscribe, leave.
 
-In Kafka's order: the member, the group's epoch, the target, the member's part of it; and last which partitions the
-persister must be asked to begin. The answer does not wait for that: they are assigned with a later heartbeat.
+The steps have Kafka's order: the member, the group epoch, the target assignment, the member's assignment, and last the
+partitions that the persister must initialize. The response does not wait for the persister: a later heartbeat assigns
+these partitions.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _go_on(
 
 
 def _at_target(state: ShardState, group: ShareGroup, member: Member, is_new_epoch: bool) -> Member:
-    """The member with its part of the target; of topics that it does not subscribe to, nothing."""
+    """Returns the member with its part of the target, without topics that it does not subscribe to."""
     if member.epoch == group.target_epoch and not is_new_epoch:
         return member
     names = member.metadata.subscribed_topic_names

@@ -1,4 +1,4 @@
-"""The persister is asked to begin the states of a group's partitions, and what follows from its answer."""
+"""Initialization of a group's share partitions: requests to the persister and their results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .state_partitions import UNKNOWN_TOPIC, StatePartitions, TopicState, TopicS
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The partition's leader goes by share.auto.offset.reset.
+#: The partition's leader applies share.auto.offset.reset.
 UNINITIALIZED_OFFSET = -1
 
 
 def begin(state: ShardState, group: ShareGroup, now: int) -> InitializeShareGroupStateRequest | None:
-    """For what the group subscribes to and the persister does not know; None when it knows all."""
+    """Returns the request for subscribed partitions that the persister has not initialized; None if there are none."""
     retry_before = now - state.config.share_initialize_retry_interval_ms
     asked = missing(group.states or StatePartitions(), state.image, group.subscribed_topics(), retry_before)
     if not asked:
@@ -82,7 +82,7 @@ def _named(state: ShardState, topic_id: bytes, indexes: frozenset[int]) -> Topic
 
 
 def metadata_changed(state: ShardState, group: ShareGroup, topics: frozenset[str]) -> None:
-    """Topics that are no more are of no group any more; the persister has forgotten them by itself."""
+    """Removes deleted topics from the group. The persister deletes their state on its own."""
     if not topics.isdisjoint(group.subscribed_topics()):
         group.is_outdated = True
     states = group.states

@@ -1,4 +1,4 @@
-"""One member of a share group, as the log has it. Nothing is ever taken from another, so there is no state to wait in."""
+"""One member of a share group, as replayed from the log. Partitions are never revoked, so members have no states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..consumer.member import JOIN_EPOCH, LEAVE_EPOCH, Partitions
 __all__ = ["JOIN_EPOCH", "LEAVE_EPOCH", "NOTHING_SAID", "Member", "Partitions"]
 
 
-#: Of a member before its first heartbeat.
+#: Metadata of a member before its first heartbeat.
 NOTHING_SAID = ShareGroupMemberMetadataValue(rack_id=None)
 
 

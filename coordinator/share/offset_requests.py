@@ -1,6 +1,7 @@
-"""What tools change of a share group: AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0, and the deletion of a group.
+"""Admin requests on share groups: AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0, and the deletion of a group.
 
-Each has two steps: the group notes what it is about, and the persister does it. Only groups without members are changed.
+Each request has two steps: the group records its intention, then the persister carries it out. Only groups without
+members can be changed.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _altered(
     answer = alter.AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name)
     if known is not None:
         answer.topic_id = known.id
-        # Noted like any other, though it may be that none of the partitions is there: as Kafka does.
+        # The topic is recorded even if none of the partitions exists, as in Kafka.
         offsets.setdefault(known.id, {})
     for partition in topic.partitions:
         one = alter.AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)

@@ -1,24 +1,26 @@
-"""One share partition: which records of a partition a share group has been given, and what has become of them (KIP-932).
+"""One share partition: the delivery state of the records that a share group has acquired (KIP-932).
 
-    partition = SharePartition(start_offset, batches, limits)      as the persister has it
-    partition.acquire(...)            gives out records; nothing of that is written down
-    partition.acknowledge(...)        accepts, releases, rejects, or renews what a member has
-    partition.release(member, now)    it has gone: all that it has is for others
-    partition.deadline(), expire(now) locks that end: the records are for others
-    partition.take()                  -> Output: states to have written, replies, and dead letters
-    partition.written(id, error)      what became of that
-    partition.buried(letter)          a dead letter was written, or cannot be
+    partition = SharePartition(start_offset, batches, limits)      the persister's state
+    acquire(partition, ...)           acquires records (acquiring.py); acquisitions are not written
+    partition.acknowledge(...)        accepts, releases, rejects, or renews records that a member has acquired
+    partition.release(member)         the member has gone: its records become available
+    partition.deadline(), expire(now) expired locks: their records become available
+    partition.take()                  -> Output: states for the persister, replies, and dead letters
+    partition.written(id, error)      the persister's result for a write
+    partition.buried(letter)          a dead-letter record was written, or cannot be written
 
-What is acknowledged counts once the persister has it: until then it can neither be given out nor acknowledged again, and
-goes back to its member if the writing fails. A lock that ends needs nobody's leave. Delivery counts are written with
-either, so after a crash a record may be delivered as often again as was not written: never more often than that.
+An acknowledgement takes effect once the persister has written it. Until then the record can neither be acquired nor
+acknowledged again, and it goes back to its member if the write fails. An expired lock takes effect before its write.
+Delivery counts are written with both, so after a crash a record may be redelivered as often as its deliveries were not
+written, and not more often.
 
-With a dead letter queue (KIP-1191) a record that is given up is archiving first. When that is written down it goes out as
-a dead letter, and is archived when that was written or could not be: a queue that fails holds nothing up. A leader that
-finds records archiving sends their letters again, so none is lost, and some may be in the queue twice.
+With a dead letter queue (KIP-1191) a given-up record is ARCHIVING first. Once that is written, it is sent to the queue
+as a dead letter. It is ARCHIVED when the dead-letter record was written or could not be: a failing queue blocks
+nothing. A leader that loads ARCHIVING records sends their dead letters again, so none is lost, and some may be in the
+queue twice.
 
-Knows no log: who calls `acquire` says which batches were found. It lives with the leader of the partition, and is dropped
-when that changes.
+A share partition does not read the log: the caller of `acquire` passes the batches that it read. The partition's leader
+keeps it, and drops it when the leader changes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from .runs import NO_DEADLINE, RecordState, Run, Runs, Stretch
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a group or the broker sets; Kafka's keys, units last."""
+    """The limits that the group or the broker configures; Kafka's keys, units last."""
 
     delivery_count: int = 5
     record_locks: int = 2_000
@@ -62,7 +64,7 @@ _LEADS_TO = {
 
 
 class AckBatch(NamedTuple):
-    """`types`: one for all offsets, or one for each."""
+    """An acknowledged range. `types`: one type for all offsets, or one per offset."""
 
     first: int
     last: int
@@ -75,7 +77,7 @@ class Refusal(NamedTuple):
 
 
 class Write(NamedTuple):
-    """To be written by the persister, one after the other in the order of their ids."""
+    """A state change for the persister. Writes are sent one after the other, in the order of their ids."""
 
     id: int
     start_offset: int
@@ -95,14 +97,14 @@ class Output(NamedTuple):
 
 
 class Change(NamedTuple):
-    """`is_rejected`: because a member said so."""
+    """A changed run. `is_rejected`: a member rejected its records."""
 
     run: Run
     is_rejected: bool = False
 
 
 class Pending(NamedTuple):
-    """A write on its way. `is_tentative`: its runs go back if it fails. `letters` go out when it has been made."""
+    """A write in flight. `is_tentative`: its runs are rolled back if it fails. `letters`: sent after the write."""
 
     token: object
     stretches: tuple[tuple[int, int], ...]
@@ -119,14 +121,14 @@ class SharePartition:
         self._letters: list[DeadLetter] = []
         self._pending: dict[int, Pending] = {}
         self._last_write_id = 0
-        #: Records whose locks have ended since it was loaded.
+        #: Records whose locks have expired since the partition was loaded.
         self.lock_timeouts = 0
-        #: Not later than the first lock that ends.
+        #: A lower bound of the next lock expiry.
         self.next_lock_end_ms = NO_DEADLINE
         self._load(batches)
 
     def _load(self, batches: Iterable[StateBatch]) -> None:
-        """What nothing was written of may have been delivered before, and is to be delivered."""
+        """Loads the written states. Records without a written state are available, even if delivered before."""
         runs = self.runs
         for batch in sorted(batches):
             first = max(batch.first, runs.end)
@@ -137,26 +139,26 @@ class SharePartition:
             stretch = Stretch(first, batch.last)
             runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count, stretch=stretch))
             if batch.state == RecordState.ARCHIVING:
-                # Why is not written down; Kafka guesses so, too.
+                # The reason is not written. Kafka infers it from the delivery count, too.
                 is_rejected = batch.delivery_count < self.limits.delivery_count
                 self._letters.append(DeadLetter(first, batch.last, batch.delivery_count, is_rejected))
         self._advance()
 
-    # Questions.
+    # Queries.
 
     @property
     def start_offset(self) -> int:
-        """All records below it are done with."""
+        """Returns the start offset: all records below it are in a terminal state."""
         return self.runs.start
 
     @property
     def end_offset(self) -> int:
-        """No record from it on has been given out."""
+        """Returns the end offset: no record from it on has been acquired."""
         return self.runs.end
 
     @property
     def delivery_complete_count(self) -> int:
-        """Records above the start that are done with (KIP-1226)."""
+        """Returns the number of records above the start offset in a terminal state (KIP-1226)."""
         return sum(len(run) for run in self.runs if run.is_terminal)
 
     @property
@@ -170,13 +172,13 @@ class SharePartition:
         return self.end_offset
 
     def can_acquire(self) -> bool:
-        """Whether there is anything to give out, or room for more."""
+        """Returns whether a record is available again, or the lock limit permits new records."""
         return self.next_fetch_offset() != self.end_offset or self.in_flight_count < self.limits.record_locks
 
-    # What members say.
+    # Acknowledgements and releases.
 
     def acknowledge(self, token: object, member_id: str, batches: Iterable[AckBatch], now: int) -> None:
-        """All of it or, where any of it is refused, nothing of it."""
+        """Applies all batches, or none of them if any is invalid."""
         changed: list[Change] = []
         for batch in batches:
             refusal = self._acknowledge_one(member_id, batch, changed, now)
@@ -239,7 +241,7 @@ class SharePartition:
         self._write(None, map(Change, held), is_tentative=True)
 
     def buried(self, letter: DeadLetter) -> None:
-        """A dead letter was written, or it cannot be: its records are done with."""
+        """Archives the records of a dead letter, after its record was written or could not be."""
         found = self.runs.between(max(letter.first, self.start_offset), letter.last)
         dead = [run for run in found if run.state is RecordState.ARCHIVING and run.before is None]
         for run in dead:
@@ -247,21 +249,21 @@ class SharePartition:
         self._write(None, map(Change, dead), is_tentative=False)
 
     def archive(self, first: int, last: int) -> None:
-        """Records that nobody is to have: of aborted transactions, or that are no more in the log."""
+        """Archives available records that must not be delivered: aborted ones, or those no longer in the log."""
         for run in self.runs.between(first, last):
             if run.is_available:
                 run.become(RecordState.ARCHIVED)
         self._advance()
 
     def archive_acquired(self, member_id: str, first: int, last: int) -> None:
-        """Of what a member was just given: records of aborted transactions, which nobody is to have."""
+        """Archives records of aborted transactions among those that a member has just acquired."""
         for run in self.runs.between(first, last):
             if run.state is RecordState.ACQUIRED and run.member_id == member_id and run.before is None:
                 run.become(RecordState.ARCHIVED)
         self._advance()
 
     def log_start_moved(self, offset: int) -> None:
-        """The records below are deleted; what members still say of them is of no matter."""
+        """Drops deleted records below `offset`. Later acknowledgements of them are ignored."""
         end = self.end_offset
         self.runs.drop_below(offset)
         assert self.end_offset == max(end, offset)
@@ -290,7 +292,7 @@ class SharePartition:
         return output
 
     def written(self, write_id: int, refusal: Refusal | None) -> None:
-        """What the persister says to a write. Writes fail one by one."""
+        """Handles the persister's result of one write. Each write fails or succeeds on its own."""
         pending = self._pending.pop(write_id)
         for first, last in pending.stretches if pending.is_tentative else ():
             for run in self.runs.between(first, last):
@@ -307,7 +309,7 @@ class SharePartition:
         self._advance()
 
     def abandon(self) -> list[object]:
-        """Tokens of whoever still waits for a write: the partition is led by another, or its state is."""
+        """Returns the tokens of requests that wait for a write. The partition or its state has another leader now."""
         waiting = [pending.token for pending in self._pending.values() if pending.token is not None]
         self._pending.clear()
         return waiting
@@ -330,7 +332,10 @@ class SharePartition:
         self._writes.append(Write(self._last_write_id, self.start_offset, self.delivery_complete_count, batches))
 
     def _outcome(self, run: Run, state: RecordState, *, is_rejected: bool = False) -> RecordState:
-        """A record is not delivered more often than it may be; one that is given up goes to the dead letters, if any."""
+        """Returns the new state of a run: archived, or archiving with a dead letter queue, if it is given up.
+
+        A record is given up when a member rejects it, or when its delivery count has reached the limit.
+        """
         if is_rejected or (state is RecordState.AVAILABLE and run.delivery_count >= self.limits.delivery_count):
             return RecordState.ARCHIVING if self.limits.has_dead_letters else RecordState.ARCHIVED
         return state
@@ -341,14 +346,14 @@ class SharePartition:
         self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
 
     def give(self, run: Run, member_id: str, now: int) -> None:
-        """To a member, for as long as a lock lasts."""
+        """Lets a member acquire a run, for the duration of a lock."""
         assert run.is_available, run
         run.delivery_count += 1
         assert run.delivery_count <= self.limits.delivery_count, run
         self._lock(run, member_id, now)
 
     def _advance(self) -> None:
-        """Forgets what is done with at the start."""
+        """Advances the start offset past runs that are settled, and joins like runs."""
         start = self.start_offset
         for run in self.runs:
             if not run.is_settled:
@@ -359,7 +364,7 @@ class SharePartition:
 
 
 def _alike(batch: AckBatch) -> list[tuple[int, int, int]]:
-    """(first, last, type), neighbours of one type together."""
+    """Returns (first, last, type) for each range of consecutive offsets of one type."""
     if len(batch.types) == 1:
         return [(batch.first, batch.last, batch.types[0])]
     found: list[tuple[int, int, int]] = []

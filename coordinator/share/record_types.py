@@ -1,4 +1,4 @@
-"""The records of share groups in `__consumer_offsets`: the number that their keys begin with, key and value."""
+"""The record types of share groups in `__consumer_offsets`: version number of the key, key class and value class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ShareGroupHeartbeat may be refused for, with Kafka's words. A check is a small function; they run in order."""
+"""Validation of ShareGroupHeartbeat, with Kafka's error messages. Each check is a small function; they run in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..membership import Refusal, first_refusal, invalid, wrong_epoch
 from .member import JOIN_EPOCH, LEAVE_EPOCH, Member
 
 Heartbeat = ShareGroupHeartbeatRequest
-#: A member draws its own id: a UUID as text.
+#: A member generates its own id: a UUID as text.
 MAX_MEMBER_ID_LENGTH = 36
 
 
@@ -19,7 +19,7 @@ def response(refusal: Refusal) -> ShareGroupHeartbeatResponse:
 
 
 def member_id_is_possible(request: Heartbeat) -> Refusal | None:
-    """Asked before all else, and told without words."""
+    """Checks the length of the member id, before all other checks. The error has no message."""
     is_possible = 0 < len(request.member_id) <= MAX_MEMBER_ID_LENGTH
     return None if is_possible else Refusal(ErrorCode.INVALID_REQUEST, None)
 
@@ -61,7 +61,7 @@ def refuse(request: Heartbeat) -> Refusal | None:
 
 
 def refuse_epoch(member: Member, epoch: int) -> Refusal | None:
-    """Who joins again is taken as it comes; who did not get its last answer still says the epoch before."""
+    """Checks the member epoch. A rejoin is valid; so is the previous epoch, from a member that missed a response."""
     if epoch in (JOIN_EPOCH, member.epoch) or (epoch < member.epoch and epoch == member.previous_epoch):
         return None
     if epoch > member.epoch:

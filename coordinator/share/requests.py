@@ -1,5 +1,6 @@
-"""What is asked of a share group's shard, and answered by it, besides what clients ask: the steps in which the persister
-has a part. Whoever drives the shard sends it the requests and tells the shard what came of them.
+"""Internal requests and responses of a share group's shard: the steps that involve the persister.
+
+The caller of the shard sends the requests to the persister and reports the results to the shard.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Response = TypeVar("Response", bound=Message)
 
 @dataclass(eq=False)
 class Followed(Message, Generic[Response]):
-    """A response that is due, and what the persister is to be asked then (or before, where the request says so)."""
+    """A response to a client, and the request that the persister gets with it (or before it, depending on the API)."""
 
     response: Response
     request: InitializeShareGroupStateRequest | DeleteShareGroupStateRequest | None
@@ -25,7 +26,7 @@ class Followed(Message, Generic[Response]):
 
 @dataclass(eq=False)
 class StatesInitialized(Message):
-    """The persister has begun these partitions' states; or could not."""
+    """The persister has initialized the state of these partitions, or has failed to."""
 
     group_id: str
     partitions: dict[bytes, frozenset[int]]
@@ -34,7 +35,7 @@ class StatesInitialized(Message):
 
 @dataclass(eq=False)
 class StatesDeleted(Message):
-    """The persister has forgotten all of these topics."""
+    """The persister has deleted the state of these topics."""
 
     group_id: str
     topic_ids: frozenset[bytes]
@@ -42,14 +43,14 @@ class StatesDeleted(Message):
 
 @dataclass(eq=False)
 class DeletionOfGroups(Message):
-    """Share groups among these are to be deleted: their states first."""
+    """A request to delete the share groups among these. Their state is deleted first."""
 
     group_ids: list[str]
 
 
 @dataclass(eq=False)
 class DeletionsOfStates(Message):
-    """Group -> what the persister is asked, or why the group may not be deleted. Groups of other kinds are not in it."""
+    """Group -> the request to the persister, or the error that prevents the deletion. Contains only share groups."""
 
     requests: dict[str, DeleteShareGroupStateRequest]
     refused: dict[str, ErrorCode]
@@ -57,7 +58,7 @@ class DeletionsOfStates(Message):
 
 @dataclass(eq=False)
 class InitializedPartitions(Message):
-    """Which partitions of a group the persister knows. The answer is a `KnownPartitions`."""
+    """A request for the partitions of a group that the persister has initialized. The response is `KnownPartitions`."""
 
     group_id: str
 
@@ -70,6 +71,6 @@ class KnownPartitions(Message):
 
 @dataclass(eq=False)
 class Done(Message):
-    """`error` is NONE, or why the shard could not be told."""
+    """An acknowledgement. `error` is NONE, or the reason why the shard did not get the request."""
 
     error: ErrorCode = ErrorCode.NONE

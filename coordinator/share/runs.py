@@ -1,7 +1,7 @@
-"""The records of a share partition that are in flight: stretches of offsets that are in the same state.
+"""The in-flight records of a share partition: runs of offsets in the same state.
 
-They follow one another without holes, so most of them are long, whatever their number of records: an acquired stretch is
-one run, and only acknowledgements of single records cut it up.
+Runs are contiguous, and one run may hold any number of records: an acquired range is one run, and only acknowledgements
+of single records split it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from operator import attrgetter
 class RecordState(IntEnum):
     """The numbers are those of `__share_group_state`, where ACQUIRED is never written.
 
-    AVAILABLE     to be delivered, again or for the first time
-    ACQUIRED      a member has it, for as long as its lock lasts
-    ACKNOWLEDGED  done
-    ARCHIVING     given up, and on its way to the group's dead letter queue (KIP-1191)
-    ARCHIVED      given up: rejected, delivered as often as it may be, or there is no such record
+    AVAILABLE     can be delivered, again or for the first time
+    ACQUIRED      a member has acquired it, until its lock expires
+    ACKNOWLEDGED  processed
+    ARCHIVING     given up, and being written to the group's dead letter queue (KIP-1191)
+    ARCHIVED      given up: rejected, delivery count limit reached, or no such record in the log
     """
 
     AVAILABLE = 0
@@ -35,8 +35,10 @@ NO_DEADLINE = 1 << 62
 
 
 class Stretch:
-    """Records that were first given out together: Kafka keeps one state for all of them until they are *cut*, and from then
-    on one of each. It shows in what is said of an acknowledgement, and in how few of them go out when they fail.
+    """A range of records that were first acquired together.
+
+    Kafka keeps one state for the whole range until it is *cut*, and then one state per record. The difference shows in
+    the error messages of acknowledgements, and in the number of records per delivery when they fail.
     """
 
     __slots__ = ("first", "is_cut", "last")
@@ -51,9 +53,10 @@ class Stretch:
 
 
 class Run:
-    """`before`: what it goes back to if the change that it is in cannot be written; None when there is no such change.
+    """A run of offsets in the same state.
 
-    `stretch`: what it is a part of, or all; None where nothing was ever given out.
+    `before`: the state to roll back to if the pending change cannot be written; None if no change is pending.
+    `stretch`: the acquired range that contains the run; None if the run was never acquired.
     """
 
     __slots__ = ("before", "deadline_ms", "delivery_count", "first", "last", "member_id", "state", "stretch")
@@ -91,7 +94,7 @@ class Run:
 
     @property
     def is_whole(self) -> bool:
-        """Its stretch is in one state, or there is none."""
+        """Returns whether the run's acquired range is uncut, or there is none."""
         return self.stretch is None or not self.stretch.is_cut
 
     @property
@@ -100,11 +103,11 @@ class Run:
 
     @property
     def is_settled(self) -> bool:
-        """Done with, and known to be written."""
+        """Returns whether the state is terminal and no change is pending."""
         return self.state in TERMINAL and self.before is None
 
     def begin(self, state: RecordState) -> None:
-        """A change that counts once it is written."""
+        """Begins a change that takes effect once it is written."""
         assert self.before is None, self
         self.before = (self.state, self.delivery_count, self.member_id, self.deadline_ms)
         self.become(state)
@@ -133,7 +136,7 @@ _first = attrgetter("first")
 
 
 class Runs:
-    """In the order of their offsets, from `start` on and without holes."""
+    """Contiguous runs in offset order, from `start` on."""
 
     def __init__(self, start: int = 0) -> None:
         self.start = start
@@ -147,7 +150,7 @@ class Runs:
 
     @property
     def end(self) -> int:
-        """The offset after the last."""
+        """Returns the offset after the last record."""
         return self._runs[-1].last + 1 if self._runs else self.start
 
     def append(self, run: Run) -> None:
@@ -155,27 +158,27 @@ class Runs:
         self._runs.append(run)
 
     def between(self, first: int, last: int) -> list[Run]:
-        """Exactly the runs from `first` to `last`, both included: those at the ends are cut there."""
+        """Returns the runs from `first` to `last`, both included. Splits the runs at both ends."""
         self._cut(first)
         self._cut(last + 1)
         return self._runs[bisect_right(self._runs, first - 1, key=_first) : bisect_right(self._runs, last, key=_first)]
 
     def overlapping(self, first: int, last: int) -> list[Run]:
-        """The runs that have anything between `first` and `last`, whole."""
+        """Returns the runs that overlap `first` to `last`, unsplit."""
         low = max(bisect_right(self._runs, first, key=_first) - 1, 0)
         return [run for run in self._runs[low : bisect_right(self._runs, last, key=_first)] if run.last >= first]
 
     def end_of_stretch(self, offset: int) -> int:
-        """The last of what was first given out together with `offset`, or that itself."""
+        """Returns the last offset that was first acquired together with `offset`, or `offset` itself."""
         return max((run.stretch.last for run in self.overlapping(offset, offset) if run.stretch), default=offset)
 
     def cut_after(self, run: Run, last: int) -> None:
-        """Ends `run` at `last`; what it loses is a run of its own."""
+        """Ends `run` at `last`. The rest becomes a run of its own."""
         self._cut(last + 1)
         assert run.last <= last
 
     def drop_below(self, offset: int) -> list[Run]:
-        """Forgets what is below `offset`; what was forgotten."""
+        """Removes and returns the runs below `offset`."""
         if offset <= self.start:
             return []
         self._cut(offset)
@@ -186,7 +189,7 @@ class Runs:
         return dropped
 
     def join_alike(self) -> None:
-        """Neighbours in the same state become one."""
+        """Joins adjacent runs in the same state."""
         joined: list[Run] = []
         for run in self._runs:
             if joined and joined[-1].is_like(run):
@@ -196,7 +199,7 @@ class Runs:
         self._runs = joined
 
     def _cut(self, offset: int) -> None:
-        """Has a run begin at `offset`, if there is one around it."""
+        """Splits the run that contains `offset` so that a run begins there."""
         index = bisect_right(self._runs, offset, key=_first) - 1
         if index < 0:
             return

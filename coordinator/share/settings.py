@@ -1,4 +1,4 @@
-"""What a share group goes by: its own configuration where it has one, else the broker's (KIP-932)."""
+"""The settings of a share group: its own configuration if present, else the broker's (KIP-932)."""
 
 from __future__ import annotations
 

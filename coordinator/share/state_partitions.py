@@ -1,8 +1,8 @@
-"""Which share partitions of a group the persister knows: a partition is assigned once its state has been begun there.
+"""The share partitions of a group by their state in the persister. Only initialized partitions are assigned.
 
-initializing   it was asked to begin them; asked again when it has not answered for a while
-initialized    it did
-deleting       it was asked to forget them
+initializing   the persister was asked to initialize them; the request is repeated if no response arrives for a while
+initialized    the persister has initialized them
+deleting       the persister was asked to delete them
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN_TOPIC = "<UNKNOWN>"
 class TopicState(NamedTuple):
     name: str
     partitions: frozenset[int]
-    #: When the record that says so was replayed.
+    #: Time when the record of this state was replayed.
     since_ms: int = 0
 
 
@@ -39,7 +39,7 @@ class StatePartitions:
     deleting: Mapping[bytes, str] = field(default_factory=dict)
 
     def known(self, retry_before_ms: int) -> TopicStates:
-        """Those that the persister need not be asked for; `retry_before_ms`: what was asked for before is asked again."""
+        """Returns the partitions that need no request. Requests older than `retry_before_ms` are repeated."""
         recent = {t: s for t, s in self.initializing.items() if s.since_ms > retry_before_ms}
         return joined(self.initialized, recent)
 
@@ -48,7 +48,7 @@ class StatePartitions:
 
 
 def joined(a: TopicStates, b: TopicStates) -> dict[bytes, TopicState]:
-    """Of topics that are in both, the partitions of both."""
+    """Returns the union of both, partition by partition."""
     result = dict(a)
     for topic_id, state in b.items():
         before = result.get(topic_id)
@@ -62,7 +62,7 @@ def without(a: TopicStates, partitions: Mapping[bytes, frozenset[int]]) -> dict[
 
 
 def missing(states: StatePartitions, image: MetadataImage, names: Iterable[str], retry_before_ms: int) -> TopicStates:
-    """What the persister is to be asked to begin, for these topics as they are now."""
+    """Returns the partitions of these topics that the persister must initialize, by the current metadata."""
     known = states.known(retry_before_ms)
     result: dict[bytes, TopicState] = {}
     for name in sorted(names):

@@ -1,4 +1,4 @@
-"""The epochs of a share group: when they are counted, and the target assignment that follows."""
+"""Group epochs and target assignments of share groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: bool) -> bool:
-    """One more when subscriptions, topics, or what can be assigned of them changed; whether it is."""
+    """Increments the group epoch if subscriptions, topics or assignable partitions changed. Returns whether it did."""
     has_changed = subscription_changed
     if group.target_epoch >= group.epoch and group.has_unassigned_states():
         has_changed = True
@@ -31,7 +31,10 @@ def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: boo
 
 
 def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
-    """The target for the group's epoch; with a later heartbeat, when one was made less than the interval ago."""
+    """Computes the target for the group's epoch, unless the last one is younger than the assignment interval.
+
+    A later heartbeat computes a deferred target.
+    """
     if group.epoch <= group.target_epoch:
         return
     interval_ms = settings.assignment_interval_ms(state, group.group_id)
@@ -55,12 +58,12 @@ def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
 
 
 def remove_member(state: ShardState, group: ShareGroup, member_id: str) -> None:
-    """Left or fenced: the others get what it had with their next heartbeats."""
+    """Removes a member that left or was fenced. The others get its partitions with their next heartbeats."""
     writing.remove_member(state, group.group_id, member_id)
     digest = metadata_hash(state.image, group.subscribed_topics())
     writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
     if not group.members:
-        # Who comes next need not wait for the assignment interval.
+        # The next member does not wait for the assignment interval.
         writing.write_target_epoch(state, group.group_id, group.epoch, 0)
 
 
@@ -71,7 +74,7 @@ def expired(state: ShardState, event: Event, now: int) -> None:
 
 
 def restore(state: ShardState, group: ShareGroup, now: int) -> None:
-    """After a load everybody has a whole session."""
+    """Starts a whole session for every member after a load."""
     group.is_outdated = True
     for member_id in group.members:
         state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))

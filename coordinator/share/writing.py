@@ -60,7 +60,7 @@ def write_current(state: ShardState, group_id: str, member: Member) -> None:
 def write_targets(
     state: ShardState, group: ShareGroup, targets: Mapping[str, Partitions], epoch: int, now: int
 ) -> None:
-    """Those that changed, and then their epoch."""
+    """Writes the targets that changed, then the target epoch."""
     group_id = group.group_id
     for member_id, partitions in targets.items():
         if group.targets.get(member_id) != partitions:

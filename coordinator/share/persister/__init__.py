@@ -1,1 +1,1 @@
-"""The state of share partitions, kept in `__share_group_state` for whoever leads them (KIP-932)."""
+"""The persister: keeps the state of share partitions in `__share_group_state` for their leaders (KIP-932)."""

@@ -1,4 +1,4 @@
-"""What a request about a share partition may be refused for: each check with its code and words, in Kafka's order."""
+"""Validation of share state requests: each check with its error code and message, in Kafka's order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Refusal(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """`leader_epoch` and `state_epoch` are NO_EPOCH where the request does not say."""
+    """A request for one share partition. `leader_epoch` and `state_epoch` are NO_EPOCH if the request has none."""
 
     key: ShareKey
     known: ShareState | None

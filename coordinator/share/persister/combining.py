@@ -1,7 +1,7 @@
-"""States that were written one after the other, as one list without overlaps.
+"""Combination of state batches that were written one after the other, into one list without overlaps.
 
-Where two tell of the same offset, the one with more deliveries counts, and of equal ones the one that is further on: so
-it does not matter in which order they came.
+Where two batches overlap, the one with the higher delivery count wins, then the one with the higher state. So the
+result does not depend on their order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class StateBatch(NamedTuple):
 
 
 def combine(batches: Iterable[StateBatch], start_offset: int = UNINITIALIZED_OFFSET) -> tuple[StateBatch, ...]:
-    """In the order of their offsets; what is below `start_offset` is left out, neighbours that are alike are one."""
+    """Returns batches in offset order, without offsets below `start_offset`. Joins equal neighbours."""
     begins: dict[int, list[StateBatch]] = {}
     ends: dict[int, list[StateBatch]] = {}
     for batch in batches:

@@ -1,6 +1,6 @@
-"""A shard of the persister out of its log: every record in its order, for updates build on what was before.
+"""Loading of a persister shard from its log. Every record is replayed in order, since updates build on earlier records.
 
-The face is that of the groups' loader: `feed` takes some batches at a time, `replay_some` some records.
+The interface is that of the group loader: `feed` takes some batches at a time, `replay_some` replays some records.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 class PersisterLoader:
     def __init__(self, config: PersisterConfig, name: str) -> None:
         self.shard = PersisterShard(config)
-        #: The partition, for the log.
+        #: The partition, for log lines.
         self.name = name
         self.record_count = 0
         self._fed: deque[tuple[int, bytes, bytes | None]] = deque()
 
     def feed(self, batches: Buffer) -> None:
-        """Whole batches, from the start of the log to its end. Raises CorruptBatch and its kin."""
+        """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
         for position, header in iter_headers(batches):
             self.record_count += header.record_count
             if not header.is_control:
@@ -38,7 +38,7 @@ class PersisterLoader:
                         self._fed.append((record.offset, record.key, record.value))
 
     def replay_some(self, count: int) -> bool:
-        """Replays up to `count` of the records that were fed; False when none is left."""
+        """Replays up to `count` of the fed records. Returns False when none is left."""
         for _ in range(min(count, len(self._fed))):
             offset, key, value = self._fed.popleft()
             try:
@@ -51,7 +51,7 @@ class PersisterLoader:
         return bool(self._fed)
 
     def loaded(self, log_end_offset: int, now: int) -> PersisterShard:
-        """The shard at the end of its log, ready for requests."""
+        """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
         self.shard.state.next_offset = log_end_offset

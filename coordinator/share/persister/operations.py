@@ -1,6 +1,6 @@
-"""What the persister's requests do: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
+"""The persister's operations: Initialize, Read, Write, Delete and ReadSummary ShareGroupState.
 
-A request that comes here is for one share partition; who has one for several cuts it up, for each may be of another shard.
+A request here is for one share partition. The caller splits requests for several, since each may be in another shard.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _initialize(
 def _read(
     state: PersisterState, key: ShareKey, partition: read_share_group_state.PartitionData, now: int
 ) -> Message | Refusal:
-    """The leader that asks is the one to be believed from now on: its epoch is written."""
+    """Reads the state and writes the reader's leader epoch, which fences earlier leaders from now on."""
     known = state.partitions.get(key)
     refusal = checks.refuse(checks.READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
     if refusal is not None:
@@ -98,7 +98,10 @@ def _write_change(
     complete_count: int,
     batches: tuple[StateBatch, ...],
 ) -> None:
-    """An update; a snapshot when there have been enough of them. The start does not go back: who says so is behind."""
+    """Writes an update, or a snapshot after enough updates.
+
+    The start offset never moves back: a lower one in a request is outdated, and the known one is kept.
+    """
     leader_epoch = known.leader_epoch if leader_epoch == NO_EPOCH else leader_epoch
     if start_offset == known.start_offset:
         complete_count = max(complete_count, known.delivery_complete_count)

@@ -1,4 +1,4 @@
-"""Records of `__share_group_state` as bytes, and back: framed as those of `__consumer_offsets`."""
+"""Encoding and decoding of `__share_group_state` records, framed as those of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> Record:
-    """Raises UnknownRecord, and MalformedMessage for bytes that are not what they say."""
+    """Decodes a record. Raises UnknownRecord for an unknown type and MalformedMessage for malformed bytes."""
     kind = number_of(key)
     if kind not in _KINDS:
         raise UnknownRecord(f"a record of kind {kind}")

@@ -1,4 +1,4 @@
-"""The responses of the persister's requests, which all have the same form: topics, and in them partitions."""
+"""The responses of the persister's requests, which all have the same form: topics and their partitions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FORMS: dict[type[Message], Form] = {
 
 
 def only_partition(request: Any) -> tuple[bytes, Any]:
-    """Topic id, and what the request says of its partition."""
+    """Returns the topic id and the partition data of a request for one partition."""
     (topic,) = request.topics
     (partition,) = topic.partitions
     return topic.topic_id, partition
@@ -79,7 +79,7 @@ def respond(request: Message, topic_id: bytes, index: int, answer: Message | Ref
 
 
 def refused(request: Message, error: ErrorCode) -> Message:
-    """The response to a request that no shard here can take."""
+    """Returns the error response to a request that no shard of this broker can handle."""
     topic_id, partition = only_partition(request)
     return respond(request, topic_id, partition.partition, Refusal(error, MESSAGES.get(error, error.name)))
 

@@ -1,13 +1,13 @@
-"""The persister of the share partitions that one partition of `__share_group_state` keeps. Knows no disk and no clock.
+"""The persister of the share partitions in one partition of `__share_group_state`. Uses no disk and no clock.
 
     shard = PersisterShard(config)
     shard.replay(record) ...          the log, from its start
-    shard.loaded(now)                 and from then on
+    shard.loaded(now)                 the end of the log; requests follow
     shard.handle(message, now)        a GroupRequest for one share partition, or MetadataChanged
-    shard.take()                      -> Output: records to append, then replies to give when those are committed
-    shard.deadline(), expire(now)     when to wake it up, and its waking
+    shard.take()                      -> Output: records to append, and replies to send once they are committed
+    shard.deadline(), expire(now)     the next deadline, and the handling of expired timers
 
-As for groups: a shard whose records cannot be appended, or whose leadership ends, is dropped whole and loaded again.
+As for groups, a shard is dropped and reloaded if its records cannot be appended or its leadership ends.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from .state import PersisterConfig, PersisterState
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
-    """The published metadata; `deleted`: ids of topics that are no more, whose states go."""
+    """The published metadata. `deleted`: ids of deleted topics, whose state is deleted."""
 
     image: MetadataImage
     deleted: frozenset[bytes] = frozenset()
 
 
 class Redundant(NamedTuple):
-    """The log below `below`, once the high watermark has reached `committed`: until then a failover could lose a snapshot
-    or a tombstone, and what it is to replace would be needed. It is for nobody to use after this shard is dropped."""
+    """The log below `below` is redundant once the high watermark has reached `committed`.
+
+    Until then a failover could lose a snapshot or a tombstone, and the records that it replaces would be needed. This
+    value must not be used after the shard is dropped.
+    """
 
     below: int
     committed: int
@@ -58,7 +61,7 @@ class PersisterShard:
             self._plan(now)
 
     def take(self) -> Output:
-        """What was decided since the last call. The caller appends the records before it gives any of the replies."""
+        """Returns the output since the last call. The caller appends the records before it sends any reply."""
         state = self.state
         output = Output(state.records[:], state.replies[:])
         state.records.clear()
@@ -72,7 +75,7 @@ class PersisterShard:
         self._plan(now)
 
     def redundant(self) -> Redundant | None:
-        """What of the log is of no use any more, since later snapshots tell it all; None where there are no snapshots."""
+        """Returns the part of the log that later snapshots replace; None if there are no snapshots."""
         below = min(self.state.snapshot_offsets.values(), default=None)
         return None if below is None else Redundant(below, self.state.newest_snapshot_offset + 1)
 
@@ -85,7 +88,7 @@ class PersisterShard:
         self.state.timers.set(self._cold, now + self.state.config.cold_snapshot_interval_ms)
 
     def _snapshot_cold(self, now: int) -> None:
-        """States that are not written for long get a snapshot further on, so that the log below can go."""
+        """Writes new snapshots of states that have not been written for long, so that the log below can be deleted."""
         state = self.state
         states = state.partitions
         if all(known.create_timestamp_ms != known.write_timestamp_ms for known in states.values()):

@@ -1,7 +1,7 @@
-"""What a shard of the persister knows, and the one way to change it: `write` records a decision and replays it at once.
+"""The state of a persister shard. Only its write methods change it: each records a change and replays it at once.
 
-Of each share partition the log has snapshots, and between them updates that are to be combined with what was before; both
-are replayed in their order, from the last snapshot on at the least.
+For each share partition the log has snapshots, and between them updates that are combined with the state before. Both
+are replayed in order, at least from the last snapshot on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ShareKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PersisterConfig:
-    """What a shard takes from the broker's configuration; Kafka's keys, units last."""
+    """The broker configuration that a shard uses; Kafka's keys, units last."""
 
     updates_per_snapshot: int = 500
     cold_snapshot_interval_ms: int = 300_000
@@ -50,9 +50,9 @@ class ShareState:
     batches: tuple[StateBatch, ...]
     create_timestamp_ms: int
     write_timestamp_ms: int
-    #: The highest ever heard of, which fences.
+    #: The highest leader epoch seen so far. It fences requests with a lower one.
     fencing_leader_epoch: int = 0
-    #: Since the last snapshot that began to count anew.
+    #: Updates since the last snapshot that reset the count.
     update_count: int = 0
 
 
@@ -60,16 +60,16 @@ class PersisterState:
     def __init__(self, config: PersisterConfig) -> None:
         self.config = config
         self.partitions: dict[ShareKey, ShareState] = {}
-        #: Topics, as last published.
+        #: The topics of the last published metadata.
         self.image: MetadataImage = EMPTY_IMAGE
         self.timers = Timers()
         self.records: list[Record] = []
         self.replies: list[Reply] = []
-        #: The offset that the next record will have in the log; this shard is its partition's only writer.
+        #: The offset of the next record in the log. This shard is its partition's only writer.
         self.next_offset = 0
-        #: Where the last snapshot of each is: what is below all of them is of no use.
+        #: The offset of each share partition's last snapshot. Records below all of them are redundant.
         self.snapshot_offsets: dict[ShareKey, int] = {}
-        #: Of all share partitions, those that are deleted as well.
+        #: The offset of the newest snapshot or tombstone, of all share partitions including deleted ones.
         self.newest_snapshot_offset = -1
 
     def reply(self, message: GroupRequest, response: Message) -> None:
@@ -140,7 +140,7 @@ class PersisterState:
         before = self.partitions.get(key)
         batches = tuple(_batch(b) for b in value.state_batches)
         if before is None:
-            # Its snapshot is gone; Kafka takes it as it stands, too.
+            # The snapshot is missing. Kafka also uses the update alone.
             before = ShareState(value.snapshot_epoch, 0, value.leader_epoch, value.start_offset, 0, (), 0, 0)
         leader_epoch = before.leader_epoch if value.leader_epoch == -1 else value.leader_epoch
         start_offset = before.start_offset if value.start_offset == -1 else value.start_offset
