@@ -1,8 +1,8 @@
-"""Who is to have what: `uniform` and `range`, as the coordinator of Kafka 4.4 assigns.
+"""The server-side assignors of consumer groups: `uniform` and `range`, as in the coordinator of Kafka 4.4.
 
-Both take the members' topics and what each has as its target now, and give every partition of every subscribed topic to
-one member that subscribes to it. Neither looks at racks, as Kafka's do not since 4.0: racks only count towards the hash
-of the topics, so that a group is assigned anew when they change.
+Both take the members' topics and current target assignments, and assign every partition of every subscribed topic to
+one member that subscribes to it. Neither considers racks, like Kafka's since 4.0: racks only count towards the hash of
+the topics, so that a change of racks triggers a new assignment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Assignment = dict[str, dict[bytes, frozenset[int]]]
 class Subscriber(NamedTuple):
     instance_id: str | None
     topic_ids: frozenset[bytes]
-    #: Its target so far.
+    #: Its current target assignment.
     current: Partitions
 
 
 def uniform(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
-    """Loads that differ by one at most where subscriptions allow it; whoever has a partition keeps it if that can be."""
+    """Assigns loads that differ by at most one if subscriptions permit. Members keep their partitions if possible."""
     if len({frozenset(s.topic_ids & counts.keys()) for s in members.values()}) <= 1:
         return _uniform_alike(members, counts)
     subscribers = _subscribers(members, counts)
@@ -41,7 +41,10 @@ def uniform(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> A
 
 
 def _uniform_alike(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
-    """All subscribe to the same: each keeps what it has up to its share, and is filled up in order, as Kafka does."""
+    """Assigns for equal subscriptions: each member keeps its partitions up to its quota.
+
+    Free partitions fill up the members in order, as in Kafka.
+    """
     subscribed = set[bytes]().union(*(s.topic_ids & counts.keys() for s in members.values()))
     kept: dict[str, list[tuple[bytes, int]]] = {}
     taken: set[tuple[bytes, int]] = set()
@@ -58,7 +61,7 @@ def _uniform_alike(members: Mapping[str, Subscriber], counts: Mapping[bytes, int
         free_again += lost
         room[member_id] = quota - len(kept[member_id])
         if extras:
-            # Who would have to be given the extra one leaves it to those after it that may have it already.
+            # A member that would need a new partition as its extra leaves it to later members that may own one already.
             if room[member_id] and left > extras:
                 room[member_id] -= 1
             else:
@@ -76,7 +79,10 @@ def _places(partitions: Partitions) -> list[tuple[bytes, int]]:
 
 
 def range_(members: Mapping[str, Subscriber], counts: Mapping[bytes, int]) -> Assignment:
-    """Of each topic a contiguous range for each subscriber, static members first; so topics of one size go together."""
+    """Assigns each subscriber a contiguous range of each topic, static members first.
+
+    So topics with the same number of partitions are assigned alike.
+    """
     order = sorted(members, key=lambda member_id: _range_order(member_id, members[member_id]))
     assignment: Assignment = {member_id: {} for member_id in members}
     for topic_id in sorted(counts):

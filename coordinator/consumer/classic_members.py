@@ -1,8 +1,8 @@
-"""Members that still speak the classic protocol, in a consumer group (KIP-848): JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Classic-protocol members of a consumer group (KIP-848): JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-The coordinator assigns to them as to all others. A new epoch is told them as a rebalance: they join again, saying what
-they own, and are given their part of the target with SyncGroup; the generation is their member epoch. So they stop for
-as long as the cooperative protocol does, and the others not at all.
+The coordinator assigns partitions to them as to all others. It announces a new epoch to them as a rebalance: they
+rejoin with the partitions that they own, and get their part of the target with SyncGroup. The generation is their
+member epoch. So they pause as long as with the cooperative protocol, and the other members do not pause.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .targets import update_epoch, update_target
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The first version of JoinGroup whose clients are given their id before they join (KIP-394).
+#: The first version of JoinGroup whose clients get their member id before they join (KIP-394).
 MEMBER_ID_REQUIRED_VERSION = 4
 
 
@@ -77,7 +77,7 @@ def _refuse_join(state: ShardState, group: ConsumerGroup, request: JoinGroupRequ
 
 
 def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """One of its protocols is spoken by every classic member."""
+    """Returns whether every classic member supports one of the request's protocols."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     spoken = [
@@ -104,7 +104,7 @@ def _join(
     is_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
     is_changed |= update_regex(state, group, member.metadata, metadata.subscribed_topic_regex) is not RegexChange.NONE
     update_epoch(state, group, is_changed)
-    # The last one that spoke the new protocol comes back as a classic member.
+    # The last member with the new protocol rejoins as a classic member.
     was_last = request.group_instance_id is not None and before is not None and not before.is_classic
     if was_last and migration.may_downgrade(state, group, ()):
         return _joined_downgraded(state, group, message, member_id, now)
@@ -254,7 +254,7 @@ def _classic_member(group: ConsumerGroup, request: SyncGroupRequest | HeartbeatR
     return member if member.epoch == request.generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
-# LeaveGroup: members of both protocols may be removed by it.
+# LeaveGroup: it may remove members of both protocols.
 
 
 def leave(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:

@@ -1,4 +1,4 @@
-"""May this member commit? What is asked alike of all kinds is in coordinator/member_commits.py."""
+"""Offset rules of consumer groups. The rules that all kinds share are in coordinator/member_commits.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .group import ConsumerGroup
 
 
 def refuse_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """Producers that name no member are fenced by their own epoch only (KIP-447)."""
+    """Validates a transactional commit. A request without a member is fenced by the producer epoch only (KIP-447)."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not request.member_id and request.group_instance_id is None:
         return ErrorCode.NONE
@@ -22,7 +22,10 @@ def refuse_transactional_commit(group: ConsumerGroup, request: TxnOffsetCommitRe
 
 
 def refuse_partition(group: ConsumerGroup, request: OffsetCommitRequest, topic_id: bytes, index: int) -> ErrorCode:
-    """A member that is behind may still commit what it has had since the epoch that it knows (KIP-1251)."""
+    """Validates the epoch of a commit for one partition.
+
+    A member with an older epoch may still commit a partition that it has owned since that epoch or before (KIP-1251).
+    """
     member = group.members.get(request.member_id)
     epoch = request.generation_id_or_member_epoch
     if member is None or epoch == member.epoch:

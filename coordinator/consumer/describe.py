@@ -74,7 +74,7 @@ def _held(member: Member) -> dict[bytes, list[int]]:
 
 
 def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> Assignment:
-    """Topics that are no more are left out."""
+    """Returns the assignment with topic names, without deleted topics."""
     topics = [(topic, indexes) for t, indexes in partitions.items() if (topic := image.topic_by_id(t)) is not None]
     return Assignment(
         topic_partitions=[

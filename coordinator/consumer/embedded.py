@@ -1,7 +1,7 @@
-"""What classic consumers put in JoinGroup and SyncGroup, read and written for a group that is being migrated (KIP-848).
+"""The consumer protocol in JoinGroup and SyncGroup, decoded and encoded for groups in migration (KIP-848).
 
-Before either stands its version; every version begins with the fields of those before it, so a newer one is read as the
-newest that is known here.
+The version precedes the subscription or assignment. Every version begins with the fields of the earlier ones, so a
+newer version is read as the newest one supported here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEWEST = 3
 
 
 class MalformedEmbedded(Exception):
-    """Not what a consumer says of itself."""
+    """The bytes are not a valid subscription or assignment."""
 
 
 def version_of(data: bytes) -> int:
@@ -43,7 +43,7 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Nothing at all stands for nothing assigned."""
+    """Decodes an assignment. Empty bytes mean that nothing is assigned."""
     assignment: ConsumerProtocolAssignment = _read(ConsumerProtocolAssignment, data) if data else _nothing()
     return assignment
 
@@ -60,7 +60,7 @@ def _read(cls: type[Message], data: bytes) -> Any:
 
 
 def write_assignment(image: MetadataImage, partitions: Partitions, version: int) -> bytes:
-    """Topics that are no more are left out: the classic protocol knows names only."""
+    """Encodes an assignment without deleted topics, since the classic protocol has only topic names."""
     topics = [
         ConsumerProtocolAssignmentTopicPartition(topic=topic.name, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -70,7 +70,7 @@ def write_assignment(image: MetadataImage, partitions: Partitions, version: int)
 
 
 def by_id(image: MetadataImage, named: Iterable[Any]) -> dict[bytes, frozenset[int]]:
-    """From anything with `topic` and `partitions`."""
+    """Returns partitions by topic id, from any structures with `topic` and `partitions`."""
     return {
         topic.id: frozenset(one.partitions)
         for one in named

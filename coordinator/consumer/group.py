@@ -1,14 +1,14 @@
-"""One consumer group: what its records say, and what follows from that.
+"""One consumer group: the state that its records define.
 
-Beside the group's two epochs (assigned_group.py) each member has its own, and goes from one to the next at its own pace
+Besides the group's two epochs (assigned_group.py) each member has its own epoch, and advances it at its own pace
 (reconciliation.py).
 
 Empty          no members
-Assigning      the target is behind the group
+Assigning      the target epoch is lower than the group epoch
 Reconciling    some member does not have its part of the target yet
-Stable         all do
+Stable         all members have their part of the target
 
-All of it is set by replaying records only. Timers are about members that are alive: `restore` starts them after a load.
+Only replayed records change this state. Timers track live members: `restore` starts them after a load.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         super().__init__(group_id)
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        #: Regular expression -> the topics that it stands for.
+        #: Regular expression -> the topics that it matches.
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
-        #: Topic, and regular expression -> how many members subscribe by it.
+        #: Topic or regular expression -> the number of members that subscribe with it.
         self.name_users: Counter[str] = Counter()
         self.regex_users: Counter[str] = Counter()
-        #: 4.0 kept the topics in a record; a group that has one must delete it one day.
+        #: Kafka 4.0 kept the topics in a record. A group with such a record deletes it eventually.
         self.has_partition_metadata = False
         #: group.instance.id -> member id.
         self.static_members: dict[str, str] = {}
-        #: (topic id, partition) -> who holds it.
+        #: (topic id, partition) -> the member that holds it.
         self.holders: dict[tuple[bytes, int], str] = {}
-        #: What members held of whom the log says that they have no assignment any more, until it says something else.
+        #: The partitions of members whose assignment was deleted, until the next epoch or assignment is replayed.
         self.last_held: dict[str, Partitions] = {}
-        #: It was a classic group just now, in the middle of a rebalance: whoever comes, its epoch is the next one.
+        #: The group was just upgraded from a classic group in a rebalance: the next heartbeat increments the epoch.
         self.was_rebalancing = False
-        #: Topics may have come since the regular expressions were last resolved.
+        #: Topics may have been created since the regular expressions were last resolved.
         self.has_outdated_regexes = True
 
-    # Questions.
+    # Queries.
 
     @property
     def state(self) -> GroupState:
@@ -95,7 +95,7 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         return (topic_id, index) in self.holders
 
     def topics_of(self, metadata: ConsumerGroupMemberMetadataValue) -> set[str]:
-        """Names, whether the topics exist or not."""
+        """Returns the subscribed topic names, including topics that do not exist."""
         regex = metadata.subscribed_topic_regex
         resolved = self.regexes.get(regex) if regex else None
         return {*metadata.subscribed_topic_names, *(resolved.topics if resolved is not None else ())}
@@ -113,7 +113,7 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         )
 
     def assignor(self, available: Iterable[str]) -> str:
-        """What most members that have a wish wish for; else the first that the broker has."""
+        """Returns the assignor that most members request; else the first available one."""
         names = list(available)
         votes = [m.metadata.server_assignor for m in self.members.values() if m.metadata.server_assignor in names]
         return max(names, key=votes.count)
@@ -170,7 +170,7 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
         if before is None:
             if value is None:
                 return
-            # A compacted log may have a member's newer metadata behind its assignment.
+            # In a compacted log a member's newer metadata may follow its assignment.
             before = Member(member_id, NOTHING_SAID)
         self._release(before)
         if value is None:
@@ -191,7 +191,7 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
             self.holders[place] = member_id
 
     def _count(self, metadata: ConsumerGroupMemberMetadataValue | None, by: int) -> None:
-        """What a member subscribes to: nobody has to look at all members for it."""
+        """Counts a member's subscriptions, so that queries need not iterate over all members."""
         if metadata is None:
             return
         for users, names in (

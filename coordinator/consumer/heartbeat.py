@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
 
-In Kafka's order: the member, its subscription, the group's epoch, the target, the member's part of it.
+The steps have Kafka's order: the member, its subscription, the group epoch, the target, the member's part of it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _leave(
     if isinstance(member, Refusal):
         return member
     if request.member_epoch == LEAVE_STATIC_EPOCH:
-        # It is expected back within its session, and takes up what it has, whatever epoch it is of.
+        # The static member may return within its session. It then gets its partitions back, whatever their epoch.
         kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
         left = replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=kept, revoking={})
         writing.write_current(state, group.group_id, left)
@@ -87,7 +87,7 @@ def _beat(
 
 
 def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
-    """What the first member of the new protocol finds: nothing, an empty classic group, or one to be migrated."""
+    """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
     if request.member_epoch != JOIN_EPOCH:
         return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
     classic = state.find(ClassicGroup, request.group_id)
@@ -102,7 +102,7 @@ def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: i
 def _refuse_before_upgrade(
     state: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest
 ) -> Refusal | None:
-    """Nothing may be changed by a request that is refused afterwards."""
+    """Runs the remaining checks before an upgrade, since a request that fails must not change anything."""
     is_known = request.instance_id in classic.static_members or request.member_id in classic.members
     if not is_known and len(classic.members) >= state.config.consumer_max_size:
         return membership.full(ConsumerGroup.kind, state.config.consumer_max_size)
@@ -116,7 +116,10 @@ def _refuse_before_upgrade(
 def _joining_member(
     state: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> Member | Refusal:
-    """New, or known: who joins again goes on where it was; a static one takes over what it left under another id."""
+    """Returns the joining member: a new one, or the known one that rejoins.
+
+    A static member takes over the state that it left under another member id.
+    """
     known_id = group.static_members.get(request.instance_id) if request.instance_id is not None else member_id
     known = group.members.get(known_id) if known_id is not None else None
     if known is None or known_id is None:
@@ -149,7 +152,7 @@ def _go_on(
         state.put(group)
     if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
         member = writing.replace_member(state, group, member, member_id)
-    # Counting votes takes a look at every member.
+    # Counting votes iterates over all members.
     may_vote_anew = metadata.server_assignor != member.metadata.server_assignor
     assignor = group.assignor(state.config.consumer_assignors) if may_vote_anew else ""
     if member.member_id not in group.members or metadata != member.metadata:
@@ -173,7 +176,7 @@ def _go_on(
 def _updated(
     metadata: ConsumerGroupMemberMetadataValue, message: GroupRequest, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupMemberMetadataValue:
-    """What is not said stays as it was."""
+    """Returns the updated metadata. Fields that the request omits keep their values."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return ConsumerGroupMemberMetadataValue(
@@ -192,7 +195,7 @@ def _updated(
 def _response(
     state: ShardState, group_id: str, request: ConsumerGroupHeartbeatRequest, had: Owned, after: Member
 ) -> ConsumerGroupHeartbeatResponse:
-    """The assignment is told to who says everything of itself, as after an error, and when it is another."""
+    """Returns the response. It has the assignment after a join, a full request (as after an error), or a change."""
     says_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     is_full = request.rebalance_timeout_ms != -1 and says_subscription and request.topic_partitions is not None
     response = ConsumerGroupHeartbeatResponse(

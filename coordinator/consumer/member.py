@@ -1,4 +1,4 @@
-"""One member of a consumer group, as the log has it."""
+"""One member of a consumer group, as replayed from the log."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
-#: Of a member that has not said anything yet.
+#: Metadata of a member before its first heartbeat.
 NOTHING_SAID = ConsumerGroupMemberMetadataValue(
     instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None
 )
 
 #: Topic id -> partitions.
 Partitions = Mapping[bytes, frozenset[int]]
-#: Topic id -> partition -> the member epoch at which the member was given it (KIP-1251).
+#: Topic id -> partition -> the member epoch at which the partition was assigned to the member (KIP-1251).
 Owned = Mapping[bytes, Mapping[int, int]]
 
 
 class MemberState(IntEnum):
-    """See reconciliation.py; the numbers are those of the records."""
+    """The state of a member, described in reconciliation.py. The numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -39,7 +39,7 @@ class MemberState(IntEnum):
 
 
 def drawn_id(member_uuid: str) -> str:
-    """The id of a member that brings none, as Kafka writes UUIDs."""
+    """Returns the id for a member without one, in Kafka's text form of UUIDs."""
     return uuid_to_text(bytes.fromhex(member_uuid.replace("-", "")))
 
 
@@ -50,14 +50,14 @@ class Member:
     epoch: int = JOIN_EPOCH
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
-    #: Not even a topic's id stands here without partitions.
+    #: Contains no topic without partitions.
     assigned: Owned = field(default_factory=dict)
-    #: What the member must give back before it may go on to the next epoch.
+    #: The partitions that the member must revoke before it can advance to the next epoch.
     revoking: Owned = field(default_factory=dict)
 
     @property
     def is_classic(self) -> bool:
-        """It speaks the classic protocol, in a group that is being migrated."""
+        """Returns whether the member uses the classic protocol, in a group in migration."""
         return self.metadata.classic_member_metadata is not None
 
     @property
@@ -65,7 +65,7 @@ class Member:
         return self.metadata.instance_id
 
     def held(self) -> Iterable[tuple[bytes, int]]:
-        """Every partition that nobody else may be given."""
+        """Yields every partition that cannot be assigned to another member."""
         for owned in (self.assigned, self.revoking):
             for topic_id, partitions in owned.items():
                 for index in partitions:
@@ -97,7 +97,7 @@ def _as_record(owned: Owned) -> list[TopicPartitions]:
 
 
 def owned_from_record(topics: Iterable[TopicPartitions], member_epoch: int) -> dict[bytes, dict[int, int]]:
-    """What Kafka before 4.3 wrote has no epochs of partitions: they count from the member's."""
+    """Returns owned partitions from a record. Before Kafka 4.3 it has no partition epochs: the member's applies."""
     return {
         topic.topic_id: dict(zip(topic.partitions, topic.assignment_epochs or [member_epoch] * len(topic.partitions)))
         for topic in topics
@@ -109,5 +109,5 @@ def state_from_record(number: int) -> MemberState:
 
 
 def as_partitions(topics: Iterable[Any]) -> dict[bytes, frozenset[int]]:
-    """From any structure with `topic_id` and `partitions`; topics without partitions are left out."""
+    """Returns partitions by topic id, from any structures with both fields. Omits topics without partitions."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}

@@ -1,21 +1,21 @@
-"""How one member gets from what it has to what it is to have, so that no partition ever has two owners.
+"""Reconciliation: moves one member from its assignment to its target, so that no partition ever has two owners.
 
-state                   what it means                                        what the next heartbeat does
-STABLE                  it has its part of the target at its epoch           a newer target: `_advance`; another
+state                   meaning                                              effect of the next heartbeat
+STABLE                  the member has its part of the target at its epoch   a newer target: `_advance`; a changed
                                                                              subscription: `_without_unsubscribed`
-UNREVOKED_PARTITIONS    it must give back `revoking`; its epoch stays        owned or unsaid: as above without a newer
-                                                                             target; else `_advance`
-UNRELEASED_PARTITIONS   it is at the target's epoch, but others still        `_advance`
-                        hold some of its partitions
-UNKNOWN                 a later version wrote it                             it says that it owns nothing: `_advance`;
+UNREVOKED_PARTITIONS    the member must revoke `revoking`; its epoch stays   still owned, or omitted: as above without a
+                                                                             newer target; else `_advance`
+UNRELEASED_PARTITIONS   the member is at the target's epoch, but others      `_advance`
+                        still hold some of its partitions
+UNKNOWN                 a later version wrote the state                      the member owns nothing: `_advance`;
                                                                              else it is fenced
 
-`_advance`, of what is assigned (A) and the target (T):
-    A - T is not empty and owned    UNREVOKED_PARTITIONS: A becomes A & T, the rest is to be given back; same epoch
+`_advance`, with the assignment (A) and the target (T):
+    A - T is not empty and owned    UNREVOKED_PARTITIONS: A becomes A & T, the rest must be revoked; same epoch
     T - A has parts others hold     UNRELEASED_PARTITIONS at the target's epoch, with all of T that is free
     otherwise                       STABLE at the target's epoch, with T
-A partition is held by whoever has it as assigned or in `revoking`; only a free one is given out. Once a member is fenced
-or has left, what it held is free.
+A member holds a partition if it is in the member's assignment or in `revoking`. Only free partitions are assigned. Once
+a member is fenced or has left, its partitions are free.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .member import Member, MemberState, Partitions
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the group wants of a member."""
+    """The target of one member."""
 
     epoch: int
     partitions: Partitions
-    #: Topics that the member subscribes to now; its target may know others still.
+    #: Topics that the member subscribes to now. The target may still contain others.
     subscribed: Set[bytes]
 
     def of(self, topic_id: bytes) -> frozenset[int]:
@@ -46,9 +46,9 @@ def reconcile(
     owned: Partitions | None,
     subscription_changed: bool = False,
 ) -> Member | None:
-    """The member as it is from now on (itself when nothing changes); None when it must be fenced.
+    """Returns the member's new state (the same object if nothing changes); None if the member must be fenced.
 
-    `owned`: what it says that it has; None when it does not say, which is to say: as before.
+    `owned`: the partitions that the member reports; None if the request omits them, which means: unchanged.
     """
     if member.state is MemberState.STABLE:
         if member.epoch != target.epoch:
@@ -62,7 +62,7 @@ def reconcile(
 
 
 def _without_unsubscribed(member: Member, target: Target, owned: Partitions | None) -> Member:
-    """What it does not subscribe to any more is taken back at once; its target is not looked at yet."""
+    """Revokes topics that the member no longer subscribes to, at once. Ignores the target."""
     lost = {t: epochs for t, epochs in member.assigned.items() if t not in target.subscribed}
     if not lost:
         return member

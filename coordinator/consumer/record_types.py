@@ -1,4 +1,4 @@
-"""The records of consumer groups: the number that their keys begin with, key and value."""
+"""The record types of consumer groups: the version number of their keys, key class and value class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ConsumerGroupHeartbeat may be refused for, with Kafka's words. A check is a small function; they run in order."""
+"""Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .assignors import ASSIGNORS
 from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partitions
 
 Heartbeat = ConsumerGroupHeartbeatRequest
-#: Members draw their own ids from this version on (KIP-1082).
+#: Members generate their own ids from this version on (KIP-1082).
 OWN_MEMBER_ID_VERSION = 1
 
 
@@ -33,7 +33,7 @@ def _names(request: Heartbeat, version: int) -> Refusal | None:
 
 
 def _joining(request: Heartbeat, version: int) -> Refusal | None:
-    """Who joins says everything."""
+    """Checks that a joining member sends all fields."""
     if request.member_epoch != JOIN_EPOCH:
         return None
     if request.rebalance_timeout_ms == -1:
@@ -71,7 +71,10 @@ def refuse(request: Heartbeat, version: int) -> Refusal | None:
 
 
 def refuse_epoch(member: Member, epoch: int, owned: Partitions | None) -> Refusal | None:
-    """A member one epoch behind did not get our answer; it is believed if it owns nothing that it should not."""
+    """Checks the member epoch. The previous epoch is valid if the member owns only partitions of its assignment.
+
+    Such a member has missed the coordinator's last response.
+    """
     if epoch > member.epoch:
         size = "greater"
     elif epoch < member.epoch and (epoch != member.previous_epoch or not _is_subset(owned, member)):

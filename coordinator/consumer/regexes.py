@@ -1,7 +1,7 @@
-"""Subscriptions by regular expression (RE2): each is resolved once for the whole group, and kept in a record (KIP-848).
+"""Subscriptions by regular expression (RE2): each is resolved once per group and kept in a record (KIP-848).
 
-Kafka resolves them behind the answer, and so does this: whoever subscribes by a new one is told of its topics with its
-next heartbeat. `update_regex` is the part before the answer, `resolve_regexes` that behind it.
+Like Kafka, the coordinator resolves them after the response: a member with a new expression gets its topics with its
+next heartbeat. `update_regex` runs before the member's reconciliation, `resolve_regexes` after it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .topics import matching_topics, metadata_hash
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: Between two resolutions of a group's expressions, however many topics are made.
+#: The minimum interval between two resolutions of a group's expressions, however many topics are created.
 RESOLUTION_INTERVAL_MS = 10_000
 
 
 class RegexChange(Enum):
     NONE = 0
-    #: Its topics are not known yet.
+    #: The topics of the expression are not known yet.
     UNRESOLVED = 1
     RESOLVED = 2
 
 
 def check_new_regex(group: ConsumerGroup, member: Member, metadata: ConsumerGroupMemberMetadataValue) -> None:
-    """Raises InvalidRegularExpression. One that somebody has already is known to be good."""
+    """Checks a new expression. Raises InvalidRegularExpression. An expression in use by the group is valid already."""
     regex = metadata.subscribed_topic_regex
     if regex and regex != member.metadata.subscribed_topic_regex and not group.is_regex_used(regex):
         compiled(regex)
@@ -43,7 +43,7 @@ def check_new_regex(group: ConsumerGroup, member: Member, metadata: ConsumerGrou
 def update_regex(
     state: ShardState, group: ConsumerGroup, before: ConsumerGroupMemberMetadataValue, regex: str | None
 ) -> RegexChange:
-    """The member's metadata is written already; `before` is what it was."""
+    """Handles a changed expression after the member's metadata is written. `before`: the previous metadata."""
     old = before.subscribed_topic_regex
     if old == regex:
         return RegexChange.NONE
@@ -55,9 +55,9 @@ def update_regex(
 
 
 def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int) -> None:
-    """Resolves what nobody has resolved, and what topics that came or went may have changed."""
+    """Resolves new expressions, and all of them again after topics were created or deleted."""
     if not group.regex_users:
-        return  # as nearly always
+        return  # the usual case
     used = set(group.regex_users)
     last_ms = max((value.timestamp for value in group.regexes.values()), default=None)
     if last_ms is not None and now <= last_ms + RESOLUTION_INTERVAL_MS:

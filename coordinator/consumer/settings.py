@@ -1,4 +1,4 @@
-"""What a consumer group goes by: its own configuration where it has one, else the broker's (KIP-848)."""
+"""The settings of a consumer group: its own configuration if present, else the broker's (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One member's step towards its target, decided by reconciliation.py and written down."""
+"""One reconciliation step of a member: reconciliation.py decides it, and this module writes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def take_step(
     subscription_changed: bool,
     now: int,
 ) -> Member | None:
-    """The member after it; None when it must be fenced."""
+    """Returns the member after the step; None if it must be fenced."""
     subscribed = {t.id for name in group.topics_of(member.metadata) if (t := state.image.topic(name)) is not None}
     target = Target(group.target_epoch, group.targets.get(member.member_id, {}), subscribed)
     after = reconcile(member, target, group.is_held, owned, subscription_changed)
@@ -29,7 +29,7 @@ def take_step(
         return after
     writing.write_current(state, group.group_id, after)
     if member.is_classic:
-        return after  # its time to give back is that of joining again
+        return after  # the join timer bounds the revocation of a classic member
     if after.state is MemberState.UNREVOKED_PARTITIONS:
         state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
     else:

@@ -1,4 +1,4 @@
-"""The epochs of a group: when they are counted, and the target assignment that follows."""
+"""Group epochs and target assignments of consumer groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> None:
-    """One more when subscriptions changed, or the topics that members subscribe to."""
+    """Increments the group epoch if subscriptions or subscribed topics changed."""
     if not is_changed and not group.is_outdated:
         return
     digest = metadata_hash(state.image, group.subscribed_topics())
@@ -30,7 +30,10 @@ def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> N
 
 
 def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
-    """The target for the group's epoch; with a later heartbeat, when one was made within the assignment interval."""
+    """Computes the target for the group's epoch, unless the last one is younger than the assignment interval.
+
+    A later heartbeat computes a deferred target.
+    """
     if group.epoch <= group.target_epoch:
         return
     interval_ms = settings.assignment_interval_ms(state, group.group_id)
@@ -51,24 +54,27 @@ def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
 
 
 def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
-    """Left or fenced: what they held is free at once, and the group is assigned anew with the next heartbeat."""
+    """Removes members that left or were fenced.
+
+    Their partitions are free at once, and the next heartbeat computes a new target assignment.
+    """
     writing.remove_members(state, group.group_id, member_ids)
     for regex in unused_regexes(group):
         writing.write_regex(state, group.group_id, regex, None)
     digest = metadata_hash(state.image, group.subscribed_topics())
     writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
     if not group.members:
-        # Who comes next need not wait for the assignment interval.
+        # The next member does not wait for the assignment interval.
         writing.write_target_epoch(state, group.group_id, group.epoch, 0)
 
 
 def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
-    """After a load everybody has a whole session, and all the time to give back what it must."""
+    """Starts a whole session for every member after a load, and a whole revocation timeout where one is pending."""
     group.is_outdated = True
     for member_id, member in group.members.items():
         classic = member.metadata.classic_member_metadata
         if classic is not None:
-            # Its time to give back begins when it is told to join again.
+            # The revocation timeout of a classic member begins when it gets REBALANCE_IN_PROGRESS.
             state.timers.set(group.session(member_id), now + classic.session_timeout_ms)
             continue
         state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))

@@ -1,7 +1,7 @@
-"""What a group knows of the topics that it subscribes to: their ids, how many partitions, and a hash of it all.
+"""The subscribed topics of a group: their ids, numbers of partitions, and a metadata hash.
 
-The hash (KIP-1101) is what `ConsumerGroupMetadataValue` keeps, so that a coordinator that loads the group sees whether
-the topics are still the same. It is Kafka's: XXH3 over what `_topic_hash` puts together.
+`ConsumerGroupMetadataValue` keeps the hash (KIP-1101), so that a coordinator that loads the group detects changed
+topics. It is the same as Kafka's: XXH3 over the bytes that `_topic_hash` assembles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..patterns import compiled
 
 
 def metadata_hash(image: MetadataImage, names: Iterable[str]) -> int:
-    """Of the topics that exist; 0 when none does."""
+    """Returns the hash of the existing topics among `names`; 0 if there are none."""
     from xxhash import xxh3_64_intdigest  # only groups of the new protocol need it
 
     found = [topic for name in sorted(set(names)) if (topic := image.topic(name)) is not None]
@@ -24,10 +24,10 @@ def metadata_hash(image: MetadataImage, names: Iterable[str]) -> int:
     return _signed(xxh3_64_intdigest(b"".join(pieces)))
 
 
-#: Topics whose hashes are remembered; every member that joins asks for those of its group's topics.
+#: The number of cached topic hashes. Every joining member needs those of its group's topics.
 REMEMBERED_TOPICS = 4_096
 
-#: Topic id -> the topic and the brokers that it is the hash of: the same objects for as long as nothing changed.
+#: Topic id -> topic, brokers and hash. An entry is valid while both are the same objects as in the image.
 _remembered: dict[bytes, tuple[TopicImage, object, int]] = {}
 
 
@@ -64,7 +64,7 @@ def _topic_hash(topic: TopicImage, racks: Racks) -> int:
 
 
 def _string(text: str) -> bytes:
-    """As hash4j puts a string: UTF-16 units, then how many."""
+    """Encodes a string like hash4j: UTF-16 code units, then their number."""
     return text.encode("utf-16-le") + _length(text)
 
 
@@ -77,6 +77,6 @@ def _signed(value: int) -> int:
 
 
 def matching_topics(image: MetadataImage, regex: str) -> list[str]:
-    """Names of all topics that the whole of `regex` (RE2) matches, sorted. Raises InvalidRegularExpression."""
+    """Returns the sorted names of all topics that `regex` (RE2) fully matches. Raises InvalidRegularExpression."""
     pattern = compiled(regex)
     return sorted(name for name in image.topics.by_name if pattern(name) is not None)

@@ -1,8 +1,8 @@
-"""`uniform` for members that subscribe to different topics, move for move as Kafka's UniformHeterogeneousAssignmentBuilder.
+"""`uniform` for heterogeneous subscriptions, with the same moves as Kafka's UniformHeterogeneousAssignmentBuilder.
 
-Everybody keeps what it has. What is nobody's goes, topic by topic, to those subscribers that have the fewest partitions of
-all topics; then, topic by topic and again, those that have the most give to those that have the fewest. Topics with many
-partitions for each subscriber come first.
+Members keep their partitions. Unassigned partitions go, topic by topic, to the subscribers with the fewest partitions
+over all topics. Then, in rounds over all topics, the members with the most partitions give to those with the fewest.
+Topics with many partitions per subscriber come first.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-#: Rounds over all topics. Each about halves what is uneven; of most subscriptions the second finds nothing to do.
+#: Rounds over all topics. Each roughly halves the imbalance; for most subscriptions the second round moves nothing.
 MAX_ROUNDS = 16
 
-#: Topic -> who has each partition; None: nobody.
+#: Topic -> the owner of each partition; None if unassigned.
 Owners = dict[bytes, list[str | None]]
 Load = dict[str, int]
 
 
 def complete(owners: Owners, load: Load, subscribers: Mapping[bytes, Sequence[str]]) -> None:
-    """Gives every partition an owner. `load`: how many each member has; `subscribers`: of each topic, sorted."""
+    """Gives every partition an owner. `load`: partitions per member. `subscribers`: topic -> sorted subscribers."""
     topics = sorted(owners, key=lambda topic_id: _rank(topic_id, len(owners[topic_id]), len(subscribers[topic_id])))
     for topic_id in topics:
         free = [index for index, owner in enumerate(owners[topic_id]) if owner is None]
@@ -32,7 +32,7 @@ def complete(owners: Owners, load: Load, subscribers: Mapping[bytes, Sequence[st
 
 
 def _rank(topic_id: bytes, partitions: int, subscribers: int) -> tuple[float, int, tuple[int, ...]]:
-    """Java compares the halves of ids as signed numbers."""
+    """Returns the sort key of a topic. Java compares the halves of ids as signed numbers."""
     return (-partitions / subscribers, subscribers, struct.unpack(">qq", topic_id))
 
 
@@ -41,13 +41,13 @@ def _even_out(topics: Sequence[bytes], owners: Owners, load: Load, subscribers: 
     for _ in range(MAX_ROUNDS):
         for topic_id in topics:
             if topic_id == last_moved:
-                return  # all others have been looked at since, and nothing moved
+                return  # all other topics were checked since then, and nothing moved
             if _move(owners[topic_id], load, subscribers[topic_id]) or last_moved is None:
                 last_moved = topic_id
 
 
 def _move(owners: list[str | None], load: Load, subscribers: Sequence[str]) -> bool:
-    """Of one topic, from those that have the most to those that have the fewest; whether anything was moved."""
+    """Moves partitions of one topic from the members with the most to those with the fewest. Returns if any moved."""
     levels = _Levels(subscribers, load)
     if levels.difference <= 1:
         return False
@@ -74,9 +74,11 @@ def _move(owners: list[str | None], load: Load, subscribers: Sequence[str]) -> b
 
 
 class _Levels:
-    """Members by how much they have, and two ranges of them: the lowest, who are given to in turn until the whole range is a
-    level higher, and the highest, who give in turn until it is a level lower. Each range takes in those whose level it
-    comes to. `load` changes with what the caller makes of the answers.
+    """Members sorted by load, with a lowest and a highest range.
+
+    Members of the lowest range take partitions in turn until the whole range is a level higher. Those of the highest
+    range give partitions in turn until it is a level lower. Each range includes the members whose level it reaches. The
+    caller updates `load` according to the results.
     """
 
     def __init__(self, members: Sequence[str], load: Load) -> None:
@@ -103,7 +105,7 @@ class _Levels:
         return members[self._next_low - 1]
 
     def highest(self) -> str | None:
-        """None when all were excluded."""
+        """Returns the next member to give a partition; None if all are excluded."""
         members, load = self._members, self._load
         if self._next_high < self._high_start:
             if self._high_end <= self._high_start and self._high_start > 0:
@@ -119,7 +121,10 @@ class _Levels:
         return members[self._next_high + 1]
 
     def exclude_last(self) -> None:
-        """Whom `highest` gave last has nothing of the topic; the last of the range takes its place."""
+        """Excludes the member that `highest` returned last, since it has no partition of the topic.
+
+        The last member of the range takes its place.
+        """
         members, place = self._members, self._next_high + 1
         self._high_end -= 1
         members[place], members[self._high_end] = members[self._high_end], members[place]

@@ -59,7 +59,7 @@ def write_target(state: ShardState, group_id: str, member_id: str, partitions: P
 def write_targets(
     state: ShardState, group: ConsumerGroup, targets: Mapping[str, Partitions], epoch: int, now: int
 ) -> None:
-    """Those that changed, and then their epoch."""
+    """Writes the targets that changed, then the target epoch."""
     for member_id, partitions in targets.items():
         if group.targets.get(member_id) != partitions:
             write_target(state, group.group_id, member_id, partitions)
@@ -82,7 +82,7 @@ def write_regex(
 
 
 def replace_member(state: ShardState, group: ConsumerGroup, before: Member, member_id: str) -> Member:
-    """A static member comes back, perhaps under another id: it takes up what was kept for it."""
+    """Replaces a static member that returns, perhaps under another id. The new one takes over its state."""
     group_id, target = group.group_id, group.targets.get(before.member_id, {})
     after = replace(before, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     remove_members(state, group_id, [before.member_id])
@@ -100,7 +100,7 @@ def remove_members(state: ShardState, group_id: str, member_ids: Iterable[str]) 
 
 
 def delete_group(state: ShardState, group: ConsumerGroup) -> None:
-    """With whoever is still in it: then it goes on as a group of another kind."""
+    """Deletes the group with its remaining members; if it has any, it continues as a group of another kind."""
     group_id = group.group_id
     members = list(group.members)
     for member_id in members:
