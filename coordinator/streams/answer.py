@@ -1,4 +1,4 @@
-"""What a member is told: its tasks when they are others than before, what hinders them, and who serves what."""
+"""The response of StreamsGroupHeartbeat: changed tasks, statuses, and the endpoints of interactive queries."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .tasks import TaskId, by_subtopology
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The first version whose clients know of MISSING_CLIENT_TAGS.
+#: The first version whose clients support MISSING_CLIENT_TAGS.
 CLIENT_TAGS_VERSION = 1
-#: The first version that can ask for the description of the topology (KIP-1331).
+#: The first version that can request the description of the topology (KIP-1331).
 DESCRIPTION_VERSION = 1
 
 
 @dataclass
 class NeedsTopics(Message):
-    """A response, and the internal topics that whoever gives it is to have made. Members ask again until they are."""
+    """A response, and the internal topics that its sender must have created. Every heartbeat repeats missing ones."""
 
     response: StreamsGroupHeartbeatResponse
     topics: tuple[CreatableTopic, ...]
@@ -83,8 +83,11 @@ def answer(
 
 
 def _says_all(request: StreamsGroupHeartbeatRequest) -> bool:
-    """As a client does when an answer may have been lost. Kafka 4.4 does not tell it again, and the tasks in that answer
-    would be nobody's until the next assignment; of consumer groups it does (KIP-848)."""
+    """Returns whether the request has all fields, as a client sends it when a response may have been lost.
+
+    Kafka 4.4 does not repeat the tasks then, and nobody would process the lost ones until the next assignment. For
+    consumer groups it does repeat the assignment (KIP-848).
+    """
     return request.rebalance_timeout_ms != -1 and request.active_tasks is not None
 
 

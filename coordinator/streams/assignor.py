@@ -1,11 +1,10 @@
-"""`sticky`: who is to have which task, as the coordinator of Kafka 4.4 assigns.
+"""`sticky`: the task assignor of streams groups, as in the coordinator of Kafka 4.4.
 
-Tasks stay where they are while that is fair; else an active task goes to where a copy of its state is; else to the
-process with the fewest tasks for its threads, and there to the thread with the fewest. Copies (standby tasks) of what has
-state are laid on other processes than the active task's, likewise where they or the active task were before.
+Tasks stay with their member while the load is fair. Else an active task goes to a member with a copy of its state. Else
+it goes to the process with the fewest tasks per thread, and there to the thread with the fewest. Standby tasks of
+stateful tasks go to other processes than the active task's, by preference where they or the active task were before.
 
-Among equals Kafka takes whichever comes first in its hash maps and heaps; here that is the first by the ids of process and
-member.
+Among equals Kafka takes the first in its hash maps and heaps. Here that is the first by process id and member id.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from .tasks import TaskId, Tasks
 
 
 class Candidate(NamedTuple):
-    """A member, and what it has now. `offsets`: task -> how far its state is."""
+    """A member and its current tasks. `offsets`: task -> the changelog offset of its state."""
 
     process_id: str
     has: Tasks
     offsets: Mapping[TaskId, int]
 
 
-#: Takes one of several members who are equally good for a task.
+#: Chooses one of several members that are equally suitable for a task.
 Choice = Callable[[TaskId, Sequence[str]], str]
 
 
@@ -34,7 +33,7 @@ def first(task: TaskId, equals: Sequence[str]) -> str:
 
 
 class _Process:
-    """The members that share its state directory, and what they are given."""
+    """A process: the members that share its state directory, and their tasks."""
 
     def __init__(self, process_id: str) -> None:
         self.process_id = process_id
@@ -51,14 +50,14 @@ class _Process:
 
 
 class _Quota:
-    """How many tasks a member has at most while others may still have fewer."""
+    """The limit of tasks per member, for an even distribution."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
         self.limit = -(-tasks // members) if members else 0
 
     def given(self, count: int) -> None:
-        """A member has `count` tasks now; one with all that it may have counts no more."""
+        """Records that a member has `count` tasks now. A member at the limit leaves the calculation."""
         if count == self.limit:
             self._members -= 1
             self._tasks -= count
@@ -105,7 +104,7 @@ class _Assignment:
         return self.process_of(member_id).counts[member_id] < quota.limit
 
     def least_loaded(self, task: TaskId) -> str | None:
-        """Of the processes without the task the one with the least load, there the member with the fewest tasks."""
+        """Returns the member with the fewest tasks, in the least loaded process without the task."""
         free = [process for process in self.processes.values() if task not in process.tasks]
         if not free:
             return None
@@ -114,7 +113,10 @@ class _Assignment:
         return self._choose(task, [member_id for process in equals for member_id in process.least_loaded_members()])
 
     def best_copy(self, task: TaskId, may_have: Callable[[_Process], bool]) -> str | None:
-        """Of the members with a copy of the task's state the first; a later one if its load is less in both senses."""
+        """Returns the first member with a copy of the task's state.
+
+        A later one replaces it if both its process load and its own load are lower.
+        """
         best: str | None = None
         best_load = (0.0, 0)
         for member_id in self.had_copy.get(task, ()):
@@ -133,7 +135,11 @@ def sticky(
     replicas: int,
     choose: Choice = first,
 ) -> dict[str, Tasks]:
-    """`replicas`: of each stateful task, beside the active one. `choose`: by which Kafka's choices can be followed."""
+    """Returns the target of each member.
+
+    `replicas`: standby tasks of each stateful task. `choose`: selects among equals, so that a caller can follow Kafka's
+    choices.
+    """
     assignment = _Assignment(members, subtopologies, replicas, choose)
     if members:
         _assign_active(assignment, _tasks(subtopologies))
@@ -188,12 +194,12 @@ def _assign_standby(assignment: _Assignment, tasks: Iterable[TaskId], replicas: 
         for _ in range(count):
             least_loaded = assignment.least_loaded(task)
             if least_loaded is None:
-                break  # Fewer processes than replicas: the rest are not made.
+                break  # Fewer processes than replicas: the remaining ones are not assigned.
             assignment.give(least_loaded, task, assignment.standby)
 
 
 def _stickiest(assignment: _Assignment, task: TaskId) -> str | None:
-    """Where its state is, and nobody of that process has the task."""
+    """Returns a member with the task's state whose process does not have the task and which has room."""
     had_active = assignment.had_active.get(task)
     candidates = [had_active] if had_active is not None else []
     if had_active is None or not _may_copy(assignment, had_active, task):
@@ -208,7 +214,7 @@ def _may_copy(assignment: _Assignment, member_id: str, task: TaskId) -> bool:
 
 
 def _copies(members: Mapping[str, Candidate]) -> dict[TaskId, list[str]]:
-    """Who has a copy of a task's state: standbys first, those with more of it first."""
+    """Returns the members with a copy of each task's state: standbys first, then by descending offset."""
     found: dict[TaskId, list[tuple[bool, int, str]]] = {}
     for member_id in sorted(members):
         candidate = members[member_id]

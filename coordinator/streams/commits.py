@@ -1,4 +1,4 @@
-"""May this member commit? What is asked alike of all kinds is in coordinator/member_commits.py."""
+"""Offset rules of streams groups. The rules that all kinds share are in coordinator/member_commits.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .topology import subtopology_of
 
 
 def refuse_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """Producers that name no member are fenced by their own epoch only (KIP-447)."""
+    """Validates a transactional commit. A request without a member is fenced by the producer epoch only (KIP-447)."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and (not group.members or (not request.member_id and request.group_instance_id is None)):
         return ErrorCode.NONE
@@ -26,7 +26,10 @@ def refuse_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitReq
 def refuse_partition(
     group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id: bytes, index: int
 ) -> ErrorCode:
-    """A member that is behind may still commit for the tasks that it has had since the epoch that it knows (KIP-1251)."""
+    """Validates the epoch of a commit for one partition.
+
+    A member with an older epoch may still commit for a task that it has owned since that epoch or before (KIP-1251).
+    """
     member = group.members.get(request.member_id)
     epoch = request.generation_id_or_member_epoch
     if member is None or epoch == member.epoch:

@@ -1,4 +1,4 @@
-"""A topology laid over the topics that there are: how many tasks, which internal topics, and what is still missing."""
+"""A topology configured with the existing topics: numbers of tasks, internal topics, and missing topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicCon
 from .partition_counts import Status, TopicsNotReady, decide, task_count
 from .topology import required_topics
 
-#: Names that are told of many.
+#: The number of topic names in a message.
 TOLD_TOPICS = 3
 
 
@@ -24,7 +24,7 @@ class ConfiguredSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """`problem`: why there are no tasks yet; None when all topics are there."""
+    """A topology with its tasks. `problem`: the reason why there are no tasks yet; None if all topics are ready."""
 
     topology: StreamsGroupTopologyValue
     subtopologies: Mapping[str, ConfiguredSubtopology] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class ConfiguredTopology:
 
 
 def configure(topology: StreamsGroupTopologyValue, image: MetadataImage) -> ConfiguredTopology:
-    """Raises InvalidTopology."""
+    """Configures a topology with the topics of the image. Raises InvalidTopology."""
     try:
         return _configured(topology, image)
     except TopicsNotReady as problem:

@@ -30,7 +30,7 @@ from .tasks import HeldTasks, TaskId, Tasks, by_subtopology
 if TYPE_CHECKING:
     from ..state import ShardState
 
-#: The one there is.
+#: The only assignor.
 ASSIGNOR = "sticky"
 
 
@@ -61,7 +61,7 @@ def _described(state: ShardState, group_id: str) -> DescribedGroup:
 
 
 def _topology(group: StreamsGroup) -> Topology | None:
-    """With the partitions of its internal topics, once the topics fit."""
+    """Returns the topology, with the partition counts of its internal topics once all topics are ready."""
     if group.topology is None:
         return None
     configured = group.configured

@@ -1,11 +1,11 @@
-"""StreamsGroupTopologyDescriptionUpdate 0 (KIP-1331): what `Topology.describe()` says, kept for StreamsGroupDescribe.
+"""StreamsGroupTopologyDescriptionUpdate 0 (KIP-1331): keeps `Topology.describe()` for StreamsGroupDescribe.
 
-Apache Kafka hands descriptions to a plugin that its operators write in Java. Here the group keeps its own: in the record of
-its topology, under a tag that Kafka's schema does not have, which readers of Kafka pass over (KIP-482). So a description
-survives what the group survives, moves with its coordinator, and goes with it. Like Kafka, the group's metadata says of
-which topology epoch there is one, and of which one was refused for good.
+Apache Kafka passes descriptions to a plugin that its operators write in Java. Here the group keeps its description in
+the record of its topology, under a tag that Kafka's schema does not have. Kafka skips unknown tags (KIP-482). So a
+description is as durable as the group, moves with its coordinator, and is deleted with it. As in Kafka, the group's
+metadata has the topology epoch of the stored description, and the epoch of a description that failed permanently.
 
-A heartbeat asks for it while there is none; not again for a while, twice as long each time.
+Heartbeat responses request a missing description. The interval between two requests doubles each time.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 
-#: In StreamsGroupTopologyValue; Kafka counts its own tags from 0. Its bytes are a StreamsGroupDescribeResponse with no more
-#: than the description.
+#: A tag in StreamsGroupTopologyValue; Kafka numbers its own tags from 0. Its bytes are a StreamsGroupDescribeResponse
+#: with only the description.
 DESCRIPTION_TAG = 10_000
 TOLD_VERSION = 1
-#: Of the record that has the tag.
+#: Version of the record that has the tag.
 TOPOLOGY_VERSION = 0
 
 SOURCE, PROCESSOR, SINK = 1, 2, 3
 NOT_STORED, AVAILABLE = 1, 3
 
-#: Kafka draws them up to a fifth longer or shorter.
+#: Kafka adds a jitter of up to a fifth in both directions.
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 30_000, 3_600_000
 
 
-# Asking for it.
+# Requesting the description.
 
 
 def asks(group: StreamsGroup, now: int) -> bool:
-    """Whether the answer to this heartbeat asks for it; while one may be on its way the next does not."""
+    """Returns whether this heartbeat's response requests the description. Begins a wait before the next request."""
     topology, wait = group.topology, group.description_wait
     if topology is None or topology.epoch == group.metadata.failed_description_topology_epoch:
         return False
@@ -70,7 +70,7 @@ def _stored(topology: StreamsGroupTopologyValue) -> bytes | None:
     return None if topology.unknown_tags is None else topology.unknown_tags.get(DESCRIPTION_TAG)
 
 
-# Keeping it.
+# Storing the description.
 
 
 def update(state: ShardState, message: GroupRequest, now: int) -> None:
@@ -158,7 +158,7 @@ def _as_described(description: TopologyDescription) -> described.TopologyDescrip
 
 
 def _node(node: TopologyDescriptionNode) -> described.TopologyDescriptionNode:
-    """What nodes of its type have, each name once: as Kafka's broker understands it."""
+    """Converts a node like Kafka's broker: only the fields of its type, and each name once."""
     return described.TopologyDescriptionNode(
         name=node.name,
         node_type=node.node_type,
@@ -174,12 +174,12 @@ def _once(names: Iterable[str]) -> list[str]:
 
 
 def deleted(state: ShardState, group: StreamsGroup) -> None:
-    """The group goes, and its description with it."""
+    """Counts the description that is deleted with its group."""
     if group.topology is not None and _stored(group.topology) is not None:
         state.counters.descriptions_deleted += 1
 
 
-# Telling it.
+# Describing the topology.
 
 
 def tell(state: ShardState, group: StreamsGroup, told: DescribedGroup) -> None:

@@ -1,4 +1,4 @@
-"""Which member serves which partitions to interactive queries, as members tell each other through the coordinator."""
+"""The partitions that each member serves to interactive queries. Members exchange them through the coordinator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tasks import TaskId, by_subtopology
 
 
 def endpoints(group: StreamsGroup, last: Member, image: MetadataImage) -> list[EndpointToPartitions]:
-    """Of every member that has one; of `last` at the end."""
+    """Returns the partitions of every member with an endpoint; those of `last` come last."""
     configured = group.configured
     if configured is None or not configured.subtopologies:
         return []

@@ -1,13 +1,13 @@
-"""One streams group: what its records say, and what follows from that.
+"""One streams group: the state that its records define.
 
 Empty          no members
-NotReady       the topics do not fit the topology (yet): nobody is given tasks
-Assigning      the target is behind the group
+NotReady       the topics do not match the topology (yet): no member gets tasks
+Assigning      the target epoch is lower than the group epoch
 Reconciling    some member does not have its part of the target yet
-Stable         all do
+Stable         all members have their part of the target
 
-The epochs are as in a consumer group (KIP-848): the group's, the target's, each member's. What survives is set by
-replaying records only; the rest is about members that are alive, and is told again after a failover.
+The epochs are as in a consumer group (KIP-848): the group's, the target's, each member's. Only replayed records change
+the durable state. The rest concerns live members, which send it again after a failover.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_TOPOLOGY_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class DescriptionWait:
-    """Nobody is asked for the description again before it is over; the next one is twice as long."""
+    """The wait before the description is requested again. The next wait is twice as long."""
 
     until_ms: int
     ms: int
@@ -61,28 +61,28 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        #: Epoch, hash of the topics, the topology that was found valid, and what assignments were made by.
+        #: Epoch, metadata hash, validated topology epoch, and the configuration of the last assignment.
         self.metadata = StreamsGroupMetadataValue(epoch=FIRST_EPOCH)
         self.topology: StreamsGroupTopologyValue | None = None
         #: group.instance.id -> member id.
         self.static_members: dict[str, str] = {}
         self.holders = TaskHolders()
-        # Of members that are alive.
-        #: The topology over the topics as they were last looked at; None: not yet.
+        # State of live members.
+        #: The topology configured with the topics as last inspected; None if not configured yet.
         self.configured: ConfiguredTopology | None = None
-        #: Since a member was asked for the description of the topology.
+        #: The wait since a member was last asked for the topology description.
         self.description_wait: DescriptionWait | None = None
-        #: Who asked that the whole application ends.
+        #: The member that requested the shutdown of the whole application.
         self.shutdown_asked_by: str | None = None
-        #: Counted when it changes which user endpoint serves what (interactive queries).
+        #: Incremented when the partitions of a user endpoint change (interactive queries).
         self.endpoint_epoch = 0
-        #: Member id -> task -> how far its state is, and where its changelog ends, as last told.
+        #: Member id -> task -> the offset of its state, and the end offset of its changelog, as last reported.
         self.task_offsets: dict[str, dict[TaskId, int]] = {}
         self.task_end_offsets: dict[str, dict[TaskId, int]] = {}
-        #: While it runs, the first members gather before the first assignment.
+        #: Delays the first assignment while the first members join.
         self.delay_timer = Timer(("streams delay", group_id))
 
-    # Questions.
+    # Queries.
 
     @property
     def epoch(self) -> int:
@@ -149,7 +149,7 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
         member_id = key.member_id
         before = self.members.get(member_id)
         if value is not None:
-            # A compacted log may have a member's newer metadata behind its assignment.
+            # In a compacted log a member's newer metadata may follow its assignment.
             known = before or Member(member_id)
             self._put(before, member_from_record(member_id, known.metadata, value))
         elif before is not None:

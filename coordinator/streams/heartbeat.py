@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat 0-1: join with a topology, own tasks, leave.
 
-First everything that may speak against it (`_understood`), in Kafka's order, and nothing is changed; then the records: the
-member, the topology, the group's epoch, the target, the member's part of it.
+First `_understood` validates the request in Kafka's order, without any change. Then the records are written: the
+member, the topology, the group epoch, the target, the member's part of it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Request = StreamsGroupHeartbeatRequest
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A heartbeat that nothing speaks against."""
+    """A valid heartbeat."""
 
     group: StreamsGroup
-    #: As it was; of a static one that came back, what it takes over.
+    #: The member before this heartbeat; for a returning static member, the state that it takes over.
     member: Member
     replaced: Member | None
     metadata: StreamsGroupMemberMetadataValue
@@ -79,7 +79,7 @@ def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse
     if isinstance(member, Refusal):
         return member
     if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
-        # It is expected back within its session, and takes up what it has.
+        # The static member may return within its session. It then gets its tasks back.
         held = replace(member.assigned, active=dict.fromkeys(member.assigned.active, 0))
         writing.write_current(
             state,
@@ -91,7 +91,7 @@ def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse
     return StreamsGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch, status=[])
 
 
-# What may speak against it.
+# Validation.
 
 
 def _understood(state: ShardState, message: GroupRequest, request: Request) -> Understood | Refusal:
@@ -122,7 +122,7 @@ def _understood(state: ShardState, message: GroupRequest, request: Request) -> U
 
 
 def _group(state: ShardState, request: Request) -> StreamsGroup | Refusal:
-    """A new one in the place of none, or of an empty classic one."""
+    """Returns the group, or a new one if there is none or an empty classic group."""
     group_id = request.group_id
     group = state.find(StreamsGroup, group_id)
     is_joining = request.member_epoch == JOIN_EPOCH
@@ -139,7 +139,7 @@ def _group(state: ShardState, request: Request) -> StreamsGroup | Refusal:
 
 
 def _replaced(group: StreamsGroup, request: Request) -> Member | Refusal | None:
-    """The static member that this one comes back as. Only one that has said that it will be back may be replaced."""
+    """Returns the static member that this one replaces. It must have left with the epoch of a static member."""
     if request.instance_id is None or request.member_epoch != JOIN_EPOCH:
         return None
     known_id = group.static_members.get(request.instance_id)
@@ -158,7 +158,10 @@ def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> M
 
 
 def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValue | Refusal:
-    """The group's: that of its first member. A member may have an older one; it is told so, and gets no tasks of it."""
+    """Returns the group's topology, which is that of its first member.
+
+    A member may have an older topology. It gets the status STALE_TOPOLOGY, and no tasks of its own topology.
+    """
     if request.topology is None:
         assert group.topology is not None, "a group begins with a topology"
         return group.topology
@@ -173,7 +176,10 @@ def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValu
 def _configured(
     state: ShardState, group: StreamsGroup, topology: StreamsGroupTopologyValue
 ) -> tuple[ConfiguredTopology, int]:
-    """Laid over the topics anew when those may have changed. Raises InvalidTopology."""
+    """Returns the configured topology and the metadata hash. Configures again if the topics may have changed.
+
+    Raises InvalidTopology.
+    """
     known = group.configured
     if known is not None and not group.is_outdated:
         return known, group.metadata.metadata_hash
@@ -186,7 +192,7 @@ def _configured(
 def _updated(
     metadata: StreamsGroupMemberMetadataValue, message: GroupRequest, request: Request
 ) -> StreamsGroupMemberMetadataValue:
-    """What is not said stays as it was; but who joins without an endpoint has none."""
+    """Returns the updated metadata. Omitted fields keep their values, except the endpoint of a joining member."""
     endpoint, tags, topology = request.user_endpoint, request.client_tags, request.topology
     new_endpoint = None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port)
     if endpoint is None and request.member_epoch != JOIN_EPOCH:
@@ -208,7 +214,7 @@ def _updated(
     )
 
 
-# What is decided.
+# Execution.
 
 
 def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Understood, now: int) -> Message:
@@ -237,7 +243,7 @@ def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Und
         group.shutdown_asked_by = member_id
     response = answer(state, message, request, group, said.member, after, delay, is_new_group, now)
     if is_new_group:
-        # Kafka's first answer is of a group that is not there yet: what it knows beside the records begins after.
+        # Kafka's first response precedes the group's existence: state outside the records begins after it.
         group.endpoint_epoch, group.configured = 0, None
         group.task_offsets.clear()
         group.task_end_offsets.clear()
@@ -251,7 +257,7 @@ def _remember_offsets(group: StreamsGroup, request: Request) -> None:
 
 
 def _update_epoch(state: ShardState, group: StreamsGroup, said: Understood) -> None:
-    """One more when members, the topics, whether they fit, or what assignments are made by, changed."""
+    """Increments the group epoch if members, topics, their readiness or the assignment configuration changed."""
     metadata = group.metadata
     validated = said.topology.epoch if said.configured.is_ready else NO_TOPOLOGY_EPOCH
     configs = settings.assignment_configs(state, group.group_id)
@@ -266,7 +272,10 @@ def _update_epoch(state: ShardState, group: StreamsGroup, said: Understood) -> N
 
 
 def _needs_assignment(before: StreamsGroupMemberMetadataValue, after: StreamsGroupMemberMetadataValue) -> bool:
-    """Of a static member only what tasks are assigned by: it may come back from another address."""
+    """Returns whether a metadata change requires a new assignment.
+
+    For a static member only the fields that affect the assignment count: it may return from another address.
+    """
     if after.instance_id is None:
         return before != after
     return any(
@@ -276,7 +285,7 @@ def _needs_assignment(before: StreamsGroupMemberMetadataValue, after: StreamsGro
 
 
 def _delay_first(state: ShardState, group: StreamsGroup, now: int) -> None:
-    """The members of an application that starts are assigned together."""
+    """Delays the first assignment, so that the members of a starting application are assigned together."""
     delay_ms = settings.initial_rebalance_delay_ms(state, group.group_id)
     if delay_ms > 0 and not group.delay_timer.is_set:
         state.timers.set(group.delay_timer, now + delay_ms)

@@ -1,4 +1,4 @@
-"""Who has which task of a group, by role: what reconciliation.py waits for."""
+"""The members that hold each task of a group, by role. Reconciliation waits for them (reconciliation.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One member of a streams group, as the log has it: a thread of a process that runs the application."""
+"""One member of a streams group, as replayed from the log: a thread of a process that runs the application."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _nothing_said() -> StreamsGroupMemberMetadataValue:
 
 
 class MemberState(IntEnum):
-    """See reconciliation.py; the numbers are those of the records."""
+    """The state of a member, described in reconciliation.py. The numbers are those of the records."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -39,12 +39,12 @@ class Member:
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     assigned: HeldTasks = NOTHING_HELD
-    #: What the member must give back before it may go on to the next epoch.
+    #: The tasks that the member must revoke before it can advance to the next epoch.
     revoking: HeldTasks = NOTHING_HELD
 
     @property
     def is_classic(self) -> bool:
-        """None ever is: the classic protocol knows no tasks."""
+        """Returns False: the classic protocol has no tasks."""
         return False
 
     @property
@@ -114,7 +114,7 @@ def member_from_record(
 
 
 def _epochs(structures: Iterable[StreamsGroupCurrentMemberAssignmentTaskIds], member_epoch: int) -> dict[TaskId, int]:
-    """What Kafka before 4.2 wrote has no epochs of tasks: they count from the member's."""
+    """Returns the tasks with their epochs. Records before Kafka 4.2 have no task epochs: the member's applies."""
     found: dict[TaskId, int] = {}
     for one in structures:
         epochs = one.assignment_epochs or []

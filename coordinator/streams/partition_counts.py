@@ -1,7 +1,7 @@
-"""How many partitions the internal topics of a topology have, by what flows into them.
+"""The partition counts of a topology's internal topics, derived from their inputs.
 
-A repartition topic that does not say it has as many as the widest input of the subtopology that writes to it; topics that
-are joined (copartitioned) must agree; a changelog has one for each task.
+A repartition topic without a configured count has as many partitions as the widest input of the subtopology that writes
+to it. Copartitioned topics must have equal counts. A changelog has one partition per task.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from enum import IntEnum
 from ...protocol.internal.streams_group_records import StreamsGroupTopologyValue, Subtopology
 from .topology import input_topics
 
-#: Of a topic: None when that is not known.
+#: Topic -> its partition count; None if unknown.
 CountOf = Callable[[str], int | None]
 
 
 class Status(IntEnum):
-    """What a heartbeat is told beside its tasks."""
+    """The statuses in a heartbeat response."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -29,7 +29,7 @@ class Status(IntEnum):
 
 
 class TopicsNotReady(Exception):
-    """The topics do not fit the topology (yet): members are told by a status, and get no tasks."""
+    """The topics do not match the topology (yet): members get a status and no tasks."""
 
     def __init__(self, status: Status, words: str) -> None:
         super().__init__(words)
@@ -37,11 +37,11 @@ class TopicsNotReady(Exception):
 
 
 class InvalidTopology(Exception):
-    """No topics could fit the topology."""
+    """The topology is invalid with any topics."""
 
 
 def decide(topology: StreamsGroupTopologyValue, existing: Mapping[str, int]) -> dict[str, int]:
-    """Internal topic -> partitions. `existing`: those of the topics that exist, all sources among them."""
+    """Returns internal topic -> partitions. `existing`: the counts of existing topics, including all source topics."""
     decided: dict[str, int] = {}
 
     def count_of(topic: str) -> int | None:
@@ -110,7 +110,7 @@ def _copartition(topology: StreamsGroupTopologyValue, count_of: CountOf, decided
 
 
 def _agreed(names: Iterable[str], fixed: set[str], flexible: set[str], count_of: CountOf) -> dict[str, int]:
-    """What the repartition topics among topics that are joined must have."""
+    """Returns the counts of the repartition topics among copartitioned topics."""
     counts = {name: count for name in names if (count := count_of(name)) is not None}
     repartition = {name: count for name, count in counts.items() if name in fixed or name in flexible}
     others = {name: count for name, count in counts.items() if name not in repartition}

@@ -1,17 +1,18 @@
-"""How one member gets from the tasks that it has to those that it is to have.
+"""Reconciliation: moves one member from its tasks to its target tasks.
 
-state               what it means                                          what the next heartbeat does
-STABLE              it has its part of the target at its epoch             a newer target: `_advance`; else nothing
-UNREVOKED_TASKS     it must give back `revoking`; its epoch stays          owned or unsaid: nothing; else `_advance`
-UNRELEASED_TASKS    it is at the target's epoch, but some of its tasks     `_advance`
-                    are still held elsewhere
-UNKNOWN             a later version wrote it                               it says that it owns nothing: `_advance`;
+state               meaning                                                effect of the next heartbeat
+STABLE              the member has its part of the target at its epoch     a newer target: `_advance`; else nothing
+UNREVOKED_TASKS     the member must revoke `revoking`; its epoch stays     still owned, or omitted: nothing;
+                                                                           else `_advance`
+UNRELEASED_TASKS    the member is at the target's epoch, but other         `_advance`
+                    members still hold some of its tasks
+UNKNOWN             a later version wrote the state                        the member owns nothing: `_advance`;
                                                                            else it is fenced (refusals.py)
 
-A task is active in one place at a time, and a process has one copy of its state: so an active task waits for whoever has
-it as active, and for another member of the same process that has a copy; a copy waits for another member of the same
-process that has the task in any role. What changes its role within the member is handed over without waiting: an active
-task becomes a standby at once; a copy that is to become active is kept until it may.
+Only one member at a time has a task as active, and a process has only one copy of its state. So an active task waits
+for its current active owner, and for another member of the same process with a copy. A copy waits for another member of
+the same process with the task in any role. A task that changes its role within the member is handed over without
+waiting: an active task becomes a standby at once, and a copy that will become active is kept until then.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from .tasks import NOTHING_HELD, HeldTasks, TaskId, Tasks
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the group wants of a member."""
+    """The target of one member."""
 
     epoch: int
     tasks: Tasks
 
 
 class Holders(Protocol):
-    """Who has a task, as assigned or still to be given back: member id -> process id."""
+    """The holders of a task, as assigned or to be revoked: member id -> process id."""
 
     def of_active(self, task: TaskId) -> Mapping[str, str]: ...
     def of_standby(self, task: TaskId) -> Mapping[str, str]: ...
@@ -41,9 +42,9 @@ class Holders(Protocol):
 
 
 def reconcile(member: Member, target: Target, holders: Holders, owned: Tasks | None) -> Member:
-    """The member as it is from now on; itself when nothing changes.
+    """Returns the member's new state; the same object if nothing changes.
 
-    `owned`: what it says that it has; None when it does not say, which is to say: as before.
+    `owned`: the tasks that the member reports; None if the request omits them, which means: unchanged.
     """
     if member.is_reconciled_to(target.epoch):
         return member
@@ -60,7 +61,7 @@ def _is_not_released(revoking: HeldTasks, owned: Tasks | None) -> bool:
 
 
 class _Difference:
-    """Between what a member has in one role and what it is to have."""
+    """The difference between a member's tasks and its target tasks in one role."""
 
     def __init__(self, has: Iterable[TaskId], wanted: Iterable[TaskId], waiting_for: set[TaskId]) -> None:
         has, wanted = set(has), set(wanted)
@@ -84,7 +85,7 @@ def _advance(member: Member, epoch: int, target: Target, holders: Holders, owned
         {task: has.active[task] for task in active.revoked}, frozenset(standby.revoked), frozenset(warmup.revoked)
     )
     must_revoke = not revoking.is_empty() and _is_not_released(revoking, owned)
-    # A copy that is to become active is what its state is restored from: it stays until that.
+    # The state of an active task is restored from the member's copy: the copy stays until the task is active.
     promoted = set() if must_revoke else active.granted
     standby.kept |= (has.standby & wanted.active) - promoted
     warmup.kept |= (has.warmup & wanted.active) - promoted
@@ -115,7 +116,7 @@ def _advance(member: Member, epoch: int, target: Target, holders: Holders, owned
 
 
 def _hand_over(has: Iterable[TaskId], to: _Difference) -> set[TaskId]:
-    """Tasks that the member has in one role and may have in another are its own in that at once."""
+    """Hands over tasks that the member has in one role and gets in another, at once. Returns them."""
     handed_over = to.granted.intersection(has)
     to.granted -= handed_over
     to.kept |= handed_over
@@ -159,5 +160,5 @@ def _waiting_warmup(member: Member, wanted: Tasks, holders: Holders) -> set[Task
 
 
 def _is_here(member: Member, holders: Mapping[str, str]) -> bool:
-    """In the member's process, by whichever member."""
+    """Returns whether any holder is in the member's process."""
     return member.process_id in holders.values()

@@ -1,4 +1,4 @@
-"""The records of streams groups: the number that their keys begin with, key and value."""
+"""The record types of streams groups: the version number of their keys, key class and value class."""
 
 from __future__ import annotations
 

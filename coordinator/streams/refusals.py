@@ -1,4 +1,4 @@
-"""What StreamsGroupHeartbeat may be refused for, with Kafka's words. A check is a small function; they run in order."""
+"""Validation of StreamsGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _names(request: Heartbeat) -> Refusal | None:
 
 
 def _joining(request: Heartbeat) -> Refusal | None:
-    """Who joins says everything, and has nothing."""
+    """Checks that a joining member sends all fields and owns no tasks."""
     if request.member_epoch != JOIN_EPOCH:
         return None
     if request.rebalance_timeout_ms == -1:
@@ -87,14 +87,17 @@ def _roles(request: Heartbeat) -> tuple[list[Any] | None, ...]:
 
 
 def owned_tasks(request: Heartbeat) -> Tasks | None:
-    """What the member says that it has; None when it does not say."""
+    """Returns the tasks that the member reports; None if the request omits them."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
     return Tasks(tasks_in(request.active_tasks), tasks_in(request.standby_tasks), tasks_in(request.warmup_tasks))
 
 
 def refuse_epoch(member: Member, epoch: int, owned: Tasks | None) -> Refusal | None:
-    """A member one epoch behind did not get our answer; it is believed if it owns nothing that it should not."""
+    """Checks the member epoch. The previous epoch is valid if the member owns only tasks of its assignment.
+
+    Such a member has missed the coordinator's last response.
+    """
     if epoch == JOIN_EPOCH:
         return None
     if epoch > member.epoch:
@@ -116,7 +119,7 @@ def refuse_unknown_state(member: Member, owned: Tasks | None) -> Refusal | None:
 
 
 def refuse_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> Refusal | None:
-    """Tasks that the topology does not have."""
+    """Checks that the topology has all reported tasks."""
     if owned is None or not configured.is_ready:
         return None
     for task in sorted(owned.active) + sorted(owned.standby) + sorted(owned.warmup):
@@ -140,7 +143,7 @@ def invalid_topology(words: str) -> Refusal:
 
 
 def names_in_topology(request: Heartbeat) -> list[str]:
-    """Every topic that the topology names, once."""
+    """Returns every topic name of the topology, once."""
     subtopologies = request.topology.subtopologies if request.topology is not None else []
     named: Iterable[str] = (
         name

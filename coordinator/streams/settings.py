@@ -1,4 +1,4 @@
-"""What a streams group goes by: its own configuration where it has one, else the broker's (KIP-1071)."""
+"""The settings of a streams group: its own configuration if present, else the broker's (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def acceptable_recovery_lag(state: ShardState, group_id: str) -> int:
 
 
 def assignment_configs(state: ShardState, group_id: str) -> dict[str, str]:
-    """What assignments are made by, as the group's record keeps it: a change means a new assignment."""
+    """Returns the assignment configuration in the form of the group's record. A change causes a new assignment."""
     replicas = number(state, group_id, "streams.num.standby.replicas", state.config.streams.num_standby_replicas)
     configs = {"num.standby.replicas": str(replicas)}
     tags = rack_aware_tags(state, group_id)

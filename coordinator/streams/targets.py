@@ -1,4 +1,4 @@
-"""The epochs of a group: when they are counted, and the target assignment that follows."""
+"""Target assignments of streams groups, and the removal of members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ DELAYED_BY_INTERVAL = "Assignment delayed due to the configured assignment inter
 
 
 def update_target(state: ShardState, group: StreamsGroup, now: int) -> str | None:
-    """The target for the group's epoch. Words when it must wait: some heartbeat or the delay's end makes it later."""
+    """Computes the target for the group's epoch. Returns the reason if the assignment is delayed.
+
+    A later heartbeat, or the end of the initial delay, computes a delayed target.
+    """
     if group.delay_timer.is_set:
         return DELAYED_AT_FIRST
     if group.target_epoch >= group.epoch:
@@ -47,7 +50,10 @@ def _assign(group: StreamsGroup) -> dict[str, Tasks]:
 
 
 def remove_from_group(state: ShardState, group: StreamsGroup, member_id: str) -> None:
-    """Left or fenced: what it held is free at once, and the group is assigned anew with the next heartbeat."""
+    """Removes a member that left or was fenced.
+
+    Its tasks are free at once, and the next heartbeat computes a new target assignment.
+    """
     is_last = len(group.members) == 1
     metadata, configs = group.metadata, group.assignment_configs
     epoch = metadata.epoch + 1
@@ -58,7 +64,7 @@ def remove_from_group(state: ShardState, group: StreamsGroup, member_id: str) ->
 
 
 def expired(state: ShardState, event: tuple[str, ...], now: int) -> None:
-    """A timer of a streams group is due."""
+    """Handles an expired timer of a streams group."""
     group = state.find(StreamsGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     if event[0] == "streams delay":
@@ -71,7 +77,7 @@ def expired(state: ShardState, event: tuple[str, ...], now: int) -> None:
 
 
 def restore(state: ShardState, group: StreamsGroup, now: int) -> None:
-    """After a load everybody has a whole session, and all the time to give back what it must."""
+    """Starts a whole session for every member after a load, and a whole revocation timeout where one is pending."""
     for member_id, member in group.members.items():
         state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
         if member.state is MemberState.UNREVOKED_TASKS:

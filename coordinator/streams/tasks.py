@@ -1,7 +1,7 @@
-"""Tasks: what the members of a streams group are given. A task is a subtopology and a partition of its input.
+"""Tasks: the unit of assignment in streams groups. A task is a subtopology and a partition of its input.
 
-Of the three roles one member at a time has a task as its active one; standby and warm-up tasks are copies of its state, at
-most one in a process (KIP-1071).
+A task has three roles. Only one member at a time has it as an active task. Standby and warm-up tasks are copies of its
+state, at most one per process (KIP-1071).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Some = frozenset[TaskId]
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What a member is to have, or says that it has."""
+    """The target tasks of a member, or the tasks that it reports."""
 
     active: Some = frozenset()
     standby: Some = frozenset()
@@ -33,9 +33,9 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
-    """What a member has, as the log says."""
+    """The tasks that a member holds, as replayed from the log."""
 
-    #: Task -> the member epoch at which the member was given it (KIP-1251).
+    #: Task -> the member epoch at which the task was assigned to the member (KIP-1251).
     active: Mapping[TaskId, int] = field(default_factory=dict)
     standby: Some = frozenset()
     warmup: Some = frozenset()
@@ -44,7 +44,7 @@ class HeldTasks:
         return not (self.active or self.standby or self.warmup)
 
     def overlaps(self, tasks: Tasks) -> bool:
-        """Whether one is in both, in the same role."""
+        """Returns whether both contain a common task in the same role."""
         active = any(task in tasks.active for task in self.active)
         return active or not self.standby.isdisjoint(tasks.standby) or not self.warmup.isdisjoint(tasks.warmup)
 
@@ -58,12 +58,12 @@ NOTHING_HELD = HeldTasks()
 
 
 def tasks_in(structures: Iterable[Any]) -> Some:
-    """From any structures with `subtopology_id` and `partitions`."""
+    """Returns the tasks in any structures with `subtopology_id` and `partitions`."""
     return frozenset(TaskId(one.subtopology_id, index) for one in structures for index in one.partitions)
 
 
 def by_subtopology(tasks: Iterable[TaskId]) -> dict[str, list[int]]:
-    """Both in order."""
+    """Returns subtopology id -> partitions, both sorted."""
     found: dict[str, list[int]] = {}
     for subtopology_id, partition in sorted(tasks):
         found.setdefault(subtopology_id, []).append(partition)

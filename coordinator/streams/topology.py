@@ -1,4 +1,4 @@
-"""The topology of an application, as its members hand it in and the log keeps it: subtopologies and their topics."""
+"""The topology of an application, in requests and in records: subtopologies and their topics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _topics(infos: Iterable[TopicInfoInRequest]) -> list[TopicInfo]:
 
 
 def is_same(one: StreamsGroupTopologyValue, other: StreamsGroupTopologyValue) -> bool:
-    """The order of subtopologies says nothing."""
+    """Returns whether two topologies are equal, in any order of their subtopologies."""
     return one.epoch == other.epoch and _by_id(one) == _by_id(other)
 
 
@@ -63,7 +63,7 @@ def _by_id(topology: StreamsGroupTopologyValue) -> dict[str, Subtopology]:
 
 
 def input_topics(subtopology: Subtopology) -> Iterator[str]:
-    """What its tasks read from, apart from changelogs; their partitions are its tasks."""
+    """Yields the topics that the tasks read, except changelogs. The tasks correspond to their partitions."""
     yield from subtopology.source_topics
     for topic in subtopology.repartition_source_topics:
         yield topic.name
@@ -75,7 +75,7 @@ def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
 
 
 def subtopology_of(topology: StreamsGroupTopologyValue, topic: str) -> str | None:
-    """The subtopology that reads from `topic`."""
+    """Returns the subtopology that reads from `topic`, or None."""
     for one in topology.subtopologies:
         if topic in input_topics(one):
             return one.subtopology_id

@@ -89,7 +89,7 @@ def _role(tasks: Iterable[TaskId]) -> list[StreamsGroupTargetAssignmentMemberTas
 
 
 def write_targets(state: ShardState, group: StreamsGroup, targets: Mapping[str, Tasks], epoch: int, now: int) -> None:
-    """Those that changed, and then their epoch."""
+    """Writes the targets that changed, then the target epoch."""
     for member_id, tasks in targets.items():
         if group.targets.get(member_id) != tasks:
             write_target(state, group.group_id, member_id, tasks)
@@ -108,7 +108,7 @@ def remove_member(state: ShardState, group_id: str, member_id: str) -> None:
 
 
 def replace_member(state: ShardState, group: StreamsGroup, before: Member, member_id: str) -> None:
-    """A static member came back under another id, and takes over what it left."""
+    """Replaces a static member that returned under another id. The new one takes over its state."""
     target = group.target_of(before.member_id)
     remove_member(state, group.group_id, before.member_id)
     write_member(state, group.group_id, member_id, before.metadata)
