@@ -1,5 +1,5 @@
-"""Fixtures of other folders that the tests of metadata use."""
+"""Fixtures from other folders that the metadata tests use."""
 
 from __future__ import annotations
 
-from compat_tests.fixtures import java_tools  # noqa: F401  (found by being here)
+from compat_tests.fixtures import java_tools  # noqa: F401  (pytest finds them by import)

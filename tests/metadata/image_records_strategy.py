@@ -1,4 +1,4 @@
-"""Random but possible histories of metadata records: each record fits what the ones before it made."""
+"""Random valid histories of metadata records: each record is consistent with the ones before it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NODE_LISTS = st.lists(_NODES, min_size=1, max_size=3, unique=True)
 
 
 class History:
-    """What the records so far have made, as little as is needed to go on with possible ones."""
+    """The state after the records so far, as much as is needed to draw further valid records."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw

@@ -1,4 +1,4 @@
-"""The tables of configuration keys are Apache Kafka 4.4's: its classes say what each key is and which values it takes."""
+"""Compares the tables of configuration keys with Apache Kafka 4.4's classes: definitions, and accepted values."""
 
 from __future__ import annotations
 
@@ -155,23 +155,23 @@ def test_every_key_has_kafkas_type_default_and_scope(oracle: Oracle) -> None:
     assert ours == oracle.keys
 
 
-def test_every_key_of_a_topic_or_group_takes_its_default_from_kafkas_broker_key(oracle: Oracle) -> None:
+def test_topic_and_group_keys_default_to_kafkas_broker_keys(oracle: Oracle) -> None:
     for resource in (ResourceType.TOPIC, ResourceType.GROUP):
         ours = {key.name: key.broker for key in definition(resource).values() if key.broker}
         theirs = {name: broker for (kind, name), broker in oracle.synonyms.items() if kind == resource.name and broker}
         assert ours == theirs
 
 
-def test_the_synonyms_of_brokers_keys_come_in_kafkas_order(oracle: Oracle) -> None:
+def test_synonyms_of_broker_keys_have_kafkas_order(oracle: Oracle) -> None:
     theirs = {name: text for (kind, name), text in oracle.synonyms.items() if kind == "BROKER"}
     assert {name: ",".join(synonyms(name)) for name in theirs} == theirs
 
 
-def test_the_keys_that_change_only_for_a_listener_are_kafkas(oracle: Oracle) -> None:
+def test_listener_only_keys_are_kafkas(oracle: Oracle) -> None:
     assert ",".join(LISTENER_ONLY) == oracle.listener_only
 
 
-def test_sampled_values_are_taken_or_refused_as_kafka_does_with_kafkas_words(oracle: Oracle) -> None:
+def test_sampled_values_get_kafkas_result_and_error_text(oracle: Oracle) -> None:
     samples = _samples()
     assert len(oracle.outcomes) == len(samples) > 5000
     different = []

@@ -1,4 +1,4 @@
-"""What configuration values must satisfy together, which layer wins, and how values read."""
+"""Rules for several configuration values, precedence of layers, and parsing of values."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_every_key_has_a_sentence_of_documentation() -> None:
     assert documentation(ResourceType.BROKER, "nobody.knows") is None
 
 
-def test_the_documentation_of_a_key_without_effect_says_why() -> None:
+def test_documentation_of_inert_key_gives_reason() -> None:
     assert "It has no effect here" in (documentation(ResourceType.BROKER, "num.io.threads") or "")
     assert "It has no effect here" not in (documentation(ResourceType.BROKER, "log.retention.ms") or "")
 
 
-def test_every_default_passes_its_own_check() -> None:
+def test_every_default_passes_its_own_validator() -> None:
     for resource in (ResourceType.BROKER, ResourceType.TOPIC, ResourceType.GROUP):
         for key in definition(resource).values():
             text = to_text(key.default_value)
@@ -66,11 +66,11 @@ def test_every_default_passes_its_own_check() -> None:
         *[(1e23, "1.0E23"), (-2.5e-9, "-2.5E-9"), (float("inf"), "Infinity"), (123456789.25, "1.2345678925E8")],
     ],
 )
-def test_a_double_reads_as_java_prints_it(number: float, text: str) -> None:
+def test_double_is_formatted_as_in_java(number: float, text: str) -> None:
     assert java_double(number) == text
 
 
-def test_a_password_is_never_shown() -> None:
+def test_password_is_never_shown() -> None:
     secret = validate(ResourceType.BROKER, "ssl.key.password", "hush")
     assert isinstance(secret, Password)
     assert secret.value == "hush"
@@ -80,7 +80,7 @@ def test_a_password_is_never_shown() -> None:
 # Layers of a broker.
 
 
-def test_a_brokers_own_dynamic_value_wins_over_the_default_of_all_and_that_over_the_file() -> None:
+def test_dynamic_broker_value_overrides_cluster_default_and_file() -> None:
     static = {**NODE, "message.max.bytes": "1"}
     assert BrokerValues(static).get("message.max.bytes") == 1
     assert BrokerValues(static, {"message.max.bytes": "2"}).get("message.max.bytes") == 2
@@ -88,13 +88,13 @@ def test_a_brokers_own_dynamic_value_wins_over_the_default_of_all_and_that_over_
     assert BrokerValues(NODE).get("message.max.bytes") == 1048588
 
 
-def test_a_stronger_layer_hides_the_synonyms_of_weaker_ones() -> None:
+def test_stronger_layer_hides_synonyms_of_weaker_layers() -> None:
     values = BrokerValues({**NODE, "log.retention.ms": "5", "log.retention.hours": "1"}, {}, {"log.retention.ms": "7"})
     assert topic_defaults(values)["retention.ms"] == 7
     assert "log.retention.hours" not in values.texts
 
 
-def test_of_synonyms_the_finest_unit_wins() -> None:
+def test_synonym_with_finest_unit_wins() -> None:
     assert topic_defaults(broker(log_retention_hours="2"))["retention.ms"] == 7_200_000
     both = broker(log_retention_hours="2", log_retention_minutes="3")
     assert topic_defaults(both)["retention.ms"] == 180_000
@@ -103,18 +103,18 @@ def test_of_synonyms_the_finest_unit_wins() -> None:
     assert topic_defaults(broker(log_flush_scheduler_interval_ms="9"))["flush.ms"] == 9
 
 
-def test_a_dynamic_value_that_is_not_valid_does_not_count() -> None:
+def test_invalid_dynamic_value_is_ignored() -> None:
     values = BrokerValues({**NODE, "message.max.bytes": "7"}, {"message.max.bytes": "many"}, {})
     assert values.get("message.max.bytes") == 7
     assert "message.max.bytes" not in values.dynamic_default
 
 
-def test_a_static_value_that_is_not_valid_is_refused() -> None:
+def test_invalid_static_value_raises() -> None:
     with pytest.raises(InvalidConfig, match=r"message\.max\.bytes"):
         broker(message_max_bytes="many")
 
 
-def test_a_listeners_key_falls_back_to_the_key_without_its_prefix() -> None:
+def test_listener_key_falls_back_to_key_without_prefix() -> None:
     assert synonyms("listener.name.x.max.connections") == ("listener.name.x.max.connections", "max.connections")
     assert synonyms("listener.name.x.plain.sasl.jaas.config")[1] == "sasl.jaas.config"
     values = BrokerValues({**NODE, "listener.name.x.max.connections": "5"})
@@ -124,7 +124,7 @@ def test_a_listeners_key_falls_back_to_the_key_without_its_prefix() -> None:
         BrokerValues({**NODE, "listener.name.x.max.connections": "-5"})
 
 
-def test_a_topic_inherits_from_its_broker_key_by_key() -> None:
+def test_topic_inherits_each_key_from_broker() -> None:
     values = topic_defaults(broker(log_cleanup_policy="compact,delete", min_insync_replicas="2"))
     assert values["cleanup.policy"] == ("compact", "delete")
     assert values["min.insync.replicas"] == 2
@@ -151,7 +151,7 @@ def check_topic(tiered: bool = False, existing: dict[str, str] | None = None, **
         ("Tiered Storage functionality is disabled", {"remote_storage_enable": "true"}),
     ],
 )
-def test_a_topic_that_breaks_a_rule_is_refused_in_kafkas_words(words: str, configs: dict[str, str]) -> None:
+def test_invalid_topic_configs_raise_kafkas_text(words: str, configs: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig, match=words):
         check_topic(**configs)
 
@@ -172,19 +172,19 @@ def test_a_topic_that_breaks_a_rule_is_refused_in_kafkas_words(words: str, confi
         ("must be set to the identical value", {"remote_log_copy_disable": "true", "local_retention_ms": "6"}),
     ],
 )
-def test_a_tiered_topic_that_breaks_a_rule_is_refused(words: str, configs: dict[str, str]) -> None:
+def test_invalid_tiered_topic_configs_raise(words: str, configs: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig, match=words):
         check_topic(tiered=True, remote_storage_enable="true", **configs)
 
 
-def test_a_topic_leaves_tiered_storage_only_with_its_data() -> None:
+def test_disabling_tiered_storage_requires_deleting_remote_data() -> None:
     was = {"remote.storage.enable": "true"}
     with pytest.raises(InvalidConfig, match="without deleting remote data"):
         check_topic(tiered=True, existing=was)
     check_topic(tiered=True, existing=was, remote_log_delete_on_disable="true")
 
 
-def test_stored_values_of_a_topic_that_are_not_valid_give_way_one_by_one() -> None:
+def test_invalid_stored_topic_values_are_replaced_one_by_one() -> None:
     refused: list[str] = []
     configs = {"retention.ms": "5", "segment.bytes": "tiny", "gone.in.this.release": "1"}
     values = lenient_topic_values(configs, topic_defaults(PLAIN), lambda name, why: refused.append(name))
@@ -219,16 +219,16 @@ def test_stored_values_of_a_topic_that_are_not_valid_give_way_one_by_one() -> No
         ("exactly one assignor", {"group_share_assignors": "a,b"}),
     ],
 )
-def test_a_broker_that_breaks_a_rule_is_refused(words: str, configs: dict[str, str]) -> None:
+def test_invalid_broker_configs_raise(words: str, configs: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig, match=words):
         validate_broker_configs(broker(**configs))
 
 
-def test_the_defaults_of_a_broker_break_no_rule() -> None:
+def test_broker_defaults_break_no_rule() -> None:
     validate_broker_configs(PLAIN)
 
 
-def test_node_id_and_broker_id_must_agree() -> None:
+def test_different_node_id_and_broker_id_raise() -> None:
     with pytest.raises(InvalidConfig, match="must be set to the same value"):
         validate_broker_configs(BrokerValues({**NODE, "broker.id": "2"}))
 
@@ -246,12 +246,12 @@ def test_node_id_and_broker_id_must_agree() -> None:
         ("either 'earliest', 'latest'", {"share.auto.offset.reset": "by_duration:-PT1S"}),
     ],
 )
-def test_a_group_that_breaks_a_rule_is_refused(words: str, configs: dict[str, str]) -> None:
+def test_invalid_group_configs_raise(words: str, configs: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig, match=words):
         validate_group_configs(configs, PLAIN)
 
 
-def test_a_groups_session_must_outlast_its_heartbeat() -> None:
+def test_group_session_shorter_than_heartbeat_raises() -> None:
     wide = broker(group_share_min_session_timeout_ms="1", group_share_min_heartbeat_interval_ms="1")
     configs = {"share.session.timeout.ms": "10000", "share.heartbeat.interval.ms": "10000"}
     with pytest.raises(InvalidConfig, match=r"share\.session\.timeout\.ms must be greater"):
@@ -270,13 +270,13 @@ def test_a_groups_session_must_outlast_its_heartbeat() -> None:
         ("s", {"match": "client_id=["}, ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_a_subscription_that_breaks_a_rule_is_refused(name: str, configs: dict[str, str], error: ErrorCode) -> None:
+def test_invalid_subscription_raises(name: str, configs: dict[str, str], error: ErrorCode) -> None:
     with pytest.raises(InvalidConfig) as refused:
         validate_client_metrics_configs(name, configs)
     assert refused.value.error == error
 
 
-def test_a_subscription_may_match_several_things() -> None:
+def test_subscription_may_match_several_attributes() -> None:
     values = validate_client_metrics_configs("s", {"match": "client_id=a.*,client_source_port=1", "interval.ms": "100"})
     assert values == {"match": ("client_id=a.*", "client_source_port=1"), "interval.ms": 100}
 
@@ -295,19 +295,17 @@ def test_a_subscription_may_match_several_things() -> None:
         ("Not a number of type INT", True, {"listener.name.x.max.connections": "x"}),
     ],
 )
-def test_what_may_not_be_set_while_a_broker_runs_is_refused(
-    words: str, per_broker: bool, configs: dict[str, str]
-) -> None:
+def test_setting_read_only_key_on_running_broker_raises(words: str, per_broker: bool, configs: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig, match=words):
         validate_dynamic_names(configs, per_broker=per_broker)
 
 
-def test_what_may_be_set_while_a_broker_runs_is_taken() -> None:
+def test_setting_dynamic_key_on_running_broker_succeeds() -> None:
     validate_dynamic_names({"listeners": "PLAINTEXT://:1", "a.plug.ins.key": "1"}, per_broker=True)
     validate_dynamic_names({"listener.name.x.max.connections": "1", "message.max.bytes": "1"}, per_broker=False)
 
 
-def test_of_stored_dynamic_values_the_usable_ones_are_used() -> None:
+def test_usable_stored_dynamic_values_are_applied() -> None:
     refused: list[str] = []
     stored = {"message.max.bytes": "5", "log.dirs": "/x", "num.io.threads": "x"}
     usable = usable_dynamic_configs(stored, per_broker=True, refused=lambda name, why: refused.append(name))
@@ -324,12 +322,12 @@ def test_of_stored_dynamic_values_the_usable_ones_are_used() -> None:
         ("^requirement failed: log.roll.ms", {"log.roll.ms": "0"}),
     ],
 )
-def test_a_change_that_a_running_broker_cannot_take_is_refused(words: str, configs: dict[str, str]) -> None:
+def test_invalid_change_on_running_broker_raises(words: str, configs: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig, match=words):
         validate_broker_change(PLAIN, configs, per_broker=True)
 
 
-def test_a_change_replaces_its_own_layer_only() -> None:
+def test_change_replaces_only_its_own_layer() -> None:
     now = BrokerValues(NODE, {"message.max.bytes": "5"}, {"num.partitions": "1"})
     after = validate_broker_change(now, {"background.threads": "11"}, per_broker=True)
     assert after.get("message.max.bytes") == 5

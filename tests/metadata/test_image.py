@@ -1,4 +1,4 @@
-"""The image: any way of replaying one history comes to one image, and a snapshot makes it again."""
+"""The image: one history always leads to one image, however it is replayed, and a snapshot rebuilds the image."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def replayed(image: MetadataImage, made: list[Message]) -> MetadataImage:
 
 @EXAMPLES
 @given(histories(25), st.data())
-def test_a_history_comes_to_one_image_however_it_is_cut_into_deltas(
-    history: list[Message], data: st.DataObject
-) -> None:
+def test_history_leads_to_one_image_however_split_into_deltas(history: list[Message], data: st.DataObject) -> None:
     at_once = replayed(EMPTY_IMAGE, history)
     image, rest, passed = EMPTY_IMAGE, history, []
     while rest:
@@ -51,23 +49,23 @@ def test_a_history_comes_to_one_image_however_it_is_cut_into_deltas(
     assert image.topics == at_once.topics and image.configs == at_once.configs
     assert (image.client_quotas, image.acls, image.scram) == (at_once.client_quotas, at_once.acls, at_once.scram)
     assert (image.delegation_tokens, image.next_producer_id) == (at_once.delegation_tokens, at_once.next_producer_id)
-    assert all(list(image_records(old)) == then for old, then in passed), "an image never changes"
+    assert all(list(image_records(old)) == then for old, then in passed), "an image is immutable"
 
 
 @EXAMPLES
 @given(histories(25), st.data())
-def test_a_delta_may_be_applied_while_it_grows(history: list[Message], data: st.DataObject) -> None:
+def test_delta_may_be_applied_while_it_grows(history: list[Message], data: st.DataObject) -> None:
     count = data.draw(st.integers(0, len(history)))
     before = replayed(EMPTY_IMAGE, history[:count])
     delta = MetadataDelta(before)
     for record in history[count:]:
         delta.replay(record)
         if data.draw(st.booleans()):
-            assert delta.topics.apply() is delta.topics.apply(), "what is applied is not applied again"
+            assert delta.topics.apply() is delta.topics.apply(), "changes are applied once"
     assert delta.apply(len(history), 1, 1) == replayed(before, history[count:])._replace(offset=len(history))
 
 
-def test_a_topic_that_came_and_went_between_two_applications_leaves_no_trace() -> None:
+def test_topic_created_and_deleted_between_applications_leaves_no_trace() -> None:
     delta = MetadataDelta(replayed(EMPTY_IMAGE, [records.TopicRecord(name="t", topic_id=ID)]))
     other, third = ID[::-1], ID[1:] + ID[:1]
     for made in (
@@ -87,10 +85,10 @@ def test_a_topic_that_came_and_went_between_two_applications_leaves_no_trace() -
 
 @EXAMPLES
 @given(histories(25))
-def test_an_image_is_the_replay_of_its_snapshot(history: list[Message]) -> None:
+def test_replayed_snapshot_rebuilds_image(history: list[Message]) -> None:
     image = replayed(EMPTY_IMAGE, history)
     again = MetadataDelta()
-    # At the highest level, so that no record leaves anything out.
+    # At the highest level, so that no record omits a field.
     for record in image_records(image):
         again.replay(decode_record(encode_record(record, max(DEFAULT, image.features.metadata_version))))
     if not history:
@@ -106,7 +104,7 @@ def test_an_image_is_the_replay_of_its_snapshot(history: list[Message]) -> None:
 
 @EXAMPLES
 @given(histories(20))
-def test_the_same_image_makes_the_same_snapshot(history: list[Message]) -> None:
+def test_same_image_produces_same_snapshot(history: list[Message]) -> None:
     image = replayed(EMPTY_IMAGE, history)
     again = replayed(EMPTY_IMAGE, list(image_records(image)))
     assert list(image_records(again)) == list(image_records(image))
@@ -114,7 +112,7 @@ def test_the_same_image_makes_the_same_snapshot(history: list[Message]) -> None:
 
 @EXAMPLES
 @given(histories(20))
-def test_a_delta_names_what_is_new_and_what_is_gone(history: list[Message]) -> None:
+def test_delta_lists_created_deleted_and_changed_topics(history: list[Message]) -> None:
     half = replayed(EMPTY_IMAGE, history[: len(history) // 2])
     delta = MetadataDelta(half)
     for record in history[len(history) // 2 :]:
@@ -129,7 +127,7 @@ def test_a_delta_names_what_is_new_and_what_is_gone(history: list[Message]) -> N
         assert other <= (set(changed.changed) if changed is not None else set())
 
 
-def test_a_topic_takes_its_configuration_with_it() -> None:
+def test_deleting_topic_deletes_its_configs() -> None:
     topic = records.TopicRecord(name="t", topic_id=ID)
     config = records.ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name="k", value="v")
     image = replayed(EMPTY_IMAGE, [topic, config])
@@ -140,7 +138,7 @@ def test_a_topic_takes_its_configuration_with_it() -> None:
     assert anew.topic("t") == anew.topic_by_id(ID[::-1]) and not anew.config(TOPIC_RESOURCE, "t")
 
 
-def test_a_change_raises_the_epoch_of_a_partition_and_a_leader_that_of_the_leader() -> None:
+def test_change_raises_partition_epoch_and_new_leader_raises_leader_epoch() -> None:
     made = [
         records.TopicRecord(name="t", topic_id=ID),
         records.PartitionRecord(
@@ -154,7 +152,7 @@ def test_a_change_raises_the_epoch_of_a_partition_and_a_leader_that_of_the_leade
     assert led.topics.by_name["t"].partitions[0][2:5] == (1, 4, 6)
 
 
-def test_a_record_that_contradicts_the_image_is_an_error() -> None:
+def test_record_that_contradicts_image_raises() -> None:
     image = replayed(EMPTY_IMAGE, [records.RegisterBrokerRecord(broker_id=1, broker_epoch=7)])
     for wrong in (
         records.RemoveTopicRecord(topic_id=ID),
@@ -166,7 +164,7 @@ def test_a_record_that_contradicts_the_image_is_an_error() -> None:
             MetadataDelta(image).replay(wrong)
 
 
-def test_directories_that_nobody_named_count_as_online_and_lost_ones_do_not() -> None:
+def test_unassigned_directories_are_online_and_lost_ones_are_not() -> None:
     broker = BrokerImage(1, 1, ID, EMPTY_IMAGE.configs, EMPTY_IMAGE.configs, directories=(ID,))  # type: ignore[arg-type]
     online = [ID, UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY]
     assert all(map(broker.has_online_directory, online))
@@ -175,7 +173,7 @@ def test_directories_that_nobody_named_count_as_online_and_lost_ones_do_not() ->
 
 @EXAMPLES
 @given(histories(10), st.booleans())
-def test_records_of_a_transaction_count_together_or_not_at_all(history: list[Message], commits: bool) -> None:
+def test_transaction_records_take_effect_together_or_not_at_all(history: list[Message], commits: bool) -> None:
     end = records.EndTransactionRecord() if commits else records.AbortTransactionRecord()
     log = [records.NoOpRecord(), records.BeginTransactionRecord(name="n"), *history]
     transactions = MetadataTransactions()
@@ -185,7 +183,7 @@ def test_records_of_a_transaction_count_together_or_not_at_all(history: list[Mes
     assert not transactions.is_open
 
 
-def test_every_record_survives_its_framing() -> None:
+def test_every_record_survives_framing_round_trip() -> None:
     assert len(RECORD_CLASSES) == 27
     for cls in RECORD_CLASSES.values():
         assert decode_record(encode_record(cls(), DEFAULT)) == cls()
@@ -194,12 +192,12 @@ def test_every_record_survives_its_framing() -> None:
 @pytest.mark.parametrize(
     "value", [b"", b"\x01", b"\x01\x02", b"\x02\x02\x00", b"\x01\x7f\x00", b"\x01\x02\x09", b"\x01\x14\x00\x00\x00"]
 )
-def test_bytes_that_are_no_record_are_malformed(value: bytes) -> None:
+def test_decoding_invalid_record_raises_malformed_message(value: bytes) -> None:
     with pytest.raises(MalformedMessage):
         decode_record(value)
 
 
-def test_sets_of_replicas_that_are_equal_are_one_object_however_they_came() -> None:
+def test_equal_replica_sets_share_one_object() -> None:
     made: list[Message] = [records.TopicRecord("many", ID)]
     for index in range(3):
         made.append(

@@ -1,4 +1,4 @@
-"""From one image to another that was made elsewhere."""
+"""The records that lead from one image to another, independently built one."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def replayed(image: MetadataImage, made: list[Message]) -> MetadataImage:
 
 @EXAMPLES
 @given(histories(20), histories(20))
-def test_any_image_is_led_to_any_other(one: list[Message], other: list[Message]) -> None:
+def test_replacing_records_lead_from_any_image_to_any_other(one: list[Message], other: list[Message]) -> None:
     before, after = replayed(EMPTY_IMAGE, one), replayed(EMPTY_IMAGE, other)
-    # The id of a topic is of that topic for good: none has two names.
+    # A topic id is never reused under another name.
     assume(all(after.topics.by_id.get(topic.id, topic).name == topic.name for topic in before.topics.by_id.values()))
     assert replayed(before, list(replacing_records(before, after))) == after
 
 
 @EXAMPLES
 @given(histories(20), st.data())
-def test_what_is_the_same_is_not_told_again(history: list[Message], data: st.DataObject) -> None:
+def test_replacing_records_omit_unchanged_entries(history: list[Message], data: st.DataObject) -> None:
     count = data.draw(st.integers(0, len(history)))
     before, after = replayed(EMPTY_IMAGE, history[:count]), replayed(EMPTY_IMAGE, history)
     delta = MetadataDelta(before)

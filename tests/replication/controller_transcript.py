@@ -1,16 +1,16 @@
-"""Transcripts: what a controller is asked, and the exact records and response that it decides on, read as a diff.
+"""Controller transcripts: requests, and the exact records and responses decided on, compared as text.
 
-A line `> Request key=value ...` is decided on, and what follows it came out. Values are Python literals; `v=` is the
-version of the request (the highest unless said), and `id:name` in a text the id of a topic. Fields with their default value
-are not shown; nor are the configurations that CreateTopics shows. Every record goes through bytes, and the image after
-each decision must be the one that its own snapshot makes. `ODRADEK_REWRITE=1` writes what comes out.
+The controller decides on each line `> Request key=value ...`; the lines after it are the result. Values are Python
+literals. `v=` is the request version (default: the highest), and `id:name` in a string the id of a topic. Fields with
+default values are not shown; nor are the configs in CreateTopics responses. Every record is encoded and decoded, and
+the image after each decision must equal the replay of its own snapshot. `ODRADEK_REWRITE=1` writes the actual results.
 
 > broker 2 rack=b dirs=['d2']     registers a broker and unfences it
 > stop 2                          its controlled shutdown: heartbeats until it may stop
 > restart 2                       registers it anew and unfences it, after a clean stop
-> crash 2                         the same, after a power cut
-> fence 2                         its session ends: nothing was heard of it
-> balance, > elect-unclean        what the controller does by itself from time to time
+> crash 2                         the same, after a power loss
+> fence 2                         its session expires without a heartbeat
+> balance, > elect-unclean        periodic tasks of the controller
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UPKEEP: dict[str, type[Message]] = {
     "elect-unclean": ElectUncleanLeadersRequest,
     "fence": FenceBrokerRequest,
 }
-#: Every one is a record, and the broker epochs of the transcripts count from there: not all that there ever will be.
+#: Each finalized feature is a record, and the broker epochs of the transcripts count them. So this list is fixed.
 FORMATTED = (METADATA_VERSION, ELIGIBLE_LEADER_REPLICAS, TRANSACTION_VERSION)
 CLUSTER_ID = "cluster"
 NODE_ID = 1
@@ -111,7 +111,7 @@ class Transcript:
     def _replay(self, records: Any) -> None:
         level = self.controller.image.features.metadata_version
         read = [decode_record(encode_record(record, level)) for record in records]
-        assert read == list(records), "what is read is what was decided"
+        assert read == list(records), "encoding and decoding preserve the records"
         if records:
             self.controller.replay(records, EPOCH, 0)
         image = self.controller.image
@@ -165,7 +165,7 @@ class Transcript:
         assert broker is not None
         return FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch)
 
-    # ---- messages from words, and into words
+    # ---- messages from text, and to text
 
     def _message(self, cls: type[Message], fields: dict[str, Any]) -> Message:
         table = {field.name: field.type for field in cls.SCHEMA.fields}
@@ -214,7 +214,7 @@ def literal(text: str) -> Any:
 
 
 def hidden(message: Message) -> tuple[str, ...]:
-    """What says nothing of a decision: long, or chance."""
+    """Returns the fields that are not shown because they are long or random."""
     if isinstance(message, RegisterBrokerRecord):
         return ("incarnation_id", "end_points", "features")
     return ("configs", "incarnation_id")

@@ -1,10 +1,11 @@
-"""One partition with its replicas, a controller and a bad network, from a seed.
+"""A seeded simulation of one partition: its replicas, a controller and a faulty network.
 
-The replicas are `Partition` machines, each over a log in memory with a part that a crash loses; followers cut and fill
-them by replication/follower.py. Messages (fetches, their answers, proposals, news of the metadata) are delayed, so they
-overtake each other, and are lost or doubled. Brokers crash and come back, with another epoch; if that was unclean, what they
-had not synced is gone, and the controller takes them out of the set in sync at once (KIP-966). It keeps the last one, who
-then loses nothing. Each machine has its own clock, which is set forward and back.
+The replicas are `Partition` state machines, each over an in-memory log whose unsynced part is lost in a crash.
+Followers truncate and fill their logs with replication/follower.py. Messages (fetches, responses, proposals, metadata
+updates) are delayed, so they overtake each other, and are lost or duplicated. Brokers crash and return with another
+epoch. After an unclean crash, unsynced records are lost, and the controller removes the broker from the ISR at once
+(KIP-966). It keeps the last member, which then loses nothing. Each host has its own clock, which is set forward and
+back.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from odradek.replication.partition import NO_LEADER, Partition
 LAG_TIME_MAX_MS = 300
 MIN_INSYNC = 2
 QUESTION_TIMEOUT_MS = 120
-#: The clock of a machine that has run for a while: whoever was never caught up was so long ago.
+#: The initial clock of a host: a replica that was never caught up is behind for that long.
 STARTED_MS = 100_000_000
-#: How far a clock may be off.
+#: The maximum clock error.
 CLOCKS_MS = (0, 0, -3_600_000, -2 * LAG_TIME_MAX_MS, LAG_TIME_MAX_MS // 2, 2 * LAG_TIME_MAX_MS, 3_600_000)
 
 
@@ -33,17 +34,17 @@ class Registration(NamedTuple):
     leader: int
     leader_epoch: int
     partition_epoch: int
-    #: Of all brokers that are alive.
+    #: The epochs of all live brokers.
     broker_epochs: tuple[tuple[int, int], ...]
 
 
 class SimulatedLog:
-    """(epoch, value) by offset; `synced` of them survive anything."""
+    """A log of (epoch, value) by offset; the first `synced` entries survive a crash."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, int]] = []
         self.synced = 0
-        #: (epoch, start), as `storage.epochs` keeps them.
+        #: (epoch, start offset), as in `storage.epochs`.
         self.epochs: list[tuple[int, int]] = []
 
     @property
@@ -80,7 +81,7 @@ class SimulatedLog:
 
 
 class Node:
-    """A broker that is up; its log outlives it."""
+    """A running broker; its log survives the process."""
 
     def __init__(self, simulation: Simulation, number: int, log: SimulatedLog, broker_epoch: int) -> None:
         self.log = log
@@ -91,9 +92,9 @@ class Node:
         self.role.lag_time_max_ms = LAG_TIME_MAX_MS
         self.role.may_join = self._may_join
         self.known: dict[int, int] = {}
-        #: Of the fetch that is on its way; older ones are not waited for any more.
+        #: The id of the fetch in flight; responses to older ones are ignored.
         self.fetch = 0
-        #: Of the question that the controller is asked, one at a time, and how long its answer is waited for.
+        #: The id of the controller request in flight, one at a time, and the time until which its response is awaited.
         self.question = 0
         self.asks_until_ms = 0
 
@@ -133,7 +134,9 @@ class Simulation:
         self._each(250, self._set_a_clock)
 
     def new_partition(self, number: int, log: SimulatedLog) -> Partition:
-        """A high watermark that was checkpointed some time ago is anything below the true one: here none was."""
+        """Returns a partition after a start. A checkpointed high watermark is anything below the true one; here it is
+        zero.
+        """
         return self._partition(number, log.end, 0)
 
     # ---- time and the network
@@ -168,7 +171,7 @@ class Simulation:
     # ---- the controller
 
     def _decide(self, **changes: object) -> None:
-        """The next state of the partition; each broker that is up hears of it some time."""
+        """Sets the next state of the partition; each running broker receives it after a delay."""
         before = self.registration
         self.registration = after = before._replace(
             partition_epoch=before.partition_epoch + 1, broker_epochs=self._alive(), **changes
@@ -188,7 +191,7 @@ class Simulation:
         self._decide(isr=isr, leader=leader, leader_epoch=epoch)
 
     def _alter(self, node: Node, question: int, proposal: IsrProposal, isr: tuple[tuple[int, int], ...]) -> None:
-        """A question that was given up is not decided any more: its connection has ended."""
+        """Handles a proposal. A request that timed out is not processed: its connection is closed."""
         now = self.registration
         if question != node.question:
             return
@@ -237,7 +240,7 @@ class Simulation:
         if node is None:
             self.broker_epochs[number] += 1
             self._start(number)
-            # Who comes back may lead where nobody does.
+            # The returning broker may lead if the partition has no leader.
             self._elect(self.registration.isr)
         elif self.chance.random() < 0.2:
             del self.nodes[number]
@@ -333,7 +336,7 @@ class Simulation:
                 node.log.synced = node.log.end
 
     def _awaits(self, asked: Fetch) -> bool:
-        """Whether an answer is still of use: a fetcher has one fetch on its way, and takes one answer."""
+        """Returns whether a response is still awaited: a fetcher has one fetch in flight and accepts one response."""
         node = asked.node
         if not self._is_up(node) or node.fetch != asked.number:
             return False

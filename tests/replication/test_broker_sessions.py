@@ -1,4 +1,4 @@
-"""Sessions of brokers at the active controller, by a clock that the test turns."""
+"""Broker sessions of the active controller, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_MS = 9000
 
 @pytest.fixture
 def three() -> Controller:
-    """Three brokers; 1 leads, 2 and 3 follow."""
+    """Returns three brokers; 1 leads, 2 and 3 follow."""
     transcript = Transcript()
     transcript.run(
         "> broker 1\n> broker 2\n> broker 3\n> CreateTopics topics=\"[{'name':'a','num_partitions':-1,"
@@ -48,7 +48,7 @@ def hear(controller: Controller, broker_id: int, now: int, metadata_offset: int 
     controller.sessions.heard(broker_id, broker.epoch, metadata_offset, now)
 
 
-def test_a_new_active_controller_gives_every_unfenced_broker_a_whole_session(three: Controller) -> None:
+def test_new_active_controller_gives_unfenced_brokers_full_session(three: Controller) -> None:
     sessions = three.sessions
     assert sessions.deadline() is None
     sessions.begin(three.image, 500)
@@ -58,7 +58,7 @@ def test_a_new_active_controller_gives_every_unfenced_broker_a_whole_session(thr
     assert sessions.deadline() is None
 
 
-def test_who_is_heard_stays_and_who_is_not_is_named_once(three: Controller) -> None:
+def test_broker_without_heartbeats_expires_once(three: Controller) -> None:
     sessions = three.sessions
     sessions.begin(three.image, 0)
     hear(three, 1, 2000)
@@ -69,12 +69,12 @@ def test_who_is_heard_stays_and_who_is_not_is_named_once(three: Controller) -> N
     assert sessions.deadline() == 2000 + TIMEOUT_MS
 
 
-def test_a_session_of_a_former_incarnation_fences_nobody(three: Controller) -> None:
+def test_session_of_former_incarnation_fences_no_broker(three: Controller) -> None:
     three.sessions.heard(2, 1, 100, 0)
     assert three.sessions.expire(TIMEOUT_MS, three.image) == []
 
 
-def test_a_fenced_broker_is_not_fenced_again(three: Controller) -> None:
+def test_fenced_broker_is_not_fenced_again(three: Controller) -> None:
     hear(three, 2, 0)
     broker = three.image.broker(2)
     assert broker is not None
@@ -82,7 +82,7 @@ def test_a_fenced_broker_is_not_fenced_again(three: Controller) -> None:
     assert three.sessions.expire(TIMEOUT_MS, three.image) == []
 
 
-def test_a_broker_may_stop_when_all_others_know_who_leads_in_its_place(three: Controller) -> None:
+def test_broker_may_stop_once_all_others_have_its_new_leaders(three: Controller) -> None:
     three.sessions.begin(three.image, 0)
     for broker_id in (1, 2, 3):
         hear(three, broker_id, 0, three.next_offset - 1)
@@ -97,7 +97,7 @@ def test_a_broker_may_stop_when_all_others_know_who_leads_in_its_place(three: Co
     assert decide(three, heartbeat(three, 1, want_shut_down=True)).should_shut_down
 
 
-def test_a_second_process_with_the_id_of_one_that_is_heard_is_refused(three: Controller) -> None:
+def test_second_process_with_id_of_live_broker_is_rejected(three: Controller) -> None:
     broker = three.image.broker(2)
     assert broker is not None
     features = [
@@ -121,7 +121,7 @@ def test_a_second_process_with_the_id_of_one_that_is_heard_is_refused(three: Con
     assert answer.error_code == ErrorCode.NONE and answer.broker_epoch > broker.epoch
 
 
-def test_a_clock_that_is_set_back_makes_no_session_longer_than_a_whole_one(three: Controller) -> None:
+def test_clock_set_back_does_not_extend_session_beyond_timeout(three: Controller) -> None:
     sessions, hour_ms = three.sessions, 3_600_000
     sessions.begin(three.image, 2 * hour_ms)
     hear(three, 1, hour_ms)

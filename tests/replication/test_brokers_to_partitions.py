@@ -1,4 +1,4 @@
-"""What the controller decides by looking at some partitions is what it decides by looking at all of them."""
+"""The index of partitions by broker: decisions with the index equal decisions over all partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIRECTORIES = "dirs=\"['a{0}','b{0}']\""
 
 
 def look_at_all(state: ControllerState, *places: int) -> Iterator[tuple[TopicImage, list[int]]]:
-    """As before there was an index."""
+    """Yields all partitions, as without an index."""
     for _, topic in sorted(state.image.topics.by_name.items()):
         indexes = sorted(topic.partitions)
         if IMBALANCED in places:
@@ -36,7 +36,7 @@ def learned(controller: Controller) -> BrokersToPartitions:
 
 
 class TwoLooks(Transcript):
-    """Decides each time twice, and keeps what the index was asked for in mind."""
+    """A transcript that decides each request with and without the index, and checks that both results are equal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class TwoLooks(Transcript):
 
 
 def draw(chance: random.Random, transcript: Transcript, number: int) -> str:
-    """Something that happens to a cluster."""
+    """Draws an event of a cluster."""
     image = transcript.controller.image
     broker_id = chance.choice(BROKERS)
     broker = image.broker(broker_id)
@@ -143,7 +143,7 @@ def _isr(
 
 @pytest.mark.parametrize("elr", [0, 1])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_look_at_some_comes_to_what_a_look_at_all_does(seed: int, elr: int) -> None:
+def test_decisions_with_index_equal_decisions_over_all_partitions(seed: int, elr: int) -> None:
     chance, transcript = random.Random(f"{seed}-{elr}"), TwoLooks()
     transcript.run(f"> features eligible.leader.replicas.version={elr}\n")
     for broker_id in BROKERS:
@@ -153,8 +153,8 @@ def test_a_look_at_some_comes_to_what_a_look_at_all_does(seed: int, elr: int) ->
     assert transcript.records > STEPS
 
 
-def test_a_lost_directory_is_a_reason_to_look_at_what_nobody_leads() -> None:
-    """Whoever may lead it since the configuration is another one."""
+def test_lost_directory_reconsiders_leaderless_partitions() -> None:
+    """The config change allows another broker to lead."""
     transcript = TwoLooks()
     transcript.run("> features eligible.leader.replicas.version=0\n")
     for broker_id in (1, 2, 3):
@@ -182,7 +182,7 @@ def test_a_lost_directory_is_a_reason_to_look_at_what_nobody_leads() -> None:
     assert "leader=3 leader_recovery_state=1" in said
 
 
-def test_what_was_learned_before_is_not_learned_again_and_comes_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_topics_are_not_indexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = Transcript()
     transcript.run("> broker 1\n> broker 2\n")
     for name in ("one", "t.wo"):

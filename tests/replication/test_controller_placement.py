@@ -1,4 +1,4 @@
-"""Where replicas go: spread over racks and brokers, fenced brokers last."""
+"""Placement of replicas: spread over racks and brokers, fenced brokers last."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def placed(partitions: int, factor: int, brokers: list[UsableBroker], seed: int 
 
 @settings(deadline=None)
 @given(BROKERS, st.integers(1, 9), st.integers(1, 40), st.integers())
-def test_replicas_are_distinct_and_led_by_brokers_that_live(drawn, factor, partitions, seed) -> None:
+def test_replicas_are_distinct_and_leaders_unfenced(drawn, factor, partitions, seed) -> None:
     brokers = brokers_of(drawn)
     alive = {broker.id for broker in brokers if not broker.fenced}
     found = place(partitions, factor, brokers, random.Random(seed))
@@ -44,37 +44,37 @@ def test_replicas_are_distinct_and_led_by_brokers_that_live(drawn, factor, parti
 
 @settings(deadline=None)
 @given(st.integers(2, 4), st.integers(1, 3), st.integers())
-def test_replicas_of_a_partition_are_on_different_racks_while_there_are_racks(racks, per_rack, seed) -> None:
+def test_replicas_of_partition_are_on_different_racks_if_possible(racks, per_rack, seed) -> None:
     brokers = [UsableBroker(rack * 10 + i, f"r{rack}", False) for rack in range(racks) for i in range(per_rack)]
     for replicas in placed(30, racks, brokers, seed):
         assert len({broker // 10 for broker in replicas}) == racks
 
 
-def test_leaders_and_replicas_come_out_even() -> None:
+def test_leaders_and_replicas_are_even() -> None:
     brokers = [UsableBroker(id, None, False) for id in range(4)]
     found = placed(400, 2, brokers)
     assert set(Counter(replicas[0] for replicas in found).values()) == {100}
     assert max(Counter(broker for replicas in found for broker in replicas).values()) <= 210
 
 
-def test_a_fenced_broker_is_taken_only_when_the_others_do_not_suffice() -> None:
+def test_fenced_broker_is_used_only_with_too_few_others() -> None:
     brokers = [UsableBroker(1, None, False), UsableBroker(2, None, True), UsableBroker(3, None, False)]
     assert all(set(replicas) == {1, 3} for replicas in placed(20, 2, brokers))
     assert all(set(replicas) == {1, 2, 3} and replicas[2] == 2 for replicas in placed(20, 3, brokers))
 
 
-def test_a_seed_repeats_a_placement_and_another_makes_another() -> None:
+def test_same_seed_repeats_placement_and_other_seed_differs() -> None:
     brokers = [UsableBroker(id, str(id % 3), False) for id in range(9)]
     assert placed(50, 3, brokers, 1) == placed(50, 3, brokers, 1) != placed(50, 3, brokers, 2)
 
 
 @pytest.mark.parametrize("factor", [0, -3])
-def test_a_factor_that_is_not_positive_is_refused(factor: int) -> None:
+def test_non_positive_replication_factor_returns_error(factor: int) -> None:
     error = place(1, factor, [UsableBroker(1, None, False)], random.Random(0))
     assert isinstance(error, ApiError) and "must be positive" in str(error.message)
 
 
-def test_random_uuids_are_version_4_and_do_not_look_like_options() -> None:
+def test_random_uuids_are_version_4_and_start_without_dash() -> None:
     chance = random.Random(5)
     made = [random_uuid(chance) for _ in range(1000)]
     assert len(set(made)) == 1000

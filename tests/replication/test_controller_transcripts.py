@@ -1,4 +1,4 @@
-"""The controller, request by request: the responses and the exact records."""
+"""Controller transcripts: the responses and the exact records, request by request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "controller_transcripts").glob("*.
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
-def test_the_controller_decides_as_its_transcript_says(path: Path) -> None:
+def test_controller_matches_transcript(path: Path) -> None:
     expected = path.read_text()
     happened = Transcript().run(expected)
     if os.environ.get("ODRADEK_REWRITE"):
@@ -21,5 +21,5 @@ def test_the_controller_decides_as_its_transcript_says(path: Path) -> None:
     assert happened == path.read_text()
 
 
-def test_there_are_transcripts() -> None:
+def test_controller_transcripts_exist() -> None:
     assert len(TRANSCRIPTS) >= 10

@@ -1,4 +1,4 @@
-"""UpdateFeatures of kraft.version: what the controller decides, and what the quorum has to say to it (KIP-853)."""
+"""UpdateFeatures of kraft.version: the controller's decision, and the quorum's validation (KIP-853)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY = "Invalid upgrade of kraft.version to 1 because not all of the voters suppo
 
 
 def asked(kraft_version: int, *, refusal: str | None = None, validate_only: bool = False) -> ControllerResult:
-    """Of a controller whose quorum has that version: to have it raised to 1, and group.version with it."""
+    """Returns the result of raising it to 1, together with group.version, on a quorum with that version."""
     controller = Controller(1, "cluster", {}, random.Random(1), lambda level: refusal)
     controller.load(EMPTY_IMAGE, 0, kraft_version)
     levels = [FeatureLevelRecord(name="metadata.version", feature_level=DEFAULT)]
@@ -26,14 +26,14 @@ def asked(kraft_version: int, *, refusal: str | None = None, validate_only: bool
     return controller.handle(UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only), 2)
 
 
-def test_the_quorum_is_to_raise_it_and_the_records_are_of_the_other_features() -> None:
+def test_result_raises_kraft_version_and_records_hold_other_features() -> None:
     result = asked(0)
     assert result.kraft_version == 1
     assert result.records == [FeatureLevelRecord(name="group.version", feature_level=1)]
     assert result.response.error_code == ErrorCode.NONE  # type: ignore[attr-defined]
 
 
-def test_what_the_quorum_refuses_is_refused_with_all_the_rest() -> None:
+def test_quorum_error_rejects_whole_request() -> None:
     result = asked(0, refusal=WHY)
     assert (result.kraft_version, result.records) == (0, [])
     assert result.response.error_code == ErrorCode.INVALID_UPDATE_VERSION  # type: ignore[attr-defined]
@@ -41,7 +41,7 @@ def test_what_the_quorum_refuses_is_refused_with_all_the_rest() -> None:
 
 
 @pytest.mark.parametrize(("kraft_version", "validate_only"), [(1, False), (0, True)], ids=["is raised", "only asked"])
-def test_nothing_is_to_be_raised(kraft_version: int, validate_only: bool) -> None:
+def test_current_level_raises_nothing(kraft_version: int, validate_only: bool) -> None:
     result = asked(kraft_version, validate_only=validate_only)
     assert result.kraft_version == 0
     assert result.response.error_code == ErrorCode.NONE  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What a broker leads is taken from it in parts, and comes to the same as in one piece."""
+"""Moving leaderships off a broker in parts: the result equals that of one large decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def decide(controller: Controller, request: Any, version: int = 2) -> Any:
 
 @pytest.fixture
 def cluster() -> Controller:
-    """Four brokers, a topic of three replicas and one of a single one."""
+    """Returns four brokers, a topic with three replicas and one with a single replica."""
     transcript = Transcript()
     transcript.run("> broker 1\n> broker 2\n> broker 3\n> broker 4\n")
     for topic in (CreatableTopic("three", PARTITIONS, 3), CreatableTopic("one", 40, 1)):
@@ -46,7 +46,7 @@ def of(controller: Controller, topic: str) -> dict[int, Any]:
     return dict(found.partitions)
 
 
-def test_no_decision_moves_more_than_its_part(cluster: Controller) -> None:
+def test_no_decision_moves_more_than_maximum(cluster: Controller) -> None:
     request = MoveLeadersRequest(broker_id=1, broker_epoch=epoch(cluster, 1))
     counts = []
     while records := decide(cluster, request).records:
@@ -57,7 +57,7 @@ def test_no_decision_moves_more_than_its_part(cluster: Controller) -> None:
     assert not any(1 in partition.isr for partition in of(cluster, "three").values())
 
 
-def test_parts_come_to_what_one_piece_comes_to(cluster: Controller) -> None:
+def test_parts_lead_to_same_result_as_one_decision(cluster: Controller) -> None:
     whole = Controller(1, "whole", {}, cluster._state.chance)
     whole.load(cluster.image, cluster.next_offset, 0)
     fence = FenceBrokerRequest(broker_id=1, broker_epoch=epoch(cluster, 1))
@@ -73,7 +73,7 @@ def test_parts_come_to_what_one_piece_comes_to(cluster: Controller) -> None:
     assert cluster.image.broker(1) == whole.image.broker(1)
 
 
-def test_a_broker_that_stops_is_asked_to_wait_until_it_leads_nothing(cluster: Controller) -> None:
+def test_stopping_broker_waits_until_it_leads_nothing(cluster: Controller) -> None:
     cluster.sessions.begin(cluster.image, 0)
     request = BrokerHeartbeatRequest(
         broker_id=1, broker_epoch=epoch(cluster, 1), current_metadata_offset=1 << 40, want_shut_down=True
@@ -88,7 +88,7 @@ def test_a_broker_that_stops_is_asked_to_wait_until_it_leads_nothing(cluster: Co
     assert not any(partition.leader == 1 for partition in of(cluster, "three").values())
 
 
-def test_the_others_must_know_of_the_last_part(cluster: Controller) -> None:
+def test_broker_may_stop_once_others_have_last_part(cluster: Controller) -> None:
     sessions = cluster.sessions
     sessions.begin(cluster.image, 0)
     broker = cluster.image.broker(1)

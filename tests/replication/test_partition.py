@@ -1,4 +1,4 @@
-"""The leadership of one partition: who is committed to what."""
+"""The leadership of one partition: the high watermark, the ISR and epochs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.replication.partition import Partition
 
 ME, OTHER, THIRD = 1, 2, 3
 NOW = 1_000_000
-#: Beyond replica.lag.time.max.ms.
+#: More than replica.lag.time.max.ms.
 LATER = NOW + 60_000
 
 
@@ -28,16 +28,16 @@ def leader_of(*isr: int, end: int = 10, high_watermark: int = 0) -> Partition:
     return partition
 
 
-def test_a_leader_alone_commits_what_it_has() -> None:
+def test_single_replica_commits_its_log_end() -> None:
     partition = leader_of(ME)
     assert (partition.is_leader, partition.high_watermark) == (True, 10)
     assert partition.appended(15, NOW)
     assert partition.high_watermark == 15
 
 
-def test_a_leader_with_followers_commits_what_all_in_sync_have() -> None:
+def test_leader_commits_what_all_in_sync_replicas_have() -> None:
     partition = leader_of(ME, OTHER, THIRD)
-    assert partition.high_watermark == 0, "a follower that has not fetched yet holds it"
+    assert partition.high_watermark == 0, "a follower that has not fetched yet holds it back"
     assert not partition.follower_fetched(OTHER, 10, NOW)
     assert partition.follower_fetched(THIRD, 7, NOW)
     assert partition.high_watermark == 7
@@ -47,37 +47,37 @@ def test_a_leader_with_followers_commits_what_all_in_sync_have() -> None:
     assert partition.high_watermark == 20
 
 
-def test_a_replica_that_left_the_isr_is_not_waited_for() -> None:
+def test_replica_outside_isr_does_not_hold_back_high_watermark() -> None:
     partition = leader_of(ME, OTHER)
     assert partition.high_watermark == 0
     assert not partition.apply(Registration((ME, OTHER), isr=(ME,), partition_epoch=1), LATER), "the same leader"
     assert partition.high_watermark == 10
 
 
-def test_the_high_watermark_never_goes_back() -> None:
+def test_high_watermark_never_decreases() -> None:
     partition = leader_of(ME, OTHER)
     assert partition.follower_fetched(OTHER, 8, NOW)
     assert not partition.follower_fetched(OTHER, 3, NOW)
     assert partition.high_watermark == 8
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_in_sync_who_falls_behind() -> None:
+def test_clock_set_back_does_not_keep_lagging_follower_in_sync() -> None:
     partition = leader_of(ME, OTHER)
     partition.lag_time_max_ms = 30_000
     partition.follower_fetched(OTHER, 10, NOW)
     partition.appended(11, NOW)
     hour_ms = 3_600_000
-    assert partition.propose_shrinking(NOW - hour_ms) is None, "how long it has been behind is not known yet"
+    assert partition.propose_shrinking(NOW - hour_ms) is None, "its lag time is not known yet"
     assert partition.propose_shrinking(NOW - hour_ms + 30_001) is not None
 
 
-def test_who_is_no_replica_changes_nothing() -> None:
+def test_fetch_by_non_replica_changes_nothing() -> None:
     partition = leader_of(ME)
     assert not partition.follower_fetched(99, 100, NOW)
     assert not partition.follower_fetched(ME, 100, NOW)
 
 
-def test_a_new_epoch_forgets_what_followers_had_and_notes_where_it_began() -> None:
+def test_new_epoch_resets_followers_and_records_its_start_offset() -> None:
     partition = leader_of(ME, OTHER)
     partition.follower_fetched(OTHER, 10, NOW)
     partition.appended(12, NOW)
@@ -87,7 +87,7 @@ def test_a_new_epoch_forgets_what_followers_had_and_notes_where_it_began() -> No
     assert not partition.follower_fetched(OTHER, 10, NOW)
 
 
-def test_a_follower_follows_as_far_as_its_log_reaches() -> None:
+def test_follower_high_watermark_is_limited_by_its_log_end() -> None:
     partition = Partition(ME, 10, 5)
     partition.apply(Registration((OTHER, ME), (OTHER, ME), leader=OTHER), NOW)
     assert not partition.is_leader
@@ -95,13 +95,13 @@ def test_a_follower_follows_as_far_as_its_log_reaches() -> None:
     assert partition.high_watermark == 8
     assert partition.follow(100)
     assert partition.high_watermark == 10
-    assert not partition.follow(9), "older news"
+    assert not partition.follow(9), "an older high watermark"
     assert not partition.appended(30, NOW), "only the leader commits"
     partition.truncated(6)
     assert (partition.log_end_offset, partition.high_watermark) == (6, 6)
 
 
-def test_older_news_of_the_metadata_is_ignored() -> None:
+def test_older_metadata_is_ignored() -> None:
     partition = Partition(ME, 0, 0)
     partition.apply(Registration(leader_epoch=3, partition_epoch=9), NOW)
     assert not partition.apply(Registration(leader=OTHER, leader_epoch=2, partition_epoch=8), NOW)
@@ -117,13 +117,13 @@ def test_older_news_of_the_metadata_is_ignored() -> None:
         (5, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_the_epoch_that_a_client_believes_in_is_held_against_ours(believed: int, error: ErrorCode) -> None:
+def test_request_epoch_is_compared_with_leader_epoch(believed: int, error: ErrorCode) -> None:
     partition = Partition(ME, 0, 0)
     partition.apply(Registration(leader_epoch=4), NOW)
     assert partition.error_for_epoch(believed) == error
 
 
-def test_a_follower_answers_only_who_may_ask_followers() -> None:
+def test_follower_accepts_only_requests_allowed_for_followers() -> None:
     partition = Partition(ME, 0, 0)
     partition.apply(Registration((OTHER, ME), leader=OTHER, leader_epoch=4), NOW)
     assert partition.error_for_epoch(4) == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -131,6 +131,6 @@ def test_a_follower_answers_only_who_may_ask_followers() -> None:
     assert partition.error_for_epoch(3, leader_only=False) == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_high_watermark_above_the_log_is_a_bug() -> None:
+def test_high_watermark_above_log_end_raises() -> None:
     with pytest.raises(AssertionError):
         Partition(ME, 5, 6)

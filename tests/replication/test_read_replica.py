@@ -1,4 +1,4 @@
-"""Which replica consumers are sent to."""
+"""Selection of the replica that consumers read from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def leader() -> Partition:
     return partition
 
 
-def test_only_followers_in_sync_that_have_the_offset_are_candidates() -> None:
+def test_only_in_sync_followers_with_offset_are_candidates() -> None:
     assert {one.broker_id for one in candidates(leader(), 5)} == {OTHER, THIRD}
     assert {one.broker_id for one in candidates(leader(), 9)} == {OTHER}
     assert {one.broker_id for one in candidates(leader(), 1)} == {OTHER}
@@ -26,13 +26,13 @@ def test_only_followers_in_sync_that_have_the_offset_are_candidates() -> None:
     assert {one.broker_id for one in candidates(partition, 5)} == {THIRD}
 
 
-def test_the_most_advanced_one_in_the_rack_of_the_client_is_chosen() -> None:
+def test_most_advanced_follower_in_client_rack_is_selected() -> None:
     found = [Candidate(8, 1, THIRD), Candidate(10, 1, OTHER)]
     assert nearest(found, "b", "a", RACKS) == OTHER
     assert nearest([Candidate(10, 1, OTHER), Candidate(10, 2, THIRD)], "b", "a", RACKS) == THIRD
 
 
-def test_the_leader_is_read_from_where_nobody_is_nearer() -> None:
+def test_leader_is_selected_if_no_follower_is_nearer() -> None:
     found = [Candidate(10, 1, OTHER)]
     assert nearest(found, "a", "a", RACKS) == -1
     assert nearest(found, "c", "a", RACKS) == -1

@@ -1,6 +1,6 @@
-"""Replicas of a partition under a bad network and crashes, by seeds; and planted bugs, to know that the checks bite.
+"""Replicas of a partition under a faulty network and crashes, by seed; and injected bugs that the checks must catch.
 
-ODRADEK_REPLICA_SEEDS sets the number of seeds (make test: 60; by hand thousands).
+ODRADEK_REPLICA_SEEDS sets the number of seeds (make test: 60; thousands for manual runs).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ EVENTS = 2_000
 
 
 class Violation(AssertionError):
-    """Something happened that must not."""
+    """A violated invariant."""
 
 
 class Invariants:
-    """What must hold after each event."""
+    """The invariants checked after each event."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        #: What was ever below a leader's high watermark, and so was acknowledged.
+        #: Every record that was ever below a leader's high watermark, and so was acknowledged.
         self.committed: list[tuple[int, int]] = []
         self._last: tuple[Node, int, int] | None = None
         self._high_watermarks: dict[tuple[int, int, int], int] = {}
@@ -67,7 +67,7 @@ def run(seed: int, simulated: type[Simulation] = Simulation, partition: type[Par
     return invariants
 
 
-def test_what_is_committed_stays_with_everybody_who_is_in_sync() -> None:
+def test_committed_records_stay_on_all_in_sync_replicas() -> None:
     committed = elections = 0
     for seed in range(SEEDS):
         try:
@@ -78,15 +78,15 @@ def test_what_is_committed_stays_with_everybody_who_is_in_sync() -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
         committed += len(invariants.committed)
         elections += simulation.elections
-    assert committed > 20 * SEEDS, "too little came through for this to say much"
+    assert committed > 20 * SEEDS, "too few records were committed for a meaningful run"
     assert elections > 10 * SEEDS
 
 
-# ---- planted bugs
+# ---- injected bugs
 
 
 class CountsOnlyTheCommittedIsr(Partition):
-    """Who is about to join is not waited for, while the controller may have taken it in already."""
+    """A bug: the high watermark ignores joining replicas that the controller may have added already."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class CountsOnlyTheCommittedIsr(Partition):
 
 
 class CountsWhoLeavesAsGone(Partition):
-    """A proposal to shrink is taken for granted."""
+    """A bug: a proposal to shrink the ISR counts as accepted."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ class CountsWhoLeavesAsGone(Partition):
 
 
 class TakesAnybodyIn(Partition):
-    """Whoever fetches is proposed, wherever it is."""
+    """A bug: any fetching follower is proposed, whatever its offset."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class TakesAnybodyIn(Partition):
 
 
 class ForgetsWhatItCommitted(Partition):
-    """The high watermark follows the slowest, back as well as forth."""
+    """A bug: the high watermark follows the slowest replica, backwards as well."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class ForgetsWhatItCommitted(Partition):
 
 
 class BelievesTheLeader(Partition):
-    """A follower holds for committed what it does not have."""
+    """A bug: a follower's high watermark covers records that it does not have."""
 
     __slots__ = ()
 
@@ -145,7 +145,7 @@ class BelievesTheLeader(Partition):
 
 
 class CutsAtTheHighWatermark(Simulation):
-    """What followers did before leader epochs: KIP-101 tells how it loses records."""
+    """A bug: followers truncate to the high watermark, as before leader epochs. KIP-101 explains how that loses records."""
 
     def _learn(self, node: Node, registration: Registration) -> None:
         epoch = node.role.leader_epoch
@@ -156,7 +156,7 @@ class CutsAtTheHighWatermark(Simulation):
 
 
 class NeverCuts(Simulation):
-    """The logs' epochs are not compared."""
+    """A bug: leader epochs of the logs are not compared."""
 
     def _serve(self, leader: Node, asked: Fetch) -> None:
         super()._serve(leader, asked._replace(last_fetched_epoch=-1))
@@ -172,12 +172,12 @@ class NeverCuts(Simulation):
         BelievesTheLeader,
     ],
 )
-def test_a_planted_bug_of_a_partition_is_caught(planted: type[Partition]) -> None:
+def test_injected_partition_bug_is_caught(planted: type[Partition]) -> None:
     assert_caught(lambda seed: run(seed, partition=planted))
 
 
 @pytest.mark.parametrize("planted", [CutsAtTheHighWatermark, NeverCuts])
-def test_a_planted_bug_of_followers_is_caught(planted: type[Simulation]) -> None:
+def test_injected_follower_bug_is_caught(planted: type[Simulation]) -> None:
     assert_caught(lambda seed: run(seed, simulated=planted))
 
 

@@ -1,4 +1,4 @@
-"""A quorum that several files ask things of."""
+"""The quorum fixture shared by several test files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.replication.quorum.test_quorum_transcripts import Transcript
 
 @pytest.fixture
 def quorum() -> Transcript:
-    """Node 1 leads 2 and 3 in epoch 1, and everything is committed."""
+    """Returns a quorum in which node 1 leads 2 and 3 in epoch 1, with everything committed."""
     quorum = Transcript()
     quorum.voters(1, 2, 3)
     quorum.late(1)

@@ -1,4 +1,4 @@
-"""What must hold of a quorum after each event. Each breach names its invariant."""
+"""Invariants of a quorum, checked after each event. Each violation names its invariant."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PROGRESS = "a healed quorum goes on"
 class Invariants:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        #: By epoch: (node, its incarnation), since nobody leads an epoch again after a crash.
+        #: By epoch: (node, its incarnation), since no node leads an epoch again after a crash.
         self.leaders: dict[int, tuple[int, int]] = {}
         self.committed: list[Entry] = []
         self._digests: dict[tuple[int, int], int] = {}
 
     def check(self, node: Node) -> None:
-        """After an event at `node`; what did not change is not looked at again."""
+        """Checks the invariants after an event at `node`; unchanged state is not checked again."""
         replica, log = node.replica, node.log
         if replica is None:
             return
@@ -48,7 +48,9 @@ class Invariants:
         log.lowest_end = log.end_offset
 
     def _one_leader(self, node: Node, epoch: int) -> None:
-        """What is not on the disk yet nobody has heard of: after a crash the same node may lead that epoch again."""
+        """Checks that an epoch has one leader. An unsynced epoch has not been sent: after a crash its node may lead it
+        again.
+        """
         here = (node.id, node.incarnation)
         known = self.leaders.get(epoch, here)
         if node.state.leader_epoch == epoch and node.state.leader_id == node.id:
@@ -57,7 +59,9 @@ class Invariants:
             raise Broken(ONE_LEADER, f"{here} and {known} lead epoch {epoch}")
 
     def _match(self, node: Node) -> int:
-        """Up to where it was looked at: what is of an epoch that is not on the disk yet, nobody has heard of either."""
+        """Checks log matching from the last checked offset on. Stops at entries of an unsynced epoch: they have not
+        been sent.
+        """
         for offset in range(min(node.matched, node.log.lowest_end), node.log.end_offset):
             entry = node.log.entries[offset]
             if entry.epoch > node.state.leader_epoch:

@@ -1,8 +1,8 @@
-"""A quorum under a seed: one heap of events, a network and disks that fail, clocks that jump, voters that change.
+"""A seeded simulation of a quorum: one heap of events, a faulty network and disks, clocks that jump, voter changes.
 
-A seed repeats itself to the event. `Simulation(seed).run()` raises what breaks; `mutations` are bugs of the driver, planted
-to see that the checks find them: `unsynced_fetch` sends before the log is synced, `forgotten_state` loses `quorum-state`
-in a crash.
+A seed reproduces a run to the event. `Simulation(seed).run()` raises on a violation. `mutations` are injected driver
+bugs that show that the checks find them: `unsynced_fetch` sends before the log is synced, `forgotten_state` loses
+`quorum-state` in a crash.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.replication.quorum.toy_log import ToyLog
 
 CHAOS_MS = 8_000
 HEALING_MS = 10_000
-#: More events than that in one run is a machine that talks to itself.
+#: A run with more events is an endless loop of messages.
 MOST_EVENTS = 100_000
 
 
@@ -52,7 +52,7 @@ def voter(node_id: int) -> Voter:
 
 
 class Node:
-    """A process and its disk. What is not on the disk goes with the process."""
+    """A process and its disk. A crash loses what is not synced."""
 
     def __init__(self, simulation: Simulation, node_id: int) -> None:
         self.id, self.simulation = node_id, simulation
@@ -106,7 +106,7 @@ class Node:
             self.pump()
 
     def later(self, delay: int, function: Callable[[], None]) -> None:
-        """Unless the process has died by then."""
+        """Schedules an event for this process; it is dropped if the process dies before."""
         incarnation = self.incarnation
 
         def run() -> None:
@@ -137,7 +137,7 @@ class Node:
     def _written(self, state: ElectionState) -> None:
         self.state, self._writing = state, False
         if self.simulation.faulty and self.simulation.chance.random() < 0.1:
-            # Where a promise was just made is where a crash tells most.
+            # A crash right after a promise is the most revealing one.
             self.later(self.simulation.chance.randint(0, 4), lambda: self.simulation.crash(self, 20))
         self.pump()
 
@@ -189,7 +189,7 @@ class Simulation:
         self.nodes = {number: Node(self, number) for number in range(1, voters + 1 + self.chance.randint(0, 2))}
         self.drops = self.chance.choice((0.0, 0.02, 0.1, 0.3))
 
-    # ---- what a node is told when it starts
+    # ---- input to a node after its start
 
     def history(self, node_id: int) -> VoterHistory:
         initial = self.initial_voters if node_id in self.initial_voters.voters else VoterSet()
@@ -208,7 +208,7 @@ class Simulation:
         while self._heap and self._heap[0][0] <= end:
             self.now, _, function = heapq.heappop(self._heap)
             self.events += 1
-            assert self.events < MOST_EVENTS, "the machines talk to themselves"
+            assert self.events < MOST_EVENTS, "the replicas exchange messages endlessly"
             function()
         self.now = end
 
@@ -246,7 +246,7 @@ class Simulation:
 
     def reply(self, source: Node, effect: Reply) -> None:
         if effect.token is None:
-            return  # of an administrator
+            return  # a request of an administrator
         asker, incarnation, node, correlation = effect.token
         target = self.nodes[asker]
 
@@ -256,7 +256,7 @@ class Simulation:
 
         self._deliver(source.id, asker, arrive)
 
-    # ---- what happens to them
+    # ---- faults
 
     def _append(self) -> None:
         for node in self.nodes.values():
@@ -286,7 +286,7 @@ class Simulation:
             self._tell_that_gone(node)
 
     def _tell_that_gone(self, gone: Node) -> None:
-        """Its machine tells those who ask, sooner or later; by then it may have come back."""
+        """Reports to the other nodes, after a delay, that its process has died; it may have restarted by then."""
         for node in self.nodes.values():
             if node is not gone and node.replica is not None and self.chance.random() < 0.5:
                 node.later(self.chance.randint(1, 60), lambda node=node: node.handle(LeaderGone(gone.id)))
@@ -332,7 +332,7 @@ class Simulation:
             node.handle(PeerRequest(None, request))
 
     def _heal(self) -> None:
-        """No more faults: soon there is one leader, and all have what it commits."""
+        """Stops all faults: soon there must be one leader, and all nodes must have its commits."""
         self.faulty = False
         self.cut.clear()
         for node in self.nodes.values():

@@ -1,4 +1,4 @@
-"""AddRaftVoter to the leader of a quorum whose voters stand in the log: what it refuses, and where it asks the voter."""
+"""AddRaftVoter to a leader whose voters are in the log: errors, and the address used for the new voter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHER, ITS_OWN = Listener("ANOTHER", "away", 1), Listener("CONTROLLER", "c4", 90
 
 
 def ask(quorum: Transcript, **fields: Any) -> list[Effect]:
-    """What comes of it at once."""
+    """Returns the immediate effects of a request."""
     plain = {
         "cluster_id": "cluster",
         "timeout_ms": 30_000,
@@ -44,13 +44,13 @@ def ask(quorum: Transcript, **fields: Any) -> list[Effect]:
         ({"listeners": [OTHER]}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_is_refused(quorum: Transcript, fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_request_returns_error(quorum: Transcript, fields: dict[str, Any], error: ErrorCode) -> None:
     (said,) = ask(quorum, **fields)
     assert isinstance(said, Reply) and isinstance(said.response, AddRaftVoterResponse)
     assert said.response.error_code == error
 
 
-def test_it_is_asked_where_voters_speak_to_each_other(quorum: Transcript) -> None:
+def test_new_voter_is_contacted_on_voters_listener(quorum: Transcript) -> None:
     (said,) = ask(quorum)
     assert (
         isinstance(said, Send)

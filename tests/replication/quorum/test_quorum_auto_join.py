@@ -1,4 +1,4 @@
-"""An observer that wants to vote asks for it (KIP-1186)."""
+"""Auto join (KIP-1186): an observer asks to become a voter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def observer(*voters: ReplicaKey, auto_join: bool = True, kraft_version: int = 1
 
 
 def asked_after(replica: QuorumReplica, now: int) -> list[Any]:
-    """What it has sent since, everything answered, Fetches by an empty answer."""
+    """Returns the requests sent since then. All are answered, Fetches with an empty response."""
     found, at = [], 0
     while at <= now:
         replica.expire(at)
@@ -48,14 +48,14 @@ def answer(request: Any) -> Any:
     return kind(error_code=7)
 
 
-def test_it_asks_once_in_a_while_until_it_votes() -> None:
+def test_observer_asks_periodically_until_it_is_voter() -> None:
     asked = asked_after(observer(LEADER), 7_000)
     assert len(asked) == 3
     assert all(isinstance(request, AddRaftVoterRequest) for request in asked)
     assert (asked[0].voter_id, asked[0].voter_directory_id, asked[0].ack_when_committed) == (2, b"2" * 16, False)
 
 
-def test_what_it_was_with_another_disk_is_taken_out_first() -> None:
+def test_voter_with_former_directory_is_removed_first() -> None:
     (asked,) = asked_after(observer(LEADER, FORMER), 3_000)
     assert isinstance(asked, RemoveRaftVoterRequest)
     assert (asked.voter_id, asked.voter_directory_id) == FORMER
@@ -64,5 +64,5 @@ def test_what_it_was_with_another_disk_is_taken_out_first() -> None:
 @pytest.mark.parametrize(
     "replica", [observer(LEADER, auto_join=False), observer(LEADER, kraft_version=0)], ids=["not told to", "static"]
 )
-def test_it_does_not_ask(replica: QuorumReplica) -> None:
+def test_observer_does_not_ask(replica: QuorumReplica) -> None:
     assert asked_after(replica, 7_000) == []

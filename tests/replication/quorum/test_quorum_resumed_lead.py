@@ -1,4 +1,4 @@
-"""A voter that led alone, without the machine, goes on with it when others come."""
+"""A single voter that led without the state machine continues its epoch when other nodes join."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def fetched(replica: QuorumReplica, offset: int, epoch: int) -> Any:
     return wire.answer_of(reply)
 
 
-def test_its_epoch_goes_on_and_what_it_has_synced_is_committed() -> None:
+def test_resumed_epoch_continues_and_commits_what_is_synced() -> None:
     log = grown(5)
     replica = resumed(log)
     assert replica.is_leader and replica.epoch == 4 and replica.take() == []
-    assert replica.high_watermark == 0, "until the driver says what the disk has"
+    assert replica.high_watermark == 0, "until the driver reports Synced"
     replica.handle(Synced(5), 1)
     assert replica.high_watermark == 5
     answer = fetched(replica, 0, 0)
     assert (answer.high_watermark, answer.current_leader.leader_id, len(answer.records)) == (5, 1, 4)
 
 
-def test_what_it_appends_is_committed_by_its_own_flush_as_before() -> None:
+def test_appended_records_commit_with_own_flush() -> None:
     log = grown(5)
     replica = resumed(log)
     replica.handle(Synced(5), 1)
@@ -59,7 +59,7 @@ def test_what_it_appends_is_committed_by_its_own_flush_as_before() -> None:
     assert replica.high_watermark == 6
 
 
-def test_it_is_elected_by_nobody_and_waits_for_nobody() -> None:
+def test_resumed_leader_needs_no_election() -> None:
     replica = resumed(grown(5))
     replica.handle(Synced(5), 1)
     replica.expire(1_000_000)

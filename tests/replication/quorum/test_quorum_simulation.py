@@ -1,6 +1,7 @@
-"""The quorum under seeded faults, and planted bugs that show what the invariants are worth.
+"""The quorum under seeded faults, and injected bugs that the invariants must catch.
 
-`ODRADEK_QUORUM_SEEDS=10000 pytest tests/replication/quorum` for a long run by hand; `ODRADEK_QUORUM_FIRST_SEED` repeats one.
+`ODRADEK_QUORUM_SEEDS=10000 pytest tests/replication/quorum` for a long manual run; `ODRADEK_QUORUM_FIRST_SEED` repeats
+one seed.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from tests.replication.quorum.quorum_simulator import Simulation
 
 SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS", "200"))
 FIRST_SEED = int(os.environ.get("ODRADEK_QUORUM_FIRST_SEED", "0"))
-#: A planted bug is found within as many.
+#: An injected bug is found within this many seeds.
 SEEDS_FOR_A_BUG = 150
 PARTS = 10
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_the_invariants_hold_through_seeded_faults(part: int) -> None:
+def test_invariants_hold_under_seeded_faults(part: int) -> None:
     for seed in range(FIRST_SEED + part, FIRST_SEED + SEEDS, PARTS):
         try:
             Simulation(seed).run()
@@ -45,7 +46,7 @@ def test_the_invariants_hold_through_seeded_faults(part: int) -> None:
             raise AssertionError(f"seed {seed}: {broken}") from broken
 
 
-def test_a_seed_repeats_itself() -> None:
+def test_same_seed_repeats_run() -> None:
     runs = [Simulation(7), Simulation(7)]
     for run in runs:
         run.run()
@@ -117,7 +118,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
     ],
     ids=lambda value: getattr(value, "__name__", value if isinstance(value, str) else None),
 )
-def test_a_planted_bug_is_caught(
+def test_injected_bug_is_caught(
     plant: Plant | None, mutation: str, found_by: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if plant is not None:
@@ -129,9 +130,9 @@ def test_a_planted_bug_is_caught(
         except Broken as broken:
             found.add(broken.invariant)
         except DivergedCommit:
-            found.add(COMMITTED)  # the machine refuses by itself to change what is committed
+            found.add(COMMITTED)  # the state machine itself does not change what is committed
         except AssertionError:
-            continue  # another bite, of the machine's own assertions
+            continue  # caught as well by the state machine's own assertions
         if found & found_by:
             return
     pytest.fail(f"only {found} found anything")

@@ -1,10 +1,10 @@
-"""Quorums as text: who is told what, message by message, on a network and disks that do not fail.
+"""Quorum transcripts: all messages and effects as text, on a network and disks without faults.
 
-`> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` until nothing is under way;
-`> cut 1` and `> mend`; `> again 1` starts it anew on its log; `> append 1`; `> resign 1`; `> gone 1 2` tells 1 that the
-process of 2 has died, `> wait 20` lets ms pass. `> static 1 2 3` are voters of the configuration, `> upgrade 1` has 1 raise
-kraft.version, `> who` shows who votes. `> moved 1` starts it anew at another address, `> where` shows where voters are.
-`ODRADEK_REWRITE=1` writes what comes out.
+`> voters 1 2 3` starts them; `> late 1` is the election or fetch timeout of node 1; `> deliver` delivers all messages
+in flight; `> cut 1` and `> mend` disconnect and reconnect; `> again 1` restarts it on its log; `> append 1`; `> resign
+1`; `> gone 1 2` reports to 1 that the process of 2 has died, `> wait 20` advances the clock by 20 ms. `> static 1 2 3`
+are voters of the configuration, `> upgrade 1` makes 1 raise kraft.version, `> who` shows the voters. `> moved 1`
+restarts it at another address, `> where` shows the addresses of voters. `ODRADEK_REWRITE=1` writes the actual results.
 """
 
 from __future__ import annotations
@@ -188,12 +188,12 @@ class Transcript:
 
 
 def about(message: Any, of_partition: Callable[[Any], Any]) -> Any:
-    """What is shown of a message: what it says of its one partition, or itself when it is about a voter."""
+    """Returns the part of a message to show: that for its one partition, or the whole message if it is about a voter."""
     return message if "RaftVoter" in type(message).__name__ else of_partition(message)
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
-def test_the_quorum_talks_as_its_transcript_says(path: Path) -> None:
+def test_quorum_matches_transcript(path: Path) -> None:
     expected = path.read_text()
     happened = Transcript().run(expected)
     if os.environ.get("ODRADEK_REWRITE"):
@@ -201,5 +201,5 @@ def test_the_quorum_talks_as_its_transcript_says(path: Path) -> None:
     assert happened == path.read_text()
 
 
-def test_there_are_quorum_transcripts() -> None:
+def test_quorum_transcripts_exist() -> None:
     assert len(TRANSCRIPTS) >= 3

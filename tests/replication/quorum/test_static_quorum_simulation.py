@@ -1,4 +1,4 @@
-"""A quorum of static voters under seeded faults, in which kraft.version is raised and then voters come and go."""
+"""Static voters under seeded faults: kraft.version is raised, and then voters are added and removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEEDS = int(os.environ.get("ODRADEK_QUORUM_SEEDS", "60"))
 
 
 class StaticSimulation(Simulation):
-    """Every node has the same configuration, which knows voters by their ids and where they are reached."""
+    """Every node has the same configuration: the ids and addresses of the voters."""
 
     def history(self, node_id: int) -> VoterHistory:
         return VoterHistory(VoterSet.of(Voter(ReplicaKey(id), voter(id).addresses) for id in self.initial_voters.ids))
@@ -37,13 +37,13 @@ class StaticSimulation(Simulation):
         return {node.replica.kraft_version for node in self.nodes.values() if node.replica is not None}
 
 
-def test_the_invariants_hold_while_the_voters_move_into_the_log() -> None:
+def test_invariants_hold_while_voters_move_into_log() -> None:
     raised = 0
     for seed in range(SEEDS):
         simulation = StaticSimulation(seed)
         try:
             simulation.run()
-            assert len(simulation.raised) == 1, "all come to the same kraft.version"
+            assert len(simulation.raised) == 1, "all nodes have the same kraft.version"
         except AssertionError as broken:
             raise AssertionError(f"seed {seed}: {broken}") from broken
         raised += simulation.raised == {1}

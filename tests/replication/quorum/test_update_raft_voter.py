@@ -1,4 +1,4 @@
-"""UpdateRaftVoter to the leader of a quorum whose voters stand in the log: what it refuses, and how (KIP-853)."""
+"""UpdateRaftVoter to a leader whose voters are in the log: errors and responses (KIP-853)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def update(**fields: Any) -> UpdateRaftVoterRequest:
 
 
 def ask(quorum: Transcript, node_id: int, request: UpdateRaftVoterRequest) -> list[UpdateRaftVoterResponse]:
-    """The answers that are there at once."""
+    """Returns the immediate responses."""
     quorum.wire.clear()
     quorum.handle(node_id, PeerRequest((3, node_id, 999), request))
     answers = [message.response for _, _, message in quorum.wire if hasattr(message, "response")]
@@ -55,7 +55,7 @@ def ask(quorum: Transcript, node_id: int, request: UpdateRaftVoterRequest) -> li
         ({"kraft_version_feature": KRaftVersionFeature(2, 3), "voter_id": 4}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(
+def test_invalid_update_returns_error_and_changes_nothing(
     quorum: Transcript, fields: dict[str, Any], error: ErrorCode
 ) -> None:
     before = quorum.replicas[1].voter_set
@@ -64,17 +64,17 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     assert quorum.replicas[1].voter_set == before
 
 
-def test_who_does_not_lead_says_who_does(quorum: Transcript) -> None:
+def test_non_leader_returns_current_leader(quorum: Transcript) -> None:
     (answer,) = ask(quorum, 2, update())
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert answer.current_leader == CurrentLeader(leader_id=1, leader_epoch=1)
 
 
-def test_a_voter_is_answered_at_once_and_the_next_change_waits_until_that_is_committed(quorum: Transcript) -> None:
+def test_update_is_answered_at_once_and_next_change_waits_for_commit(quorum: Transcript) -> None:
     (answer,) = ask(quorum, 1, update())
     assert answer.error_code == ErrorCode.NONE
     (moved,) = quorum.replicas[1].voter_set.voters[3].addresses
-    assert moved.host == "elsewhere", "it counts from when it is written"
+    assert moved.host == "elsewhere", "effective once appended"
     assert quorum.replicas[1].high_watermark < quorum.logs[1].end_offset
     (answer,) = ask(quorum, 1, update(voter_id=2, voter_directory_id=directory(2)))
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT

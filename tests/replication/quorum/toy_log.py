@@ -1,6 +1,6 @@
-"""A log in memory, with a disk that loses in a crash what was not synced. See replication/quorum/log.py.
+"""An in-memory log whose disk loses unsynced entries in a crash. See replication/quorum/log.py.
 
-`entries` are kept from the first on, also those below `start_offset`, so that checks can compare all of them.
+`entries` start at the first one, even below `start_offset`, so that checks can compare all of them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from odradek.protocol.records.control import ControlRecord
 from odradek.replication.quorum.log import ControlAt, EpochEnd, SnapshotId
 
-#: So few that nothing comes whole in one answer.
+#: So few that one response never contains everything.
 ENTRIES_PER_READ = 4
 
 
 class Entry(NamedTuple):
     epoch: int
     payload: Any
-    #: Of this entry and all before it.
+    #: Of this entry and all entries before it.
     digest: int
 
 
@@ -27,11 +27,11 @@ class ToyLog:
         self.entries: list[Entry] = []
         self.start_offset = 0
         self.synced_offset = 0
-        #: The end that each flush under way will have brought to the disk.
+        #: The log end that each flush in progress will have synced.
         self.flushes: dict[int, int] = {}
         self.snapshots: list[SnapshotId] = []
         self.partial: list[Entry] = []
-        #: The smallest end since somebody last looked.
+        #: The smallest log end since the last check.
         self.lowest_end = 0
 
     @property
@@ -58,7 +58,7 @@ class ToyLog:
         return EpochEnd(epoch, self.start_offset)
 
     def read(self, offset: int, max_bytes: int) -> list[Entry]:
-        assert offset >= self.start_offset, "below the start there is only the snapshot"
+        assert offset >= self.start_offset, "entries below the start exist only in the snapshot"
         return self.entries[offset : offset + ENTRIES_PER_READ]
 
     def append(self, epoch: int, payload: Any) -> None:
@@ -80,7 +80,7 @@ class ToyLog:
         return [ControlAt(at, entry.payload) for at, entry in found if isinstance(entry.payload, ControlRecord)]
 
     def truncate(self, end_offset: int) -> None:
-        assert end_offset >= self.start_offset, "what is in a snapshot is committed"
+        assert end_offset >= self.start_offset, "a snapshot contains only committed entries"
         del self.entries[end_offset:]
         self.synced_offset = min(self.synced_offset, end_offset)
         self.lowest_end = min(self.lowest_end, end_offset)
@@ -89,7 +89,7 @@ class ToyLog:
     # ---- snapshots
 
     def take_snapshot(self, end_offset: int, is_start: bool) -> None:
-        """Of what is committed and synced; the log below it may go."""
+        """Takes a snapshot of what is committed and synced; the log below it may be deleted."""
         if end_offset > 0 and (not self.snapshots or self.snapshots[-1].end_offset < end_offset):
             self.snapshots.append(SnapshotId(end_offset, self.entries[end_offset - 1].epoch))
         if is_start and self.snapshots:
@@ -122,7 +122,7 @@ class ToyLog:
         self.synced_offset = max(self.synced_offset, self.flushes.pop(number, 0))
 
     def crash(self, survivors: int) -> None:
-        """The disk has what was synced, and by chance some of what was not."""
+        """Crashes: synced entries stay, and a random part of the others."""
         assert self.synced_offset <= survivors <= self.end_offset
         del self.entries[survivors:]
         self.flushes, self.partial = {}, []
