@@ -20,6 +20,8 @@ from odradek.protocol.records.record import decode_batch
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files import LogDirectoryFailure
 
+from tests.storage.formatted import format_directory
+
 #: Enough to hit every step of a roll, a flush, a swap; `KILLS=500` for a longer run by hand.
 KILLS = int(os.environ.get("KILLS", "8"))
 WRITER = Path(__file__).with_name("writer_process.py")
@@ -64,6 +66,7 @@ def read_through(log, logbook):
 @pytest.mark.parametrize("mode", ["append", "compact", "retain"])
 def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
     chance = random.Random(mode)
+    format_directory(tmp_path)
     for number in range(KILLS):
         killed = Killed(tmp_path, mode, number, chance.randrange(1, 200), chance.random() * 0.05)
         directory = LogDirectory.open(tmp_path)

@@ -33,6 +33,8 @@ from odradek.storage.meta_properties import (
 )
 from odradek.storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
 
+from tests.storage.formatted import format_directory
+
 NOW = 1_700_000_000_000
 DIRECTORY_ID = uuid_from_text("5I3mhVqkSGyYXlXPIvSLxA")
 
@@ -162,6 +164,7 @@ def test_a_deleted_replica_is_out_of_the_way_at_once_and_gone_later(tmp_path, lo
 
 
 def test_checkpoints_and_the_mark_of_a_clean_shutdown_are_for_the_next_start(tmp_path, logbook):
+    format_directory(tmp_path)
     directory = LogDirectory.open(tmp_path)
     assert not directory.had_clean_shutdown
     log = open_log(directory)

@@ -14,6 +14,8 @@ from odradek.storage.directory import CLEAN_SHUTDOWN_FILE, LogDirectory
 from odradek.storage.files import LOG_SUFFIX
 from odradek.storage.log import Log
 
+from tests.storage.formatted import format_directory
+
 FIRST_SEGMENT = f"{0:020d}{LOG_SUFFIX}"
 MESSAGES = 5
 
@@ -29,6 +31,7 @@ def old_messages(message_format: int) -> bytes:
 
 
 def opened(path: Path) -> Log:
+    format_directory(path)
     return LogDirectory.open(path).open_log("t", 0, LogConfig(), now_ms=1)
 
 

@@ -1,0 +1,13 @@
+"""Formatted log directories: one that has logs and no `meta.properties` is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from odradek.storage.meta_properties import MetaProperties, write_meta_properties
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def format_directory(path: Path) -> None:
+    write_meta_properties(str(path), MetaProperties(CLUSTER_ID, node_id=1, directory_id=bytes(range(16))))
