@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import cached_property
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
@@ -44,7 +44,7 @@ from .replica_moves import ReplicaMoves
 from .scrubber import Scrubber
 from .streams_groups import StreamsTopics
 from .transaction_driver import TransactionDriver
-from .turn_budget import TurnWatch
+from .turn_budget import Clock, TurnWatch
 from .turns import Turns
 from .waiters import Deadlines, Wakeups
 
@@ -72,10 +72,10 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 class BrokerServer:
     """What handlers find here is in docs/architecture.md.
 
-    `clock`: seconds since 1970, for loops whose time is not real.
+    `clock`: seconds since 1970. `turn_clock`: times turns of the loop. Both are for loops whose time is not real.
     """
 
-    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: BrokerConfig, *, clock: Clock = time, turn_clock: Clock = perf_counter) -> None:
         self.config = config
         self.node_id = config.node_id
         self.cluster_id = ""
@@ -102,7 +102,7 @@ class BrokerServer:
         self.departures: Departures | None = None
         self.metrics = Metrics()
         #: Turns of the loop that took too long, and the large requests that take turns.
-        self.turn_watch = TurnWatch()
+        self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
         #: None unless odradek.metrics.port is set.
         self.metrics_server: MetricsServer | None = None

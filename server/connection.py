@@ -26,7 +26,7 @@ from ..storage.slices import LogSlice
 from .dispatch import Call, PeerFault
 from .peer_text import shown_reason
 from .sending import FileSender
-from .turn_budget import TURN_BUDGET_S, clock
+from .turn_budget import TURN_BUDGET_S
 
 if TYPE_CHECKING:
     from .listener import Listener
@@ -198,8 +198,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take(self, buffer: bytearray, end: int) -> None:
         """Handles the whole frames of buffer[:end] and keeps the rest."""
-        self._taking = True
-        pos = 0
+        self._taking, pos = True, 0
+        clock = self.broker.turn_watch.clock
         began = last = clock()
         try:
             while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):

@@ -17,8 +17,9 @@ MOST_REMEMBERED = 1000
 class DamageCounters:
     """Of one broker. What is damaged now stands in the logs' registries (`Log.damage`)."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        # Looked up now: a simulation puts its own in the place of time.monotonic.
+        self._clock = clock or time.monotonic
         self._said: dict[Hashable, float] = {}
         self.ranges_found = 0
         self.ranges_healed = 0

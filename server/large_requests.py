@@ -19,7 +19,6 @@ from .dispatch import Call, PeerFault, Route
 from .memory import release_after
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .request_limits import PORTIONINGS, is_refused_whole, item_limit
-from .turn_budget import clock
 from .turns import SLICE_S, WAITING, Task, Work
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
     Raises DECODE_FAULTS.
     """
     steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
+    clock = connection.broker.turns.clock
     until, items = clock() + SLICE_S, 0
     while items <= PLAIN_ITEMS:
         try:
@@ -204,6 +204,7 @@ class PortionedCall:
         yield from released(call.request, self._portioning.asked)
 
     def _answer(self, portion: Portion) -> Generator[Any, None, Any]:
+        clock = self._call.broker.turns.clock
         began = clock()
         part = PartOfCall(self._call, portion.request)
         response = self._handle(part)
@@ -262,6 +263,7 @@ def work_in_turns(
 
     `failed`: called with what a later slice raises, in place of the usual answer to a bug.
     """
+    clock = call.broker.turns.clock
     until = clock() + SLICE_S
     while clock() < until:
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import struct
-import time
 from collections.abc import Callable
 
 from ..protocol.apis import APIS
@@ -26,15 +25,18 @@ WARNED_TURN_S = 0.100
 #: At most one line of a level in this time; the turns between two lines are counted.
 LOG_INTERVAL_S = 10.0
 
-#: What turns are timed by.
-clock = time.perf_counter
+#: Tells the time in seconds.
+Clock = Callable[[], float]
 
 
 class TurnWatch:
-    """Counts the turns of one broker that took longer than the budget, and logs some of them."""
+    """Counts the turns of one broker that took longer than the budget, and logs some of them.
 
-    def __init__(self, now_s: Callable[[], float] = clock) -> None:
-        self._now_s = now_s
+    `clock`: what this broker's turns are timed by.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         #: By the level of the lines.
         self._logged_at_s = {logging.INFO: -LOG_INTERVAL_S, logging.WARNING: -LOG_INTERVAL_S}
         self._unlogged = {logging.INFO: 0, logging.WARNING: 0}
@@ -58,7 +60,7 @@ class TurnWatch:
         self.counts[api] = self.counts.get(api, 0) + 1
         self.longest_s = max(self.longest_s, took_s)
         level = logging.WARNING if took_s >= WARNED_TURN_S else logging.INFO
-        now_s = self._now_s()
+        now_s = self.clock()
         if now_s - self._logged_at_s[level] < LOG_INTERVAL_S:
             self._unlogged[level] += 1
             return

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
-from .turn_budget import TURN_BUDGET_S, TurnWatch, clock
+from .turn_budget import TURN_BUDGET_S, TurnWatch
 
 #: A quarter of the budget: the last step of a slice, and what else is due in the same turn, come on top.
 SLICE_S = TURN_BUDGET_S / 4
@@ -45,6 +45,7 @@ class Task:
 
     def run(self, until_s: float) -> bool:
         """Works until then; whether there is more to do without waiting."""
+        clock = self._turns.clock
         try:
             for step in self.steps:
                 if step is WAITING and not self._is_resumed:
@@ -72,6 +73,7 @@ class Turns:
 
     def __init__(self, watch: TurnWatch) -> None:
         self._watch = watch
+        self.clock = watch.clock
         self._ready: deque[Task] = deque()
         self._gc_was_enabled = False
         self._collecting: asyncio.TimerHandle | None = None
@@ -110,9 +112,9 @@ class Turns:
         if not self._ready:
             return
         task = self._ready[0]
-        began = clock()
+        began = self.clock()
         has_more = task.run(began + SLICE_S)
-        took = clock() - began
+        took = self.clock() - began
         if took > TURN_BUDGET_S:
             self._watch.exceeded(took, task.api, task.version, task.client_id, task.size)
         # Only now, so that work which is resumed meanwhile does not begin a second chain of turns.

@@ -53,6 +53,26 @@ SEEDS_FOR_A_BUG = 60
 DURATION_S = 12.0
 #: In a batch.
 CRC_AT = 17
+#: Plays a seed and prints its hash. With "wild": on a machine whose clocks jump by chance, and which starts no thread.
+PLAY_A_SEED = """
+import sys, threading, time
+from random import Random
+
+def wild():
+    now_s[0] += dice.choice((0.0, 1e-3, 0.03, 0.5))
+    return now_s[0]
+
+def refuse(self):
+    raise RuntimeError("a thread in simulated time")
+
+dice, now_s = Random(), [0.0]
+if "wild" in sys.argv:
+    time.monotonic = time.perf_counter = time.process_time = time.thread_time = wild
+    time.perf_counter_ns = time.monotonic_ns = lambda: int(wild() * 1e9)
+    threading.Thread.start = refuse
+from odradek.server.testing.simulation.cluster import Run
+print(Run(int(sys.argv[1]), float(sys.argv[2])).run().hash)
+"""
 
 
 @pytest.mark.timeout(0)
@@ -71,6 +91,17 @@ def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
 def test_a_seed_of_a_cluster_plays_the_same_again() -> None:
     first, again, other = (Run(seed, DURATION_S).run() for seed in (4, 4, 5))
     assert first == again and first.hash != other.hash
+
+
+def test_a_seed_of_a_cluster_plays_the_same_however_fast_the_machine_is() -> None:
+    def play(machine: str) -> int:
+        command = [sys.executable, "-c", PLAY_A_SEED, "4", str(DURATION_S), machine]
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        assert ran.returncode == 0, ran.stderr[-5_000:]
+        return int(ran.stdout)
+
+    assert play("usual") == play("wild")
 
 
 # ---- planted bugs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ def fail(failure: Exception) -> None:
 
 @pytest.fixture
 def made() -> Iterator[Turns]:
-    turns_of_a_test = Turns(TurnWatch())
+    turns_of_a_test = Turns(TurnWatch(time.perf_counter))
     yield turns_of_a_test
     turns_of_a_test.stop()
 
@@ -120,7 +121,7 @@ async def test_failure_of_work_is_handed_over_and_others_go_on(made: Turns) -> N
 
 def test_lines_about_long_turns_are_rare_and_count_the_others(caplog: pytest.LogCaptureFixture) -> None:
     now_s = [0.0]
-    watch = TurnWatch(now_s=lambda: now_s[0])
+    watch = TurnWatch(lambda: now_s[0])
     with caplog.at_level(logging.WARNING, "odradek.turns"):
         for _ in range(3):
             watch.exceeded(0.5, "Metadata", 9, "c", 100)

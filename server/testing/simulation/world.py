@@ -13,6 +13,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ from .loop import OWNER, Incarnation, VirtualLoop
 from .network import LATENCY_S, Network, SimulatedSocket
 
 T = TypeVar("T")
+#: Between two looks at the clock of turns: work is divided into slices as it is in real time, but by the work alone.
+TURN_CLOCK_STEP_S = 50e-6
 #: Disks are simulated; where the real one would be, memory will do.
 _IN_MEMORY = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), None)
 #: A cleaner is a process of its own, which simulated time does not reach.
@@ -67,7 +70,9 @@ class Node:
         assert self._server is None, f"{self.name} runs already"
         config = BrokerConfig({"log.dirs": str(self.directory), **self._properties})
         time_s = asyncio.get_running_loop().time
-        server = BrokerServer(config, clock=lambda: time_s() + self.skew_s)
+        server = BrokerServer(
+            config, clock=lambda: time_s() + self.skew_s, turn_clock=count(0.0, TURN_CLOCK_STEP_S).__next__
+        )
         self._life, self._server = Incarnation(self.name), server
         await self._within(server.start())
         said = [f"{one.name}://{one.endpoint.address}" for one in server.listeners]
