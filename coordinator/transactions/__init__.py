@@ -1,1 +1,1 @@
-"""The coordinator of transactions: one state machine per transactional id, one shard per partition of its topic."""
+"""The transaction coordinator: a state machine per transactional id, a shard per partition of `__transaction_state`."""

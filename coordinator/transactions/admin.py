@@ -1,4 +1,4 @@
-"""What tools ask (KIP-664): DescribeTransactions 0 and ListTransactions 0-2."""
+"""Admin requests on transactions (KIP-664): DescribeTransactions 0 and ListTransactions 0-2."""
 
 from __future__ import annotations
 

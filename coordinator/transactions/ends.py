@@ -1,7 +1,7 @@
-"""How a transaction ends: EndTxn 0-5, the abort of one that is fenced or out of time, and what its markers lead to.
+"""The end of a transaction: EndTxn 0-5, the abort after fencing or a timeout, and completion after its markers.
 
 ```
-asked to         Ongoing          Prepare*        CompleteCommit      CompleteAbort     Empty
+request          Ongoing          Prepare*        CompleteCommit      CompleteAbort     Empty
 commit           PrepareCommit    concurrent      done (a retry)      invalid           invalid
 abort            PrepareAbort     concurrent      invalid             done (a retry)    invalid
 commit, TV2      PrepareCommit    concurrent      done if a retry,    invalid           invalid
@@ -10,12 +10,13 @@ abort, TV2       PrepareAbort     concurrent      invalid if a retry, done if a 
                                                   else PrepareAbort   else PrepareAbort
 ```
 
-With version 2 an end has the next epoch, so its repetition is known by its epoch: one below, or the last one of the
-producer id before this. And a producer may end a transaction of which nothing has arrived. What is Prepare* is concurrent
-for every id and epoch: whoever was given the next producer id has it before the transaction does.
+With transaction version 2 (TV2) an end takes the next epoch. So a retry is identified by its epoch: one lower, or the
+last one of the previous producer id. A producer may also end a transaction whose partitions were never added. In
+Prepare* every request gets CONCURRENT_TRANSACTIONS, whatever its producer id and epoch: a client can have the next
+producer id before the transaction does.
 
-The last epoch is for fencing only, and nobody is given it: an end that would come to it gives the next producer id, whoever
-decides it.
+The last epoch is for fencing only, and no producer gets it. An end that would reach it takes the next producer id
+instead, whether the producer or the coordinator decides the end.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .transaction import (
     Transaction,
 )
 
-#: The first version of EndTxn of clients that speak transaction version 2.
+#: The first version of EndTxn for clients with transaction version 2.
 EPOCH_BUMP_END_TXN_VERSION = 5
 
 
@@ -76,7 +77,7 @@ def _end_for_client(
     assert isinstance(request, EndTxnRequest)
     new_id = message.new_producer_id if bumps and transaction.is_epoch_exhausted else NO_PRODUCER_ID
     end(state, transaction, request.committed, now, bumps=bumps, next_producer_id=new_id)
-    # The client is told first, and the markers follow.
+    # The response precedes the markers.
     if new_id != NO_PRODUCER_ID:
         _answer(state, message, new_id, 0)
     else:
@@ -89,7 +90,7 @@ def _answer(state: TransactionsState, message: TransactionRequest, producer_id: 
 
 
 def _judge(transaction: Transaction, request: EndTxnRequest) -> ErrorCode | None:
-    """None: it is to be ended. NONE: it was ended so already."""
+    """Validates an end. Returns None if the transaction must be ended, NONE if it already ended that way."""
     if transaction.producer_id != request.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != request.producer_epoch:
@@ -125,7 +126,7 @@ def _judge_with_epoch_bump(transaction: Transaction, request: EndTxnRequest) -> 
     if state is State.ONGOING:
         return None
     if not (repeats or repeats_last):
-        # Nothing of this transaction has arrived here: there is nothing to commit.
+        # No partition was added to this transaction: there is nothing to commit.
         return ErrorCode.INVALID_TXN_STATE if request.committed else None
     return _BY_STATE.get((state, request.committed), ErrorCode.INVALID_TXN_STATE)
 
@@ -140,7 +141,10 @@ def end(
     is_fencing: bool = False,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> None:
-    """Decides it; `send_markers` is to follow. `is_fencing`: not asked by its producer, which the next epoch fences."""
+    """Writes the decision; the caller then calls `send_markers`.
+
+    `is_fencing`: the producer did not request the end, and the next epoch fences it.
+    """
     bumps = bumps or (is_fencing and state.config.transaction_version >= EPOCH_BUMP_VERSION)
     value = transaction.changed(State.PREPARE_COMMIT if committed else State.PREPARE_ABORT, now)
     if bumps or is_fencing:
@@ -154,19 +158,19 @@ def end(
 
 
 def rotates_when_fenced(state: TransactionsState, transaction: Transaction) -> bool:
-    """Whether it takes a producer id that nobody has had to fence its producer: there is no epoch left to give."""
+    """Returns whether fencing the producer takes a new producer id, since no epoch is left."""
     return transaction.is_epoch_exhausted and state.config.transaction_version >= EPOCH_BUMP_VERSION
 
 
 def fence(state: TransactionsState, transaction: Transaction, now: int, new_producer_id: int) -> None:
-    """Aborts what is going on, which its producer did not ask for. `new_producer_id`: if it takes one."""
+    """Aborts the transaction and fences its producer. `new_producer_id`: used if the epochs are exhausted."""
     next_id = new_producer_id if rotates_when_fenced(state, transaction) else NO_PRODUCER_ID
     end(state, transaction, False, now, is_fencing=True, next_producer_id=next_id)
     send_markers(state, transaction)
 
 
 def send_markers(state: TransactionsState, transaction: Transaction) -> None:
-    """For a transaction whose end is in the log, now or since another coordinator wrote it."""
+    """Requests the markers of a transaction whose end this coordinator or a former one has written."""
     assert transaction.state in PREPARED
     transaction.unwritten = set(transaction.places)
     markers = SendMarkers(
@@ -181,7 +185,7 @@ def send_markers(state: TransactionsState, transaction: Transaction) -> None:
 
 
 def markers_written(state: TransactionsState, message: MarkersWritten, now: int) -> None:
-    """The last one completes the transaction. Of an end that is not the one at hand, nothing is made."""
+    """Handles written markers. The last one completes the transaction. Markers of another end are ignored."""
     transaction = state.transactions.get(message.transactional_id)
     if transaction is None or transaction.state not in PREPARED:
         return

@@ -1,7 +1,8 @@
-"""InitProducerId 0-6 with a transactional id: a producer begins, and whoever had the id before is fenced.
+"""InitProducerId 0-6 with a transactional id: a producer starts, and the previous producer with the id is fenced.
 
-A producer that names the id and epoch that it has goes on with the next epoch, if it still is the one (KIP-360); asked once
-more, for its answer was lost, it gets the same one again. The epochs of an id run out at 32,766: then the next id begins.
+A producer that sends its producer id and epoch gets the next epoch if it is still the current producer (KIP-360). A
+retry after a lost response gets the same epoch again. The epochs of a producer id run out at 32,766: then the
+coordinator assigns a new producer id.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .transaction import (
 
 
 def needs_producer_id(state: TransactionsState, request: InitProducerIdRequest) -> bool:
-    """Whether it takes a producer id that nobody has had."""
+    """Returns whether the request takes a new producer id."""
     transaction = state.transactions.get(request.transactional_id or "")
     if transaction is None:
         return True
@@ -48,12 +49,12 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
         _begin(state, message, transactional_id, now)
         return
     if transaction.state in PREPARED:
-        # Looked at first, for whoever was given the next producer id has it before the transaction does.
+        # This check comes first: a client can have the next producer id before the transaction does.
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     elif request.producer_id != NO_PRODUCER_ID and not _may_go_on(transaction, request):
         error = ErrorCode.PRODUCER_FENCED
     elif transaction.state is State.ONGOING:
-        # Its end is not waited for: the client comes again, and by then finds the id free.
+        # The response does not wait for the end: the client retries until the transaction is complete.
         fence(state, transaction, now, message.new_producer_id)
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     else:
@@ -90,7 +91,10 @@ def _begin(state: TransactionsState, message: TransactionRequest, transactional_
 
 
 def _may_go_on(transaction: Transaction, request: InitProducerIdRequest) -> bool:
-    """The epoch is looked at afterwards. An id that ran out is asked for once more when its answer was lost."""
+    """Returns whether the producer id is current, or the exhausted previous one (a retry after a lost response).
+
+    `_next_epoch` checks the epoch afterwards.
+    """
     if request.producer_id == transaction.producer_id:
         return True
     ran_out = request.producer_id == transaction.durable.previous_producer_id

@@ -1,6 +1,6 @@
-"""A shard of transactions out of its log: of records with the same key the last counts, as after compaction.
+"""Loading of a transaction shard from its log. Of records with the same key only the last counts, as after compaction.
 
-The face is that of the groups' loader: `feed` takes some batches at a time, `replay_some` some records.
+The interface is that of the group loader: `feed` takes some batches at a time, `replay_some` replays some records.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 class TransactionLoader:
     def __init__(self, config: TransactionsConfig, name: str) -> None:
         self.shard = TransactionShard(config)
-        #: The partition, for the log.
+        #: The partition, for log lines.
         self.name = name
         self.record_count = 0
         self._latest: dict[bytes, bytes | None] = {}
 
     def feed(self, batches: Buffer) -> None:
-        """Whole batches, from the start of the log to its end. Raises CorruptBatch and its kin."""
+        """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
         latest = self._latest
         for position, header in iter_headers(batches):
             self.record_count += header.record_count
@@ -40,7 +40,7 @@ class TransactionLoader:
                     latest[record.key] = record.value
 
     def replay_some(self, count: int) -> bool:
-        """Replays up to `count` of the records that were fed; False when none is left."""
+        """Replays up to `count` of the fed records. Returns False when none is left."""
         latest = self._latest
         for key in [key for key, _ in zip(latest, range(count))]:
             value = latest.pop(key)
@@ -51,7 +51,7 @@ class TransactionLoader:
         return bool(latest)
 
     def loaded(self, log_end_offset: int, now: int) -> TransactionShard:
-        """The shard at the end of its log, ready for requests."""
+        """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
         self.shard.state.next_offset = log_end_offset

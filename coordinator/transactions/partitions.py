@@ -1,8 +1,8 @@
-"""Partitions become part of a transaction: AddPartitionsToTxn 0-5 and AddOffsetsToTxn 0-4.
+"""Adding partitions to a transaction: AddPartitionsToTxn 0-5 and AddOffsetsToTxn 0-4.
 
-Up to version 3 a client adds them; from 4 on a leader does that has been written to, or asks whether they are in
-(`verify_only`). A group's offsets are in it by the partition of `__consumer_offsets` that keeps them: the handler, which
-knows which one that is, asks in the form of AddPartitionsToTxn.
+Up to version 3 clients add partitions. From version 4 on a leader adds them when a producer writes to it, or verifies
+that they are in the transaction (`verify_only`). A group's offsets are represented by their partition of
+`__consumer_offsets`. The handler determines that partition and sends the request in the form of AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def add_partitions(state: TransactionsState, message: TransactionRequest, now: i
     request = message.request
     assert isinstance(request, AddPartitionsToTxnRequest)
     if message.version >= BATCHED_VERSION:
-        # A leader that adds partitions does so for a client that speaks transaction version 2; for others it only asks.
+        # A leader adds partitions only for clients with transaction version 2; for others it only verifies them.
         results = [_of_broker(state, asked, EPOCH_BUMP_VERSION, now) for asked in request.transactions]
         state.reply(message, AddPartitionsToTxnResponse(results_by_transaction=results))
         return
@@ -68,7 +68,7 @@ def _verified(transaction: Transaction, topic: AddPartitionsToTxnTopic) -> AddPa
 
 
 def _refuse(state: TransactionsState, asked: AddPartitionsToTxnTransaction) -> tuple[ErrorCode, Transaction | None]:
-    """An error, or NONE and a transaction that may take partitions."""
+    """Returns an error, or NONE and a transaction that accepts partitions."""
     if not asked.transactional_id:
         return ErrorCode.INVALID_REQUEST, None
     transaction = state.transactions.get(asked.transactional_id)
@@ -84,7 +84,7 @@ def _refuse(state: TransactionsState, asked: AddPartitionsToTxnTransaction) -> t
 def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now: int) -> ErrorCode:
     known = state.transactions.get(asked.transactional_id)
     if known is not None and known.state in PREPARED:
-        # Looked at first, for whoever was given the next producer id has it before the transaction does.
+        # This check comes first: a client can have the next producer id before the transaction does.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     error, transaction = _refuse(state, asked)
     if error or transaction is None:

@@ -1,6 +1,6 @@
-"""Records of `__transaction_state` as bytes, and back: framed as those of `__consumer_offsets` are.
+"""Encoding and decoding of `__transaction_state` records, framed as those of `__consumer_offsets`.
 
-Values are of version 1, which has tagged fields, once the cluster's `transaction.version` is 1 or more, else of version 0.
+Values have version 1, with tagged fields, if the cluster's `transaction.version` is 1 or more; else version 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: Buffer, value: Buffer | None) -> Record:
-    """Raises UnknownRecord, and MalformedMessage for bytes that are not what they say."""
+    """Decodes a record. Raises UnknownRecord for an unknown type and MalformedMessage for malformed bytes."""
     kind = number_of(key)
     if kind != _KIND:
         raise UnknownRecord(f"a record of kind {kind}")

@@ -1,4 +1,4 @@
-"""One error for a whole request, in the form that its response has for that; old versions do not know every error."""
+"""Error responses for whole requests, in the form of each response. Older versions do not have every error code."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitPro
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...protocol.schema import Message
 
-#: The first version of AddPartitionsToTxn that is between brokers, for several transactions.
+#: The first version of AddPartitionsToTxn that brokers send to each other, for several transactions.
 BATCHED_VERSION = 4
 LATEST = 99
 
 
 def refused(request: Message, error: int, version: int = LATEST) -> Message:
-    """The response to `request` that says `error` wherever it can say one."""
+    """Returns the response to `request` with `error` in every error field."""
     made: Message = _REFUSALS[type(request)](request, error, version)
     return made
 
 
 def as_known(error: int, version: int, first_version: int) -> int:
-    """PRODUCER_FENCED (KIP-588), as versions say it that do not know it."""
+    """Replaces PRODUCER_FENCED (KIP-588) in versions without it."""
     if error == ErrorCode.PRODUCER_FENCED and version < first_version:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

@@ -1,8 +1,7 @@
-"""What goes into a shard of transactions and what comes out of it: as for groups, and markers to be written.
+"""The input and output of a transaction shard: as for groups, and markers to be written.
 
-A `SendMarkers` stands among the replies and, as they do, goes out only AFTER the high watermark has passed the records
-before it: a marker must not be in any log before the decision is in this one. What has become of it comes back as
-`MarkersWritten`.
+A `SendMarkers` is one of the replies. Like them it is sent only AFTER the high watermark has passed the records before
+it: a marker must not be in any log before the decision is in this one. Its result comes back as `MarkersWritten`.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from .transaction import NO_PRODUCER_ID, Place
 class TransactionRequest:
     """A request to the shard that owns its transactional id.
 
-    `token`: comes back with the reply, once. `version`: the one that the client sent. `new_producer_id`: one that nobody
-    has had, where `TransactionShard.needs_producer_id` says that it takes one.
+    `token`: returned with the reply, once. `version`: the version that the client sent. `new_producer_id`: an unused
+    producer id, if `TransactionShard.needs_producer_id` requires one.
     """
 
     token: object
@@ -31,7 +30,7 @@ class TransactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class MarkersWritten:
-    """These partitions have the marker of the end that `producer_id` and `producer_epoch` name; or are no more."""
+    """These partitions have the marker for `producer_id` and `producer_epoch`, or were deleted."""
 
     transactional_id: str
     producer_id: int
@@ -49,7 +48,7 @@ class SendMarkers(NamedTuple):
 
 
 class NeedProducerId(NamedTuple):
-    """One that nobody has had, for a transaction that is out of time at its last epoch; to come as `ProducerIdTaken`."""
+    """A request for a new producer id, for a timed-out transaction at its last epoch. `ProducerIdTaken` answers it."""
 
     transactional_id: str
 
@@ -70,7 +69,7 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionsConfig:
-    """What the shard takes from the broker's configuration, and the cluster's `transaction.version`."""
+    """The broker configuration that the shard uses, and the cluster's `transaction.version`."""
 
     max_timeout_ms: int = 900_000
     expiration_ms: int = 7 * 24 * 60 * 60 * 1_000

@@ -1,14 +1,14 @@
-"""The coordinator of the transactional ids that one partition of `__transaction_state` holds. Knows no disk, no clock.
+"""The coordinator of the transactional ids in one partition of `__transaction_state`. Uses no disk and no clock.
 
     shard = TransactionShard(config)
     shard.replay(record) ...          the log, from its start
-    shard.loaded(now)                 and from then on: ends that were decided go on to have their markers written
+    shard.loaded(now)                 the end of the log: requests the markers of decided ends
     shard.handle(message, now)        a TransactionRequest, MarkersWritten or ProducerIdTaken
-    shard.take()                      -> Output: records to append, then replies, markers and what else it needs, when
-                                      those are committed
-    shard.deadline(), expire(now)     when to wake it up, and its waking
+    shard.take()                      -> Output: records to append, then replies, markers and producer id requests to
+                                      send once the records are committed
+    shard.deadline(), expire(now)     the next deadline, and the handling of expired timers
 
-As for groups: a shard whose records cannot be appended, or whose leadership ends, is dropped whole and loaded again.
+As for groups, a shard is dropped and reloaded if its records cannot be appended or its leadership ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TransactionShard:
         self._upkeep = Upkeep(self.state)
 
     def needs_producer_id(self, request: Message, version: int) -> bool:
-        """Whether `request`, as things stand, can only be handled with a new producer id."""
+        """Returns whether `request` currently needs a new producer id."""
         if type(request) is InitProducerIdRequest:
             return init.needs_producer_id(self.state, request)
         return type(request) is EndTxnRequest and ends.needs_producer_id(self.state, request, version)
@@ -62,7 +62,7 @@ class TransactionShard:
         self._upkeep.plan(now)
 
     def awaits(self, markers: SendMarkers, place: Place) -> bool:
-        """Whether that marker is still to be written: of what has ended since, a late one would end the next."""
+        """Returns whether the marker is still pending. A late marker would end the next transaction."""
         return ends.awaits(self.state, markers, place)
 
     def deadline(self) -> int | None:
@@ -72,7 +72,7 @@ class TransactionShard:
         self._upkeep.expire(now)
 
     def take(self) -> Output:
-        """What was decided since the last call. The caller appends the records before it gives any of the replies."""
+        """Returns the output since the last call. The caller appends the records before it sends any reply."""
         state = self.state
         output = Output(state.records[:], state.replies[:])
         state.records.clear()

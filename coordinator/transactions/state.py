@@ -1,4 +1,4 @@
-"""What a shard of transactions knows, and the one way to change it: `write` records a decision and replays it at once."""
+"""The state of a transaction shard. Only `write` and `forget` change it: each records a change and replays it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TransactionsState:
         self.timers = Timers()
         self.records: list[Record] = []
         self.replies: list[Effect] = []
-        #: The offset that the next record will have in the log; this shard is its partition's only writer.
+        #: The offset of the next record in the log. This shard is its partition's only writer.
         self.next_offset = 0
 
     def reply(self, message: TransactionRequest, response: Message) -> None:
@@ -29,7 +29,7 @@ class TransactionsState:
         before = None if known is None else known.state
         assert before in REACHED_FROM[value.transaction_status], (transactional_id, before, value)
         if self.config.transaction_version < 1:
-            # Version 0 of the record has no place for these.
+            # Version 0 of the record does not have these fields.
             value.previous_producer_id = value.next_producer_id = NO_PRODUCER_ID
             value.client_transaction_version = 0
         self._write(transaction_record(transactional_id, value, self.config.transaction_version))

@@ -1,25 +1,25 @@
-"""A transactional id: whose it is, at which epoch, and where its transaction stands.
+"""A transactional id: its producer id and epoch, and the state of its transaction.
 
 ```
-state            means                                                   goes to, by
-Empty            nobody has written anything yet                         Ongoing: partitions are added
-                                                                         PrepareAbort: ended with nothing in it (TV2)
+state            meaning                                                 next state: event
+Empty            no partitions were added yet                            Ongoing: partitions are added
+                                                                         PrepareAbort: abort without partitions (TV2)
 Ongoing          partitions are in the transaction                       PrepareCommit, PrepareAbort: EndTxn
-                                                                         PrepareAbort: its time is up, or another
-                                                                         producer has come (PrepareEpochFence inside)
-PrepareCommit    decided; its markers are being written                  CompleteCommit: all of them are
-PrepareAbort     decided; its markers are being written                  CompleteAbort: all of them are
-CompleteCommit   everything is written; the next one may begin           Ongoing, Empty, PrepareAbort: as above
-CompleteAbort    everything is written; the next one may begin           Ongoing, Empty, PrepareAbort: as above
-Dead             its tombstone is written                                nothing
+                                                                         PrepareAbort: timeout, or InitProducerId by a
+                                                                         new producer (via PrepareEpochFence)
+PrepareCommit    decided; its markers are being written                  CompleteCommit: all markers are written
+PrepareAbort     decided; its markers are being written                  CompleteAbort: all markers are written
+CompleteCommit   all markers are written; the next one can begin         Ongoing, Empty, PrepareAbort: as above
+CompleteAbort    all markers are written; the next one can begin         Ongoing, Empty, PrepareAbort: as above
+Dead             its tombstone is written                                none
 ```
 
-InitProducerId leads from Empty and the two Complete states to Empty, with the next epoch, so that whoever had the one
-before is fenced (KIP-98). Of an Ongoing transaction it first makes an aborted one, one epoch on, and is told to come again
-(CONCURRENT_TRANSACTIONS). PrepareEpochFence is the moment between those two; it is never written and exists here for its
-name. With transaction version 2 (KIP-890) every end has an epoch of its own as well, so that what a producer sent for one
-transaction never lands in the next; when the epochs run out, the end gives the next producer id (`next_producer_id` until
-the markers, which are still in the old name, are written).
+InitProducerId leads from Empty and the two Complete states to Empty, with the next epoch, so that the previous producer
+is fenced (KIP-98). If the transaction is Ongoing, InitProducerId first aborts it with the next epoch, and the client
+must retry (CONCURRENT_TRANSACTIONS). PrepareEpochFence is the moment in between; it is never written and exists here
+only for its name. With transaction version 2 (KIP-890) every end takes a new epoch as well, so that records sent for
+one transaction never become part of the next. When the epochs run out, the end takes the next producer id. It is in
+`next_producer_id` until the markers are written, which still have the old producer id.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class State(IntEnum):
 
     @property
     def shown(self) -> str:
-        """As tools show it and filters name it: CompleteCommit."""
+        """Returns the name in tools and filters: CompleteCommit."""
         return self.name.title().replace("_", "")
 
 
 _ENDED = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
-#: Each state, and those from which it is reached; another way is a bug. None is an id that was not known.
+#: State -> its valid previous states. Any other transition is a bug. None stands for an unknown id.
 REACHED_FROM: dict[int, frozenset[State | None]] = {
     State.EMPTY: _ENDED | {None},
     State.ONGOING: _ENDED | {State.ONGOING},
@@ -68,23 +68,23 @@ REACHED_FROM: dict[int, frozenset[State | None]] = {
     State.DEAD: _ENDED,
 }
 
-#: Nothing is going on: a transaction may begin, and the id may be forgotten.
+#: States without a transaction: one may begin, and the id may be removed.
 RESTING = _ENDED
-#: Decided and not through: whoever asks for something else has to wait.
+#: States with a decided but incomplete end: other requests must wait.
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 
 
 class Transaction:
-    """`durable` is what the log says, and nothing else of it survives."""
+    """A transactional id and its transaction. `durable`: the state in the log; only this part is durable."""
 
     __slots__ = ("_durable", "last_producer_epoch", "places", "state", "transactional_id", "unwritten")
 
     def __init__(self, transactional_id: str, durable: TransactionLogValue) -> None:
         self.transactional_id = transactional_id
         self._durable = durable
-        #: The epoch before this one, when it was the same producer's: it may repeat what it asked (KIP-360).
+        #: The previous epoch if the same producer had it: the producer may retry its request (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
-        #: Partitions whose marker is not known to be written.
+        #: Partitions without a confirmed marker.
         self.unwritten: set[Place] = set()
         self.places: set[Place] = set()
         self.state = State.EMPTY
@@ -116,16 +116,16 @@ class Transaction:
         return is_exhausted(self._durable.producer_epoch)
 
     def changed(self, state: State, now: int, places: set[Place] | None = None) -> TransactionLogValue:
-        """What the log is to say next; the caller changes what else is different. `places` None: as they are."""
+        """Returns the next value for the log; the caller changes further fields. `places` None: unchanged."""
         old = self._durable
         topics = None
         if state is not State.EMPTY:
-            # A list is never changed once it is in a value, so the next one may have the same.
+            # A list in a value is never changed, so the next value can share it.
             topics = old.transaction_partitions if places is None else by_topic(places)
             topics = [] if topics is None else topics
         return TransactionLogValue(
             producer_id=old.producer_id,
-            # As Kafka: the id that it had when this was decided, which is the same one unless the epochs ran out.
+            # As in Kafka: the producer id at the decision, which differs only if the epochs ran out.
             previous_producer_id=old.producer_id,
             next_producer_id=old.next_producer_id,
             producer_epoch=old.producer_epoch,
@@ -139,7 +139,7 @@ class Transaction:
 
 
 def is_exhausted(epoch: int) -> bool:
-    """The last epoch is kept for fencing."""
+    """Returns whether a producer can get no further epoch. The last epoch is reserved for fencing."""
     return epoch >= MAX_EPOCH - 1
 
 

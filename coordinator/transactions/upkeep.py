@@ -1,7 +1,7 @@
-"""What time does: transactions that take longer than they asked for are aborted, ids that rest for long are forgotten.
+"""Periodic tasks: abort timed-out transactions, and remove transactional ids that are unused for long.
 
-Both are looked for in intervals, as the broker's keys say, and only while there is something to look for. Whose epochs have
-run out is aborted as soon as there is another producer id for it, which is asked for (`NeedProducerId`) in each interval.
+Both run in the broker's configured intervals, and only while the shard has transactions. A transaction with exhausted
+epochs is aborted once it gets a new producer id, which each interval requests (`NeedProducerId`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Upkeep:
         self._forget = Timer(("forget",))
 
     def plan(self, now: int) -> None:
-        """To be called after whatever may have begun a transaction."""
+        """Sets unset timers. The caller calls it after every request that may have begun a transaction."""
         state = self._state
         if not state.transactions:
             return
@@ -39,7 +39,7 @@ class Upkeep:
 
 
 def _abort_timed_out(state: TransactionsState, now: int) -> None:
-    """Its producer is fenced with it: what it still sends is of no transaction (KIP-588)."""
+    """Aborts timed-out transactions and fences their producers, so that later requests of theirs fail (KIP-588)."""
     for transaction in list(state.transactions.values()):
         if not _is_out_of_time(transaction, now):
             continue
@@ -50,7 +50,7 @@ def _abort_timed_out(state: TransactionsState, now: int) -> None:
 
 
 def abort_with_id(state: TransactionsState, message: ProducerIdTaken, now: int) -> None:
-    """If it is still to be aborted; else nobody will have that producer id."""
+    """Aborts the transaction with the new producer id if it is still timed out; else the id stays unused."""
     transaction = state.transactions.get(message.transactional_id)
     if transaction is not None and _is_out_of_time(transaction, now):
         fence(state, transaction, now, message.producer_id)
