@@ -1,4 +1,4 @@
-"""What may be done with the offsets of a classic group, and when they have been kept long enough (KIP-211)."""
+"""Offset rules of classic groups: validation of commits and deletions, and expiration (KIP-211)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NO_EXPIRY_OF_ITS_OWN = -1
 def refuse_commit(
     state: ShardState, group: ClassicGroup, request: OffsetCommitRequest, version: int, now: int
 ) -> ErrorCode:
-    """Without a generation it is a consumer that assigns itself, or a tool: fine while nobody else is in the group."""
+    """Validates a commit. Without a generation it is from a simple consumer or a tool, and the group must be empty."""
     generation_id = request.generation_id_or_member_epoch
     if generation_id < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
-    # A member that says nothing of itself is not one of ours, so this catches commits by strangers too.
+    # An empty member id is not a member either, so this also rejects commits from outside the group.
     error = group.refuse_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -49,7 +49,7 @@ def refuse_transactional_commit(group: ClassicGroup, request: TxnOffsetCommitReq
 
 
 def refuse_delete(group: ClassicGroup) -> ErrorCode:
-    """Only of consumers is it known which topics they still use."""
+    """Validates an offset deletion. Only for consumers are the subscribed topics known."""
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
@@ -71,7 +71,7 @@ def is_expired(state: ShardState, group: ClassicGroup, topic: str, committed: Co
 
 
 def _may_expire(group: ClassicGroup) -> bool:
-    """Of a group in use it must be known what it uses."""
+    """Returns whether offsets may expire. For a group with members its subscriptions must be known."""
     if group.protocol_type is None or group.state is State.EMPTY:
         return True
     is_known = group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.subscribed_topics is not None

@@ -1,22 +1,22 @@
-"""One classic group: its state, its members, and what may follow what.
+"""One classic group: its state, its members, and the valid transitions.
 
-Clients rule a classic group: each names the protocols that it speaks, one of them is made leader and hands out the
-assignments, and the coordinator only sees to it that all agree on one generation at a time.
+Clients control a classic group: each sends the protocols that it supports. The coordinator elects one member as the
+leader, which computes the assignments, and ensures that all members have the same generation.
 
-Empty                 no members. Lingers until its offsets have expired. Also the state of a group that only commits.
+Empty                 no members. Remains until its offsets have expired. Also the state of a group that only commits.
     JoinGroup starts a rebalance; SyncGroup and Heartbeat get UNKNOWN_MEMBER_ID; commits without a generation pass.
-PreparingRebalance    members are to join again. JoinGroup waits here until all have, or the rebalance timeout.
-    SyncGroup and Heartbeat get REBALANCE_IN_PROGRESS; commits of the generation that ends pass.
-CompletingRebalance   all joined, the generation is counted, the leader is to send assignments. SyncGroup waits for them.
-    Heartbeats pass; commits get REBALANCE_IN_PROGRESS; a JoinGroup that changes nothing gets the same answer again.
-Stable                members have their assignments. SyncGroup answers with the current one; heartbeats and commits pass.
+PreparingRebalance    members must rejoin. JoinGroup waits until all have joined, or until the rebalance timeout.
+    SyncGroup and Heartbeat get REBALANCE_IN_PROGRESS; commits of the ending generation pass.
+CompletingRebalance   all have joined, the generation is incremented. SyncGroup waits for the leader's assignments.
+    Heartbeats pass; commits get REBALANCE_IN_PROGRESS; a JoinGroup without changes gets the same response again.
+Stable                members have their assignments. SyncGroup returns the current one; heartbeats and commits pass.
     A JoinGroup of the leader, or one with changed metadata, starts a rebalance.
-Dead                  there is no such group: it was deleted, or expired. Only DescribeGroups ever says so.
+Dead                  the group does not exist: it was deleted, or expired. Only DescribeGroups returns this state.
 
-A member may leave, or fail to be heard of for its session timeout, in any state; then its group rebalances.
+A member may leave, or its session may expire, in any state; then its group rebalances.
 
-What must survive is in `durable`, set by nothing but the replay of a record. All the rest is about members that are
-alive: after a load, `restore` starts it anew from what is durable, as Kafka does.
+The durable state is in `durable`, and only replayed records set it. All the rest concerns live members: after a load,
+`restore` rebuilds it from the durable state, as Kafka does.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class State(Enum):
     DEAD = "Dead"
 
 
-#: What may follow a state. A pair that is not here is a bug of ours.
+#: The valid transitions. Any other transition is a bug of the broker.
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
     State.PREPARING_REBALANCE: frozenset({State.COMPLETING_REBALANCE, State.EMPTY}),
@@ -62,7 +62,7 @@ class ClassicGroup:
     def __init__(self, group_id: str, timers: Timers, replies: list[Reply]) -> None:
         self.group_id = group_id
         self.durable: GroupMetadataValue | None = None
-        #: The group of another kind that it was (KIP-848), until it has a generation of its own.
+        #: The group of another kind that this group replaces (KIP-848), until it has a generation of its own.
         self.predecessor: Group | None = None
         self.state = State.EMPTY
         self.previous_state = State.DEAD
@@ -74,13 +74,13 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         #: group.instance.id -> member id (KIP-345).
         self.static_members: dict[str, str] = {}
-        #: Ids given out that have not come back to join yet (KIP-394), each with its session timer.
+        #: Generated member ids whose clients have not joined with them yet (KIP-394), each with its session timer.
         self.pending_joins: dict[str, Timer] = {}
         #: Members of this generation that have not sent SyncGroup yet.
         self.pending_syncs: set[str] = set()
-        #: Topics of all members; None when they are not known (not consumers, or metadata that cannot be read).
+        #: Topics of all members; None if unknown (not consumers, or malformed metadata).
         self.subscribed_topics: set[str] | None = None
-        #: Somebody came during the initial delay, which is a reason to wait a little longer.
+        #: A member has joined during the initial delay, which extends the delay.
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms = 0
@@ -89,17 +89,17 @@ class ClassicGroup:
         self._timers = timers
         self._replies = replies
         self._awaiting_join_count = 0
-        #: Protocol -> how many members speak it.
+        #: Protocol -> the number of members that support it.
         self._speakers: dict[str, int] = {}
 
-    # Questions.
+    # Queries.
 
     @property
     def awaiting_join_count(self) -> int:
         return self._awaiting_join_count
 
     def is_simple(self) -> bool:
-        """Only offsets were ever committed here."""
+        """Returns whether the group has only committed offsets."""
         return self.protocol_type is None and self.state is State.EMPTY and not self.pending_joins
 
     def has_all_joined(self) -> bool:
@@ -109,21 +109,21 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member of this type could join: the type is ours, and one of its protocols is spoken by all."""
+        """Returns whether a member can join: the type matches, and all members support one of its protocols."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         count = len(self.members)
         return self.protocol_type == protocol_type and any(self._speakers.get(name, 0) == count for name in protocols)
 
     def select_protocol(self) -> str:
-        """The candidate with the most votes; every member votes for its favourite among those that all speak."""
+        """Returns the protocol with the most votes. Each member votes for its preferred one among the common ones."""
         count = len(self.members)
         candidates = {name for name, speakers in self._speakers.items() if speakers == count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def refuse_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE for a member that is who it says (KIP-345: one instance id, one member; the latest to join)."""
+        """Validates a member's identity. An instance id belongs to its latest member only (KIP-345)."""
         if group_instance_id is not None:
             known = self.static_members.get(group_instance_id)
             if known is None:
@@ -133,13 +133,13 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Consumers whose subscription cannot be read are taken to be subscribed to everything."""
+        """Returns whether a member subscribes to `topic`. Malformed subscriptions of consumers count as such."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscribed_topics
 
     def as_record(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """What `__consumer_offsets` keeps of the group as it is now, with these assignments by member id."""
+        """Returns the group's record for `__consumer_offsets`, with these assignments by member id."""
         name = self.protocol_name
         assert name is not None or not self.members, "members without a protocol"
         return GroupMetadataValue(
@@ -163,7 +163,7 @@ class ClassicGroup:
         self._timers.set(member.session, now + member.session_timeout_ms)
 
     def add(self, member: Member, token: object | None) -> None:
-        """A new member, whose JoinGroup (`token`) waits from now on."""
+        """Adds a new member, whose JoinGroup (`token`) waits from now on."""
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members, "one member for one instance id"
             self.static_members[member.group_instance_id] = member.member_id
@@ -175,7 +175,7 @@ class ClassicGroup:
         self.forget_pending(member.member_id)
 
     def await_join(self, member: Member, token: object | None) -> None:
-        """Parks a JoinGroup. One that the member sent before will not be missed by it, but must not stay unanswered."""
+        """Parks a JoinGroup. An earlier pending one of the same member gets an error response."""
         if member.awaiting_join is not None:
             self.answer_join(member, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         if token is not None:
@@ -212,7 +212,7 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def remove(self, member_id: str) -> None:
-        """Takes a member out, and answers what it still waits for: it must come back under another id."""
+        """Removes a member. Its pending requests get UNKNOWN_MEMBER_ID, so it must rejoin under another id."""
         self.forget_pending(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -228,7 +228,7 @@ class ClassicGroup:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static(self, group_instance_id: str, new_member_id: str) -> Member:
-        """The instance came back under a new id and takes the place and assignment of the old one, which is fenced."""
+        """Replaces a static member that returned under a new id. It takes over the assignment; the old id is fenced."""
         old_member_id = self.static_members[group_instance_id]
         member = self.members.pop(old_member_id)
         self.answer_join(member, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_member_id))
@@ -256,7 +256,10 @@ class ClassicGroup:
         return timer is not None
 
     def elect_joined_leader(self) -> bool:
-        """Keeps the leader if it joined, else takes one who did. False when nobody did, or there is no leader."""
+        """Keeps the leader if it has joined, else elects a member that has. Returns False without such a member.
+
+        Also returns False if there is no leader.
+        """
         if self.leader_id is None:
             return False
         leader = self.members.get(self.leader_id)
@@ -276,7 +279,7 @@ class ClassicGroup:
         self.transition(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now)
 
     def become_stable(self, protocol_type: str, generation_id: int, now: int) -> None:
-        """With members that were a group of another kind just now (KIP-848)."""
+        """Makes the group Stable with members that it takes over from a group of another kind (KIP-848)."""
         assert self.members and self.state is State.EMPTY
         self.state, self.state_timestamp_ms = State.STABLE, now
         self.protocol_type, self.generation_id = protocol_type, generation_id
@@ -287,14 +290,14 @@ class ClassicGroup:
         self._timers.set(timer, deadline_ms)
 
     def cancel_timers(self) -> None:
-        """For a group that is deleted, so that nothing is due for it any more."""
+        """Cancels all timers of a deleted group."""
         for timer in (self.join_timer, self.sync_timer, *self.pending_joins.values()):
             timer.cancel()
         for member in self.members.values():
             member.session.cancel()
 
     def restore(self, now: int) -> None:
-        """Once, after a load: everybody in the durable group is taken to be alive, with a whole session ahead."""
+        """Restores the group once, after a load. Every member in the record counts as alive, with a whole session."""
         value = self.durable
         if value is None:
             return

@@ -1,6 +1,7 @@
-"""LeaveGroup, versions 0-5: several members at once, static ones by their instance id alone (KIP-345), with reasons (800).
+"""LeaveGroup 0-5: several members at once, static members by instance id only (KIP-345), with reasons (KIP-800).
 
-Up to version 2 the one member's error is the whole answer's; the handler turns that into the newer form and back.
+Up to version 2 the response has only one error, that of the one member. The handler converts it to and from the newer
+form.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _leave_one(group: ClassicGroup | None, leaver: MemberIdentity) -> ErrorCode:
         return ErrorCode.UNKNOWN_MEMBER_ID
     member_id, instance_id = leaver.member_id, leaver.group_instance_id
     if not member_id:
-        # An administrator removes a static member, of which only the instance is known.
+        # An administrator removes a static member by its instance id only.
         member_id = group.static_members.get(instance_id or "", "")
         if instance_id is None or not member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID

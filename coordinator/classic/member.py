@@ -1,9 +1,9 @@
 """A member of a classic group.
 
-`awaiting_join` and `awaiting_sync` are the tokens of requests whose answers it waits for. Its session timer runs from
-each sign of life; while it waits for an answer it is taken to be alive (the answer starts the timer anew), except when it
-`is_new`: it does not know its id yet, so it could not come back to wait again, and is let go after a while (see
-`GroupsConfig.new_member_join_timeout_ms`).
+`awaiting_join` and `awaiting_sync` are the tokens of its pending requests. Each request of the member restarts its
+session timer. While a request is pending the member counts as alive, and the response restarts the timer. A member that
+`is_new` is the exception: it does not have its id yet, so it cannot reconnect and wait again. It is removed after
+`GroupsConfig.new_member_join_timeout_ms`.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ class Member:
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    #: Protocol name -> what this member says about itself in that protocol; its favourite first.
+    #: Protocol name -> the member's metadata in that protocol, in order of preference.
     protocols: dict[str, bytes]
     session: Timer
     assignment: bytes = b""
     is_new: bool = False
-    #: Since the coordinator knows it in a classic group: what it said of itself is of then.
+    #: The member has joined the classic group under this coordinator, so its protocols are current.
     has_joined: bool = False
     awaiting_join: object | None = field(default=None, repr=False)
     awaiting_sync: object | None = field(default=None, repr=False)
 
     def speaks_the_same(self, protocols: dict[str, bytes]) -> bool:
-        """Whether these are its protocols, in the same order of preference."""
+        """Returns whether these are its protocols, in the same order of preference."""
         return self.protocols == protocols and list(self.protocols) == list(protocols)
 
     def vote(self, candidates: set[str]) -> str:
         return next(name for name in self.protocols if name in candidates)
 
     def keeps_its_session(self) -> bool:
-        """Whether the end of the session timer finds it waiting for us rather than gone."""
+        """Returns whether an expired session timer keeps the member, since a request of it is pending."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def as_record(self, protocol_name: str, assignment: bytes) -> MemberMetadata:

@@ -1,4 +1,4 @@
-"""Answers that only say no, as Kafka fills them."""
+"""Error responses, with the same fields as Kafka's."""
 
 from __future__ import annotations
 

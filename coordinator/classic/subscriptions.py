@@ -1,4 +1,4 @@
-"""What consumers say of themselves in JoinGroup, as far as the coordinator reads it: the topics they subscribe to."""
+"""The consumers' subscriptions in JoinGroup, of which the coordinator reads the topics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _VERSION_BYTES = 2
 
 
 def subscribed_topics(metadata_of_members: Iterable[bytes]) -> set[str] | None:
-    """All topics, or None when one member's metadata is not a subscription.
+    """Returns all subscribed topics, or None if one member's metadata is not a subscription.
 
-    Every version begins with the fields of version 0, so what is read as that is right for versions to come.
+    Every version begins with the fields of version 0, so reading version 0 also works for later versions.
     """
     topics: set[str] = set()
     for metadata in metadata_of_members:
