@@ -1,1 +1,1 @@
-"""Pure machines that decide about groups, offsets and transactions. They do not know the disk or the clock."""
+"""Pure state machines for groups, offsets and transactions. They use no disk and no clock."""

@@ -1,4 +1,4 @@
-"""What tools ask: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3."""
+"""Admin requests on groups: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .result import GroupRequest
 from .retention import delete_offsets_of_group
 from .state import ShardState
 
-#: The first version of DescribeGroups that tells a group that is not there from one that is dead (KIP-1043).
+#: The first version of DescribeGroups that distinguishes a missing group from a dead one (KIP-1043).
 GROUP_ID_NOT_FOUND_VERSION = 6
 
 
@@ -34,7 +34,7 @@ def _described(group: ClassicGroup | None, group_id: str, version: int) -> Descr
             absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             absent.error_message = f"Group {group_id} not found."
         return absent
-    # Only a Stable group has a protocol that everybody's metadata is of.
+    # Only in a Stable group does every member's metadata belong to the group's protocol.
     protocol_name = group.protocol_name if group.state is State.STABLE else None
     return DescribedGroup(
         group_id=group_id,

@@ -1,7 +1,7 @@
-"""What every group has that the coordinator assigns (KIP-848, 932, 1071): members, a target for each, and timers.
+"""The base of groups with server-side assignment (KIP-848, 932, 1071): members, their targets, and timers.
 
-Its epoch is counted when members, subscriptions or topics change; `target_epoch` is that of the target assignment, which
-follows. All that survives is set by replaying records: a kind says which record is replayed by what (`REPLAYS`).
+The group epoch is incremented when members, subscriptions or topics change. `target_epoch` is the epoch of the target
+assignment, which follows. Only replayed records change the durable state: `REPLAYS` of a kind has the replay functions.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 AMember = TypeVar("AMember")
 ATarget = TypeVar("ATarget")
 
-#: Kafka counts from one: the first members make it two.
+#: Kafka begins at one: the first members increment it to two.
 FIRST_EPOCH = 1
 
 
 class AssignedGroup(Generic[AMember, ATarget]):
     kind: ClassVar[str]
     protocol_type: ClassVar[str]
-    #: Key of a record -> what replays it: the group, the key, the value; None is a tombstone's.
+    #: Key class of a record -> its replay function, with the group, the key, and the value (None for a tombstone).
     REPLAYS: ClassVar[Mapping[type[Message], Callable[[Any, Any, Any], None]]]
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.target_epoch = FIRST_EPOCH
-        #: When the target was made; 0 when it never was, or for members who are gone.
+        #: Time of the target assignment; 0 if there was none, or if all its members are gone.
         self.target_timestamp_ms = 0
         self.members: dict[str, AMember] = {}
-        #: Member id -> what it is to have.
+        #: Member id -> its target.
         self.targets: dict[str, ATarget] = {}
         #: Topics may have changed since the group was last compared with them.
         self.is_outdated = True
-        #: Member id -> what is timed of it -> the timer.
+        #: Member id -> event name -> timer.
         self.timers: dict[str, dict[str, Timer]] = {}
 
-    # Questions.
+    # Queries.
 
     @property
     def state(self) -> Enum:
@@ -63,7 +63,7 @@ class AssignedGroup(Generic[AMember, ATarget]):
 
     @staticmethod
     def target_from(value: Any) -> ATarget:
-        """Out of the record of a member's target."""
+        """Returns a member's target from its record."""
         raise NotImplementedError
 
     def replay_target(self, key: Any, value: Message | None) -> None:
@@ -78,7 +78,7 @@ class AssignedGroup(Generic[AMember, ATarget]):
     # Timers.
 
     def timer(self, what: str, member_id: str) -> Timer:
-        """`what` is the first word of its event: "consumer session"."""
+        """Returns a timer of a member. `what` is the first element of its event: "consumer session"."""
         of_member = self.timers.setdefault(member_id, {})
         timer = of_member.get(what)
         if timer is None:
@@ -101,7 +101,10 @@ class AssignedGroup(Generic[AMember, ATarget]):
 
 
 def replays(group_class: type[AssignedGroup[Any, Any]], metadata_key: type[Message]) -> dict[type[Message], Replay]:
-    """Of a kind: records go into the group that they are of. The first makes it, the tombstone of its metadata ends it."""
+    """Returns the replay functions of a kind.
+
+    The first record of a group creates it, and the tombstone of its metadata removes it.
+    """
 
     def replay(state: ShardState, key: Any, value: Message | None) -> None:
         group_id: str = key.group_id
@@ -109,10 +112,10 @@ def replays(group_class: type[AssignedGroup[Any, Any]], metadata_key: type[Messa
         if group is None:
             if value is None:
                 if type(key) is metadata_key:
-                    # Compaction has left nothing of it but that it was there.
+                    # Compaction has left only the tombstone of the group.
                     state.last_removed = group_class(group_id)
                 return
-            # Only offsets may have made a classic group of it, or it was one before.
+            # It may be a classic group here, created by offset commits or by earlier records.
             group = group_class(group_id)
             state.put(group)
         if value is None and type(key) is metadata_key:

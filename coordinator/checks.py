@@ -1,6 +1,6 @@
-"""What is asked of a request whatever group it is for; so it can be told before the group's shard is known.
+"""Validation of requests independent of the group's state, so that it can run before the lookup of the group's shard.
 
-Kafka takes an empty group id for what only tools and simple consumers do: commits, fetches, descriptions, deletions.
+Kafka accepts an empty group id in requests of tools and simple consumers: commits, fetches, descriptions, deletions.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..protocol.schema import Message
 from .result import GroupsConfig
 
-#: The first version of SyncGroup that must name the protocol it syncs (KIP-559).
+#: The first version of SyncGroup that must include the protocol type and name (KIP-559).
 PROTOCOL_REQUIRED_VERSION = 5
 
 Check = Callable[[GroupsConfig, Any, int], ErrorCode]
 
 
 def refuse(config: GroupsConfig, request: Message, version: int) -> ErrorCode:
-    """The first error of the request's checks; NONE for one that may go to its shard."""
+    """Returns the first error of the request's checks; NONE for a valid request."""
     for check in CHECKS.get(type(request), ()):
         error = check(config, request, version)
         if error is not ErrorCode.NONE:

@@ -1,6 +1,6 @@
-"""What the shards of groups on a broker have done, all together: plain integers that only grow, read by metrics only.
+"""Counters of all group shards on a broker: plain integers that only grow, read by metrics only.
 
-Counted where something is decided, never by replaying: what is loaded was counted by whoever decided it.
+Decisions increment them, replay never does: the coordinator that made a loaded decision has counted it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class GroupCounters:
     offset_commits: int = 0
-    """Offsets, in transactions too."""
+    """Committed offsets, including those in transactions."""
     offset_deletions: int = 0
-    """Offsets that somebody asked to be deleted."""
+    """Offsets deleted on request."""
     offset_expirations: int = 0
     classic_rebalances: int = 0
-    """That came to their end: the leader has assigned."""
+    """Completed rebalances: the leader has sent its assignments."""
     consumer_rebalances: int = 0
-    """New epochs of groups since members, subscriptions or topics are others."""
+    """New group epochs after changes of members, subscriptions or topics."""
     share_rebalances: int = 0
     streams_rebalances: int = 0
     descriptions_kept: int = 0
-    """Of topologies (KIP-1331)."""
+    """Stored topology descriptions (KIP-1331)."""
     descriptions_refused: int = 0
     descriptions_told: int = 0
     descriptions_deleted: int = 0

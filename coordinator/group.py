@@ -1,4 +1,4 @@
-"""What a group of any kind shows to those that do not care which kind it is: offsets, tools, retention."""
+"""The interface of groups of any kind, for code that is independent of the kind: offsets, tools, retention."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import ClassVar, Protocol
 
 
 class Group(Protocol):
-    """A group id is of one kind at a time. What may be asked of a kind is in its `Kind` (kind.py)."""
+    """A group. A group id has one kind at a time; the operations of a kind are in its `Kind` (kind.py)."""
 
-    #: As ListGroups shows it, and as timers' events begin: "classic", "consumer".
+    #: The name in ListGroups, and the prefix of timer events: "classic", "consumer".
     kind: ClassVar[str]
     group_id: str
 
     @property
     def state(self) -> Enum:
-        """Its value is the name that tools show."""
+        """Returns the state. Its value is the name in tools."""
 
     @property
     def protocol_type(self) -> str | None: ...
@@ -23,4 +23,4 @@ class Group(Protocol):
     def is_subscribed_to(self, topic: str) -> bool: ...
 
     def cancel_timers(self) -> None:
-        """All of them: the group is deleted, or replaced by one of another kind."""
+        """Cancels all timers: the group is deleted, or replaced by one of another kind."""

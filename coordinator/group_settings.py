@@ -1,4 +1,4 @@
-"""A group goes by its own configuration where it has one, else by the broker's."""
+"""Settings of a group: its own configuration if present, else the broker's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def number(state: ShardState, group_id: str, key: str, of_broker: int, bounds: Bounds | None = None) -> int:
-    """The group's own is held within the broker's bounds, which may be others than when it was set."""
+    """Returns a setting. The group's own value is clamped to the broker's bounds, which may have changed since."""
     own = state.image.config(GROUP_RESOURCE, group_id).get(key)
     if own is None:
         return of_broker

@@ -1,12 +1,12 @@
-"""A shard out of its log.
+"""Loading of a group shard from its log.
 
-Of records with the same key only the last counts, as after compaction, so the log is first gone through for the last of
-each key, which is quick, and only those are decoded and replayed. Records of transactions count when their marker comes,
-so they and the markers are replayed in their place between all others; and so is a consumer group that becomes a classic
-one, since what its members had is known only by records that are deleted with it (consumer/migration.py).
+Of records with the same key only the last counts, as after compaction. So a quick first pass finds the last record of
+each key, and only those are decoded and replayed. Transactional records take effect with their marker, so they and the
+markers are replayed in log order between all others. The same holds for a consumer group that becomes a classic one:
+only records that are deleted with it contain its members' assignments (consumer/migration.py).
 
-Both halves come in slices, so that the caller can do other things in between: `feed` takes some batches at a time,
-`replay_some` some records.
+Both steps run in slices, so that the caller can do other work in between: `feed` takes some batches at a time,
+`replay_some` replays some records.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _CLASSIC_GROUP, _CONSUMER_GROUP = prefix_of(GroupMetadataKey), prefix_of(Consume
 class ShardLoader:
     def __init__(self, config: GroupsConfig, name: str) -> None:
         self.shard = GroupShard(config)
-        #: The partition, for the log.
+        #: The partition, for log lines.
         self.name = name
         self.record_count = 0
-        #: Key -> offset and value of the last record with it, in the order of these, since the last transaction.
+        #: Key -> offset and value of its last record since the last transaction, in the order of these records.
         self._latest: Latest = {}
         self._unknown: set[str] = set()
 
     def feed(self, batches: Buffer) -> None:
-        """Whole batches, from the start of the log to its end. Raises CorruptBatch and its kin."""
+        """Takes whole batches, from the start of the log to its end. Raises CorruptBatch and related errors."""
         for position, header in iter_headers(batches):
             self.record_count += header.record_count
             if header.is_control:
@@ -57,17 +57,17 @@ class ShardLoader:
                 self._feed_records(list(decode_batch(batches, position, header)))
 
     def replay_some(self, count: int) -> bool:
-        """Replays up to `count` of the records that were fed; False when none is left."""
+        """Replays up to `count` of the fed records. Returns False when none is left."""
         latest = self._latest
         for key in [key for key, _ in zip(latest, range(count))]:
             offset, value = latest.pop(key)
             self._replay(offset, key, value, NO_PRODUCER_ID)
-            # What became of the group may stand long behind, and be something else by now.
+            # The records of the group's successor may follow much later, and its kind may differ by then.
             self.shard.state.last_removed = None
         return bool(latest)
 
     def loaded(self, log_end_offset: int, now: int) -> GroupShard:
-        """The shard at the end of its log, ready for requests."""
+        """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
         self.shard.state.next_offset = log_end_offset
@@ -106,7 +106,7 @@ class ShardLoader:
         try:
             record = decode_record(key, value)
         except (UnknownRecord, MalformedMessage) as error:
-            # As Kafka: what a newer version wrote is left alone. Once per kind, for there may be many.
+            # As in Kafka, records of newer versions are ignored. The warning is logged once per error.
             if str(error) not in self._unknown:
                 self._unknown.add(str(error))
                 log.warning("%s: left aside from offset %d on: %s", self.name, offset, error)
@@ -116,7 +116,7 @@ class ShardLoader:
 
 
 def _becomes_classic(records: Sequence[Record]) -> bool:
-    """Whether a consumer group ends here and goes on as a classic one, which stands in one batch."""
+    """Returns whether a consumer group becomes a classic one in these records, which are one batch."""
     return any(
         end.value is None
         and end.key is not None

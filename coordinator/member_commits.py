@@ -1,5 +1,6 @@
-"""May a member commit, may it fetch? In groups that the coordinator assigns members are fenced by their epochs, so that
-who lost something cannot move its offsets (KIP-848, KIP-1071).
+"""Offset rules of groups with server-side assignment (KIP-848, KIP-1071).
+
+Commits and fetches are fenced by the member epoch, so that a member that lost a partition cannot commit its offset.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .offset_store import CommittedOffset
 if TYPE_CHECKING:
     from .state import ShardState
 
-#: The first version whose clients know of member epochs.
+#: The first version whose clients support member epochs.
 MEMBER_EPOCH_VERSION = 9
 
 
@@ -25,7 +26,7 @@ class Committer(Protocol):
 
     @property
     def is_classic(self) -> bool:
-        """It speaks the classic protocol."""
+        """Returns whether the member uses the classic protocol."""
 
 
 class CommittingGroup(Protocol):
@@ -36,14 +37,14 @@ class CommittingGroup(Protocol):
 
 
 def stale(member: Committer) -> ErrorCode:
-    """The epoch is not the member's, in the words of its protocol."""
+    """Returns the error for a wrong epoch, depending on the member's protocol."""
     return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def refuse_commit(
     state: ShardState, group: CommittingGroup, request: OffsetCommitRequest, version: int, now: int
 ) -> ErrorCode:
-    """Of a whole request. Without members anybody may commit who claims no epoch."""
+    """Validates a whole request. In a group without members a commit without an epoch is valid."""
     epoch = request.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -56,7 +57,7 @@ def refuse_commit(
 
 
 def refuse_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> ErrorCode:
-    """Tools name no member."""
+    """Validates a fetch. Requests of tools have no member."""
     if asked.member_id is None and asked.member_epoch < 0:
         return ErrorCode.NONE
     member = group.members.get(asked.member_id or "")
@@ -66,7 +67,7 @@ def refuse_fetch(group: CommittingGroup, asked: OffsetFetchRequestGroup) -> Erro
 
 
 def refuse_delete(group: CommittingGroup) -> ErrorCode:
-    """It is always known which topics are used."""
+    """Validates an offset deletion: always valid, since the subscribed topics are always known."""
     return ErrorCode.NONE
 
 

@@ -1,6 +1,6 @@
-"""What members are refused for alike in every kind of group that the coordinator assigns (KIP-848, 932, 1071).
+"""Validation errors of members that all groups with server-side assignment share (KIP-848, 932, 1071).
 
-The words are Kafka's. What only one kind refuses is in its own refusals.py, with the order of its checks.
+The messages are Kafka's. The checks of a single kind are in its own refusals.py, in their order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AMember = TypeVar("AMember", covariant=True)
 
 
 class Membership(Protocol[AMember]):
-    """A group, as far as it is asked who its members are."""
+    """A group with its members and static members."""
 
     group_id: str
 
@@ -33,7 +33,7 @@ class Membership(Protocol[AMember]):
 
 
 class Identity(Protocol):
-    """A request, as far as it says who sends it."""
+    """The identity of a request's sender."""
 
     member_id: str
     instance_id: str | None
@@ -52,7 +52,10 @@ def invalid(words: str) -> Refusal:
 
 
 def no_group(groups: Mapping[str, Any], group_id: str, kind: str, what: str | None = None) -> Refusal:
-    """`what`: how the group is called where there is none; "Consumer group" for the kind "consumer" unless it is said."""
+    """Returns the error for a missing group or one of another kind.
+
+    `what`: the noun in the message for a missing group; by default "Consumer group" for the kind "consumer".
+    """
     is_other = group_id in groups
     absent = f"{what or f'{kind.capitalize()} group'} {group_id} not found."
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind} group." if is_other else absent)
@@ -68,7 +71,7 @@ def unknown_member(group_id: str, member_id: str) -> Refusal:
 
 
 def find_member(group: Membership[AMember], request: Identity) -> AMember | Refusal:
-    """Who must be a member already: it goes on, or leaves."""
+    """Returns the existing member that sends a heartbeat or leaves, or an error."""
     if request.instance_id is None:
         return group.members.get(request.member_id) or unknown_member(group.group_id, request.member_id)
     owner_id = group.static_members.get(request.instance_id)
@@ -91,7 +94,7 @@ def unreleased(request: Identity, owner_id: str) -> Refusal:
 
 
 def wrong_epoch(kind: str, size: str, epoch: int, known_epoch: int, besides: str = "") -> Refusal:
-    """`size`: greater or smaller than that of the member as the group knows it."""
+    """Returns the error for a wrong epoch. `size`: "greater" or "smaller" than the known epoch."""
     words = (
         f"The {kind} group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
         f"({known_epoch}){besides}. The member must abandon all its partitions and rejoin."

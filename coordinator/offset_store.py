@@ -1,7 +1,7 @@
-"""The committed offsets of a shard's groups, and those of transactions that are still open.
+"""The committed offsets of a shard's groups, and the pending offsets of open transactions.
 
-Offsets that a transaction commits are pending, under its producer id, until its marker is replayed: committed, they
-count unless a later record has committed the partition since; aborted, they are gone (KIP-98).
+Offsets of a transaction are pending, under its producer id, until its marker is replayed. A commit marker applies them
+unless a later record has committed the partition since. An abort marker discards them (KIP-98).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    #: -1 unless the client asked for a retention of its own (OffsetCommit 2-4).
+    #: -1 unless the client requested its own retention (OffsetCommit 2-4).
     expire_timestamp_ms: int
     #: Zero for a commit that was written before Kafka 4.1 or so.
     topic_id: bytes
-    #: Where the record stands in the log.
+    #: The record's offset in the log.
     record_offset: int
 
 
@@ -47,7 +47,7 @@ class OffsetStore:
         return iter(self._by_group.items())
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction will have a say about this offset (`require_stable`, KIP-447)."""
+        """Returns whether an open transaction has a pending commit of this offset (`require_stable`, KIP-447)."""
         if not self._pending:
             return False
         return any(partition in groups.get(group_id, {}).get(topic, {}) for groups in self._pending.values())
@@ -56,7 +56,7 @@ class OffsetStore:
         return any(group_id in groups for groups in self._pending.values())
 
     def pending_of(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Topic and partition of each pending offset; one may come twice."""
+        """Yields topic and partition of each pending offset, possibly with duplicates."""
         for groups in self._pending.values():
             for topic, partitions in groups.get(group_id, {}).items():
                 yield from ((topic, partition) for partition in partitions)
@@ -102,7 +102,7 @@ def _put(groups: dict[str, Topics], group_id: str, topic: str, partition: int, o
 
 
 def _discard(groups: dict[str, Topics], group_id: str, topic: str, partition: int) -> None:
-    """Empty branches go with their last leaf, so that a deleted group leaves nothing behind."""
+    """Removes an offset with its empty parents, so that a deleted group leaves nothing behind."""
     topics = groups.get(group_id, {})
     partitions = topics.get(topic, {})
     partitions.pop(partition, None)

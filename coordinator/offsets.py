@@ -1,6 +1,6 @@
-"""OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0, as far as the group decides them.
+"""OffsetCommit 2-10, OffsetFetch 1-10 and OffsetDelete 0: the part of the group coordinator.
 
-Whether topics exist, and their names and ids, are the handlers' business: requests come here with both (KIP-848).
+The handlers check that topics exist, and resolve names and ids: requests arrive here with both (KIP-848).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from .refusals import commit_refused
 from .result import GroupRequest
 from .state import ShardState
 
-#: The first version of OffsetCommit whose clients know that a group may be gone.
+#: The first version of OffsetCommit whose clients support GROUP_ID_NOT_FOUND.
 GROUP_ID_NOT_FOUND_VERSION = 9
 NO_RETENTION_OF_ITS_OWN = -1
-#: The latest time that a record can hold: a client may ask for any retention.
+#: The maximum timestamp of a record: a client may request any retention.
 LAST_TIMESTAMP = (1 << 63) - 1
 
 
@@ -78,14 +78,14 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _refuse_without_group(version: int, request: OffsetCommitRequest) -> ErrorCode:
-    """Without a generation it is a consumer that assigns itself, or a tool."""
+    """Validates a commit to a missing group. Without a generation it is from a simple consumer or a tool."""
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_VERSION else ErrorCode.ILLEGAL_GENERATION
 
 
 def metadata_fits(metadata: str | None, limit: int) -> bool:
-    """Kafka counts UTF-16 units, of which a character takes one or two."""
+    """Returns whether the metadata is within the limit. Kafka counts UTF-16 units, one or two per character."""
     if not metadata or 2 * len(metadata) <= limit:
         return True
     units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
@@ -95,7 +95,7 @@ def metadata_fits(metadata: str | None, limit: int) -> bool:
 def _committed(
     partition: OffsetCommitRequestPartition, topic_id: bytes, now: int, expire_timestamp: int
 ) -> OffsetCommitValue:
-    """A record with an expiry of its own has neither epoch nor topic id, so they are not kept in memory either."""
+    """Returns the record. With its own expiry it has no leader epoch and no topic id, so memory keeps neither."""
     expires = expire_timestamp != -1
     epoch = partition.committed_leader_epoch
     return OffsetCommitValue(
@@ -124,7 +124,7 @@ def fetch(state: ShardState, message: GroupRequest, now: int) -> None:
 
 
 def _fetch_group(store: OffsetStore, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-    """A group that does not exist has no offsets; that is not an error here."""
+    """Fetches the offsets of one group. A missing group has no offsets; that is not an error here."""
     topics = store.of_group(asked.group_id)
     if asked.topics is None:
         wanted = [OffsetFetchRequestTopics(name=name, partition_indexes=list(known)) for name, known in topics.items()]
@@ -161,7 +161,7 @@ def _fetched(index: int, partitions: Partitions, topic_id: bytes) -> OffsetFetch
 
 
 def _is_of_another_topic(committed: CommittedOffset, topic_id: bytes) -> bool:
-    """Committed for a topic that had the same name, and was deleted."""
+    """Returns whether the offset was committed for a deleted topic with the same name."""
     return ZERO_UUID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
 
 

@@ -1,10 +1,10 @@
-"""Regular expressions of clients: RE2, as in Kafka, since a pattern that takes forever must not stop the broker."""
+"""Regular expressions of clients: RE2, as in Kafka, since an expensive pattern must not block the broker."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-#: What RE2 in C++ says, as RE2 in Java says it.
+#: Error messages of RE2 in C++ -> those of RE2 in Java.
 AS_KAFKA = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -22,13 +22,13 @@ AS_KAFKA = {
 
 
 class InvalidRegularExpression(Exception):
-    """RE2 cannot take it; the text says why."""
+    """RE2 rejects the expression; the text has the reason."""
 
 
 @lru_cache(maxsize=256)
 def compiled(regex: str):  # type: ignore[no-untyped-def]
-    """What tells whether the whole of a text matches. Raises InvalidRegularExpression."""
-    import re2  # a C++ library, that only subscriptions by pattern need
+    """Returns a function that matches a whole text. Raises InvalidRegularExpression."""
+    import re2  # a C++ library that only subscriptions by pattern need
 
     options = re2.Options()
     options.log_errors = False
@@ -37,5 +37,5 @@ def compiled(regex: str):  # type: ignore[no-untyped-def]
     except re2.error as error:
         reason = error.args[0]
         words = reason.decode() if isinstance(reason, bytes) else str(reason)
-        # The library adds the place, Kafka does not.
+        # The library adds the position, Kafka does not.
         raise InvalidRegularExpression(AS_KAFKA.get(words.partition(": ")[0], words)) from error

@@ -1,5 +1,7 @@
-"""How records stand in the coordinators' topics: two bytes that say what the key is of, and its message; likewise the value,
-whose two bytes are its version. A tombstone has no value. Keys are all of version 0.
+"""The framing of records in the coordinators' topics.
+
+A key is two bytes with the record type, followed by its message, always in version 0. A value is two bytes with its
+version, followed by its message. A tombstone has no value.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ _KEY_VERSION = 0
 
 
 class UnknownRecord(Exception):
-    """The key is of a kind that this shard does not keep, or the value of a version that Kafka 4.4 does not know."""
+    """The key has a record type that this shard does not keep, or the value has a version unknown to Kafka 4.4."""
 
 
 def number_of(buf: Buffer) -> int:
-    """What a key is of; the version of a value."""
+    """Returns the record type of a key, or the version of a value."""
     if len(buf) < _NUMBER.size:
         raise UnknownRecord("a record without a kind")
     number: int = _NUMBER.unpack_from(buf)[0]
@@ -38,12 +40,12 @@ def encode_framed(key_prefix: bytes, record: Record) -> tuple[bytes, bytes | Non
 
 
 def decode_key(key_class: type[Message], key: Buffer) -> Message:
-    """Raises MalformedMessage, as `decode_value` does."""
+    """Decodes a key. Raises MalformedMessage, as `decode_value` does."""
     return decode(key_class, _KEY_VERSION, key, _NUMBER.size)[0]
 
 
 def decode_value(key: Message, value_class: type[Message], value: Buffer | None) -> Record:
-    """The record of a key that is decoded already. Raises UnknownRecord, and MalformedMessage."""
+    """Returns the record with a decoded key. Raises UnknownRecord and MalformedMessage."""
     if value is None:
         return Record(key, None)
     version = number_of(value)

@@ -1,8 +1,9 @@
-"""What goes into a coordinator shard and what comes out of it.
+"""The input and output of a coordinator shard.
 
-A request goes in with a token that the caller holds. Out come records, and replies by token: at once, later, or after a
-timer. Of one `Output` the records are appended first; its replies go out only AFTER the high watermark has passed the
-last record appended so far, reads included, so nothing that could still be lost is ever shown.
+A request has a token of the caller. The output has records, and replies with their tokens: at once, later, or after a
+timer. The caller appends the records of an `Output` first. It sends the replies only AFTER the high watermark has
+passed the last record appended so far. This includes replies to reads, so no reply shows state that could still be
+lost.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Record(NamedTuple):
     key: Message
     value: Message | None
     value_version: int = 0
-    #: Of a record that counts once this producer's transaction is committed.
+    #: The producer of a transactional record, which takes effect once the transaction is committed.
     producer_id: int = -1
     producer_epoch: int = -1
 
@@ -39,8 +40,8 @@ class Output(NamedTuple):
 class GroupRequest:
     """A request to the shard that owns its group.
 
-    `token`: comes back with the reply, once. `request`: in the form of its newest version; `version`: the one that the
-    client sent. `member_uuid`: chance for a member id that may have to be made.
+    `token`: returned with the reply, once. `request`: in the form of its newest version. `version`: the version that
+    the client sent. `member_uuid`: a random UUID for a member id that may have to be generated.
     """
 
     token: object
@@ -53,14 +54,14 @@ class GroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
-    """Topics that are no more, name -> id: what was committed for them goes."""
+    """Deleted topics, name -> id. Their committed offsets are deleted."""
 
     topics: dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """What groups are assigned by. `topics`: names of those that came, went or have other partitions than before."""
+    """New metadata for assignments. `topics`: the names of created, deleted and repartitioned topics."""
 
     image: MetadataImage
     topics: frozenset[str] = frozenset()
@@ -68,7 +69,7 @@ class MetadataChanged:
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupsConfig:
-    """What streams groups go by that have no configuration of their own (KIP-1071)."""
+    """The settings of streams groups without their own configuration (KIP-1071)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -86,19 +87,19 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class GroupsConfig:
-    """What the shard takes from the broker's configuration; Kafka's keys, units last."""
+    """The broker configuration that the shard uses; Kafka's keys, units last."""
 
     initial_rebalance_delay_ms: int = 3_000
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
     max_group_size: int = 2_147_483_647
-    #: How long a member that has never been answered may wait in JoinGroup; a constant in Kafka too.
+    #: The time limit of a JoinGroup of a member that never got a response; a constant in Kafka too.
     new_member_join_timeout_ms: int = 300_000
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1_000
     offsets_retention_check_interval_ms: int = 600_000
     consumer_session_timeout_ms: int = 45_000
-    #: Lowest and highest of what a group may have of its own.
+    #: The minimum and maximum of a group's own value.
     consumer_session_timeout_bounds_ms: Bounds = (45_000, 60_000)
     consumer_heartbeat_interval_bounds_ms: Bounds = (5_000, 15_000)
     consumer_assignment_interval_bounds_ms: Bounds = (0, 15_000)
@@ -107,14 +108,14 @@ class GroupsConfig:
     consumer_regex_refresh_interval_ms: int = 600_000
     consumer_max_size: int = 2_147_483_647
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    #: Which way groups may change their protocol while they have members: bidirectional, upgrade, downgrade, disabled.
+    #: The permitted protocol changes of groups with members: bidirectional, upgrade, downgrade, disabled.
     consumer_migration_policy: str = "bidirectional"
     share_session_timeout_ms: int = 45_000
     share_heartbeat_interval_ms: int = 5_000
     share_assignment_interval_ms: int = 1_000
     share_max_size: int = 200
-    #: How long the persister may take to begin a state before it is asked again.
+    #: The time after which an initialize request to the persister is repeated.
     share_initialize_retry_interval_ms: int = 30_000
     streams: StreamsGroupsConfig = StreamsGroupsConfig()
-    #: A group's record that is larger could not be appended (max.message.bytes of the topic).
+    #: The maximum size of a group's record (max.message.bytes of the topic).
     max_record_bytes: int = 1_048_588

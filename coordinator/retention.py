@@ -1,8 +1,8 @@
-"""When committed offsets go: after their retention (KIP-211), with their topic, or with their group.
+"""Removal of committed offsets: after their retention (KIP-211), with their topic, or with their group.
 
-Of a group without members the retention counts from the day it became empty; of one whose members subscribe to other
-topics, and of consumers that assign themselves, from the commit. A commit that came with a retention time of its own
-(OffsetCommit 2-4) goes by that. A group without members and without offsets is deleted.
+In a group without members the retention begins when the group became empty. For topics that no member subscribes to,
+and for simple consumers, it begins with the commit. A commit with its own retention time (OffsetCommit 2-4) uses that.
+A group without members and without offsets is deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def expire_offsets(state: ShardState, now: int) -> None:
 
 
 def _expire_group(state: ShardState, group: Group, now: int) -> bool:
-    """True when no offset of the group is left."""
+    """Expires the group's offsets. Returns True if none is left."""
     nothing_left = not state.offsets.has_pending(group.group_id)
     is_expired = state.kind_of(group).offsets.is_expired
     for topic, partitions in list(state.offsets.of_group(group.group_id).items()):
@@ -37,7 +37,7 @@ def _expire_group(state: ShardState, group: Group, now: int) -> bool:
 
 
 def delete_offsets_of_topics(state: ShardState, deleted: dict[str, bytes]) -> None:
-    """`deleted`: name -> id. Offsets committed under another id are of a topic that has the name now."""
+    """Deletes the offsets of deleted topics, name -> id. Offsets with another id belong to a new topic of that name."""
     for group_id, topics in list(state.offsets.groups()):
         for name in [name for name in topics if name in deleted]:
             for index, committed in list(topics[name].items()):

@@ -1,8 +1,8 @@
-"""Deadlines as data, cheap to move.
+"""Timers: deadlines as data, cheap to move.
 
-A heartbeat moves its member's deadline and nothing else: a timer whose deadline was moved back stays where it is queued,
-and is queued again when its old place comes up. So 10,000 members cost 10,000 queue operations per session timeout, not
-per heartbeat. `next_deadline` may therefore be too early, never too late.
+A heartbeat only moves its member's deadline. A timer with a later deadline stays at its place in the queue, and is
+queued again when that place is due. So 10,000 members cost 10,000 queue operations per session timeout, not per
+heartbeat. `next_deadline` may therefore be too early, never too late.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Event = tuple[str, ...]
 
 
 class Timer:
-    """`event` says what is due; `deadline_ms` when; `queued_ms` is the earliest place at which it stands in the queue."""
+    """A timer. `event` identifies it; `deadline_ms` is its deadline; `queued_ms` is its first place in the queue."""
 
     __slots__ = ("deadline_ms", "event", "queued_ms")
 
@@ -53,7 +53,7 @@ class Timers:
         return None
 
     def due(self, now: int) -> Timer | None:
-        """Takes out one timer whose deadline has come: the earliest, of equal ones the first that was set."""
+        """Removes and returns one timer that is due: the earliest, and among equals the first in the queue."""
         queue = self._queue
         while queue and queue[0][0] <= now:
             entry = queue[0]
@@ -70,7 +70,7 @@ class Timers:
 
     @staticmethod
     def _is_live(entry: tuple[int, int, Timer]) -> bool:
-        """False for a place that its timer left: it was cancelled, or stands further ahead as well."""
+        """Returns False for an obsolete entry: its timer was cancelled, or is also queued earlier."""
         timer = entry[2]
         return timer.deadline_ms != NEVER and timer.queued_ms == entry[0]
 

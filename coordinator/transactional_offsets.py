@@ -1,7 +1,7 @@
-"""TxnOffsetCommit 0-6, as far as the group decides it: offsets that count once their transaction is committed (KIP-98).
+"""TxnOffsetCommit 0-6: the part of the group coordinator. Offsets take effect once their transaction commits (KIP-98).
 
-A client that names its generation or member id is held to them (KIP-447); older ones name nothing, and are fenced only by
-their producer's epoch, which the transaction's coordinator has looked at before the request comes here.
+If a request has a generation or member id, they are validated (KIP-447). Older clients send neither, and only their
+producer epoch fences them, which the transaction coordinator has checked before the request arrives here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .refusals import transactional_commit_refused
 from .result import GroupRequest
 from .state import ShardState
 
-#: The first version whose clients know that a group may be gone (KIP-1319).
+#: The first version whose clients support GROUP_ID_NOT_FOUND (KIP-1319).
 GROUP_ID_NOT_FOUND_VERSION = 6
-#: The first version whose clients know of member epochs (KIP-1319).
+#: The first version whose clients support STALE_MEMBER_EPOCH (KIP-1319).
 STALE_MEMBER_EPOCH_VERSION = 6
 
 
