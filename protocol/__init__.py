@@ -1,1 +1,1 @@
-"""Bytes to messages and back: the Kafka protocol, for every version of every API. Imports no other room."""
+"""Encoding and decoding of the Kafka protocol, for every version of every API. Imports no other package of Odradek."""

@@ -23,9 +23,9 @@ class Api:
         self.module = module
         self.versions = Versions.parse(versions)
         self.flexible = Versions.parse(flexible)
-        #: Which kinds of listener serve it: "broker", "controller".
+        #: The types of listener that serve it: "broker", "controller".
         self.listeners = frozenset(listeners.split(","))
-        #: The highest version that is offered unless unstable ones are enabled.
+        #: The highest version that ApiVersions lists, unless unstable versions are enabled.
         self.latest_stable_version = self.versions.high if stable else self.versions.high - 1
 
     @cached_property
@@ -45,7 +45,9 @@ class Api:
         return 2 if version in self.flexible else 1
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions answers with header 0 always: the client does not know our versions yet (KIP-511)."""
+        """Returns the version of the response header. ApiVersions always uses 0: the client does not know our versions
+        yet (KIP-511).
+        """
         return 1 if version in self.flexible and self.key != API_VERSIONS_KEY else 0
 
     def __repr__(self) -> str:

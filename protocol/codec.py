@@ -1,7 +1,7 @@
-"""Messages to bytes and back: the face of the codecs for the rest of the program.
+"""Encoding and decoding of messages: the public interface of the codecs.
 
-The lowered code does the work; where it stops, the interpreted codec reads the same bytes again, if they are not too many,
-and says which field was at fault. Both raise `MalformedMessage` and nothing else for bytes that are not a message.
+The lowered code does the work. If it fails, the interpreted codec decodes the same bytes again, up to a size limit,
+and reports the invalid field. For invalid bytes both raise `MalformedMessage` and nothing else.
 """
 
 from __future__ import annotations
@@ -26,56 +26,58 @@ Encoder = Callable[[Any, Callable[[Any], None]], None]
 StepwiseDecoder = Callable[[Buffer, int], Generator[int | None, None, tuple[Any, int]]]
 StepwiseEncoder = Callable[[Any, Callable[[Any], None]], Generator[None, None, None]]
 
-#: What the lowered decoders raise for bytes that are not the message.
+#: The exceptions of lowered decoders for invalid bytes.
 DECODE_FAULTS = (ValueError, struct.error, IndexError)
-#: The interpreted codec looks for a fault so far into a message: it takes a hundred times as long as the lowered one.
+#: The interpreted codec searches for an error only up to this offset: it is a hundred times slower than the lowered
+#: one.
 EXPLAINED_BYTES = 4 * 1024
-#: Larger messages are refused without its words: it works on a copy.
+#: Larger messages get no detailed error: the interpreted codec works on a copy.
 COPIED_BYTES = 4 * 1024 * 1024
 
 
 class MalformedMessage(ValueError):
-    """The bytes are not a message of the version that they claim to be; says which field, by construct's path."""
+    """The bytes are not a valid message of this version. The text names the field, by construct's path."""
 
 
 @remembered  # bounded by the messages and versions that exist
 def lowered_decoder(cls: type[Message], version: int) -> Decoder:
-    """`decode(buf, pos) -> (message, end)`, raising what `decode` turns into MalformedMessage. For hot loops."""
+    """Returns `decode(buf, pos) -> (message, end)`, for hot loops. It raises what `decode` turns into MalformedMessage."""
     return lower_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
 def lowered_encoder(cls: type[Message], version: int) -> Encoder:
-    """`encode(message, write)`: calls `write` with each piece in order."""
+    """Returns `encode(message, write)`, which calls `write` with each piece in order."""
     return lower_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
 def lowered_joined_encoder(cls: type[Message], version: int) -> Callable[[Any], bytes]:
-    """`encode(message) -> bytes`."""
+    """Returns `encode(message) -> bytes`."""
     return lower_joined_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
 def stepwise_decoder(cls: type[Message], version: int) -> StepwiseDecoder:
-    """`decode(buf, pos)` as a generator that yields after each element of an array, for messages of any size.
+    """Returns `decode(buf, pos)`, a generator that yields after each element of an array, for messages of any size.
 
-    It yields None for one element, or a count of several.
+    It yields None for one element, or a count for several.
     """
     return lower_stepwise_decoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 @remembered
 def stepwise_encoder(cls: type[Message], version: int) -> StepwiseEncoder:
-    """`encode(message, write)` as a generator that yields after each element of an array."""
+    """Returns `encode(message, write)`, a generator that yields after each element of an array."""
     return lower_stepwise_encoder(construct_tree(cls, version), f"{cls.__name__} v{version}")
 
 
 def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:
-    """Reads one message at `pos`: (message, position after it).
+    """Decodes one message at `pos`. Returns (message, position after it).
 
-    Fields of type `records` are views of `buf`; all else is copied. A memoryview is copied whole where the message has
-    no such fields: who reads many messages out of one large view passes slices of it. Raises MalformedMessage.
+    Fields of type `records` are views of `buf`; everything else is copied. If the message has no such fields, a
+    memoryview is copied whole. To decode many messages from one large view, pass slices of it. Raises
+    MalformedMessage.
     """
     try:
         return lowered_decoder(cls, version)(buf, pos)
@@ -84,7 +86,7 @@ def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, in
 
 
 def encode_pieces(message: Message, version: int) -> list[Any]:
-    """The message as a list of buffers to be sent one after the other; record batches are passed through uncopied."""
+    """Encodes a message as a list of buffers to send one after the other. Record batches are not copied."""
     pieces: list[Any] = []
     lowered_encoder(type(message), version)(message, pieces.append)
     return pieces
@@ -95,7 +97,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 def interpreted_decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:
-    """The same by construct's interpreted codecs: the reference for tests, and the words for errors."""
+    """Decodes with construct's interpreted codecs: the reference for tests, and the source of error texts."""
     stream = io.BytesIO(bytes(buf))
     stream.seek(pos)
     return _interpreted(cls, version, stream)
@@ -116,7 +118,7 @@ def interpreted_encode(message: Message, version: int) -> bytes:
 
 
 class _Beginning(io.BytesIO):
-    """A message of which only the beginning may be read."""
+    """A stream of which only the beginning can be read."""
 
     def __init__(self, buf: Buffer, pos: int) -> None:
         super().__init__(bytes(buf))
@@ -127,12 +129,12 @@ class _Beginning(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         if self.tell() > self._last:
             self.is_over = True
-            return b""  # which ends the interpreted codec
+            return b""  # this ends the interpreted codec
         return super().read(size)
 
 
 def _explained(cls: type[M], version: int, buf: Buffer, pos: int) -> MalformedMessage:
-    """The fault in the words of the interpreted codec; without them where it is far from the beginning."""
+    """Returns the error with the text of the interpreted codec, or a general one if the error is far from the beginning."""
     unexplained = MalformedMessage(f"{cls.__name__} v{version}: {len(buf) - pos} bytes are not this message")
     if len(buf) > COPIED_BYTES:
         return unexplained

@@ -1,4 +1,4 @@
-"""Kafka's error codes. A wire error is a value inside an answer; this is the one list of them."""
+"""Kafka's error codes; the only list of them. An error code is a field of a response, not an exception."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again and hope."""
+        """Returns whether a client may retry the same request."""
         return self in _RETRIABLE
 
 

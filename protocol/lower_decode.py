@@ -1,16 +1,16 @@
-"""construct codecs -> a straight-line decoder.
+"""Compiles construct codecs into a straight-line decoder.
 
-The function made is `decode(buf, pos) -> (message, position after it)`. Runs of fixed-size fields, with the count or
-length that follows them, become one `unpack_from`, straight into the message's attributes; positions are local variables;
-nested structures and arrays are in line. What is rare (varints of several bytes, tagged fields) is out of line.
+The result is `decode(buf, pos) -> (message, position after it)`. A run of fixed-size fields, with the count or length
+that follows it, becomes one `unpack_from` directly into the message's attributes. Positions are local variables;
+nested structures and arrays are inlined. Rare cases (varints of several bytes, tagged fields) are calls.
 
-Whatever does not fit raises (Fault, struct.error, IndexError) and `codec.py` asks the interpreted codec for the reason.
-That a text or an array ends inside the buffer is not checked where it stands: `pos` only grows, so one that does not
-leaves `pos` behind the end, where the next read fails, and the last line looks once more. A slice that was cut short
-meanwhile is thrown away.
+Invalid bytes raise Fault, struct.error or IndexError, and `codec.py` gets the reason from the interpreted codec.
+Strings and arrays are not checked against the end of the buffer one by one. `pos` only grows, so a string that is too
+long moves `pos` beyond the end; then the next read fails, or the final check does. A slice that was cut short
+meanwhile is discarded.
 
-The same source makes a second function, a generator that yields after each element of an array: a request of a million
-elements is decoded a slice at a time. It never copies the whole buffer, which takes long where the buffer is large.
+The same source produces a second function, a generator that yields after each element of an array. A request with a
+million elements is decoded a slice at a time. It never copies the whole buffer, which takes long for large ones.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .schema import is_shared
 from .source import Source, literal
 from .varint import Fault, check_text, long_count, varint
 
-#: Arrays of numbers up to this long have their layout ready.
+#: Layouts of number arrays up to this length are precomputed.
 READY_NUMBERS = 16
-#: Numbers that the generator unpacks in one step: some 50 us.
+#: The numbers that the generator unpacks in one step, in some 50 us.
 NUMBERS_PER_STEP = 2048
 
 _SCOPE = {
@@ -48,7 +48,7 @@ class _Decoder:
         self.has_views = has_views
         self.in_steps = in_steps
         if in_steps:
-            self.source("if False: yield")  # a generator even where there is no array
+            self.source("if False: yield")  # makes it a generator even if there is no array
         self._layout = ""
         self._targets: list[str] = []
 
@@ -59,7 +59,7 @@ class _Decoder:
         self._targets.append(target)
 
     def flush(self, keep: int = 0) -> None:
-        """Reads the run and moves `pos` behind it, but for its last `keep` bytes."""
+        """Reads the run and advances `pos` past it, except for its last `keep` bytes."""
         if not self._layout:
             return
         if self._layout == "B":
@@ -73,7 +73,7 @@ class _Decoder:
         self._layout = ""
         self._targets = []
 
-    # One method for each kind of codec: leaves the value in `target`, a variable or an attribute.
+    # One method for each type of codec. It stores the value in `target`, a variable or an attribute.
 
     def value(self, codec: Construct, target: str) -> None:
         if isinstance(codec, FormatField):
@@ -100,7 +100,9 @@ class _Decoder:
             self.source(f"check_text(buf[{start}:{stop}], {p.MAX_STRING_BYTES})")
 
     def count(self, codec: p.Prefixed, limit: int | None, *, is_text: bool = False) -> str:
-        """Reads the count. A compact one is one more than what it counts, and leaves `pos` at its own last byte."""
+        """Reads the count and returns its variable. A compact count is the count plus one, and leaves `pos` at its
+        last byte.
+        """
         count = self.source.name("n")
         if not codec.compact:
             self.run(codec.classic.fmtstr[1:], count)
@@ -110,12 +112,12 @@ class _Decoder:
         self.flush(keep=1)
         with self.source.block(f"if {count} > 127:"):
             self.source(f"{count}, pos = long_count(buf, pos, {count}, {limit and limit + 1})")
-            if is_text:  # here, where short texts do not pay for it
+            if is_text:  # only here: a short string need not be checked
                 self._check_long_text(count, "pos + 1", f"pos + {count}")
         return count
 
     def _unless_null(self, codec: p.Prefixed, count: str, target: str) -> AbstractContextManager[None]:
-        """Deals with null; what comes in the block is for a count that is one."""
+        """Handles null. The code in the block runs for a count that is not null."""
         source = self.source
         with source.block(f"if not {count}:" if codec.compact else f"if {count} < 0:"):
             if not codec.nullable:
@@ -129,7 +131,7 @@ class _Decoder:
         return source.block("else:")
 
     def counted(self, codec: p.Prefixed, target: str, limit: int | None, taken: str, *, is_text: bool = False) -> None:
-        """A text or bytes. A compact count, which is one too many, just covers the byte that it stands in."""
+        """Reads a string or bytes. A compact count, one too high, also covers its own last byte."""
         count = self.count(codec, limit, is_text=is_text)
         start = "pos + 1" if codec.compact else "pos"
         with self._unless_null(codec, count, target):
@@ -206,7 +208,9 @@ class _Decoder:
             self.source(f"{target} = None")
 
     def structure(self, codec: p.Structure) -> str:
-        """The variable that it is left in. Slots are set without `__init__`, which would cost as much as all the rest."""
+        """Returns the variable of the decoded structure. Slots are set without `__init__`, which would cost as much as
+        the rest.
+        """
         source, made = self.source, self.source.name("m")
         source(f"{made} = new({source.constant(codec.cls, codec.cls.__name__)})")
         source(f"{made}.unknown_tags = None")
@@ -235,7 +239,7 @@ class _Decoder:
         return f"{self.source.constant(type(member.default), type(member.default).__name__)}()"
 
     def tags(self, codec: p.Structure) -> str:
-        """Makes the function that reads the tagged fields of a structure into it; its name."""
+        """Compiles the function that reads the tagged fields of a structure. Returns its name."""
         signature = f"tags(made, buf, pos{', view' if self.has_views else ''}, count)"
         tags = _Decoder(signature, self.has_views, in_steps=self.in_steps)
         tags.tagged_section(codec)
@@ -279,7 +283,7 @@ def lower_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
     if has_views:
         decoder.source("view = memoryview(buf)")
     else:
-        # A view's slices cannot be decoded; who reads many messages out of one large view passes slices of it.
+        # Slices of a view have no decode(). To decode many messages from one large view, pass slices of it.
         decoder.source("if type(buf) is memoryview: buf = bytes(buf)")
     made = decoder.structure(tree)
     if not tree.flexible:
@@ -289,9 +293,9 @@ def lower_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
 
 
 def lower_stepwise_decoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    """The same as a generator: yields after each element of an array, returns (message, position after it).
+    """Compiles the generator: it yields after each element of an array and returns (message, position after it).
 
-    It yields None for an element, and for numbers, of which it reads many in one step, how many they were.
+    It yields None for an element. For numbers, of which it reads many in one step, it yields their count.
     """
     decoder = _Decoder("decode(buf, pos)", True, in_steps=True)
     decoder.source("view = memoryview(buf)")

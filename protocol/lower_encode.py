@@ -1,8 +1,8 @@
-"""construct codecs -> a straight-line encoder.
+"""Compiles construct codecs into a straight-line encoder.
 
-The function made is `encode(message, write)`: it hands `write` the pieces of the message in order, `bytes` all of them but
-what is `bytes` or `records` in the message, which is passed on as it is, uncopied. Fixed-size fields, with the count or
-length that follows them, become one `pack`. What is rare (texts over 126 bytes, tagged fields) is out of line.
+The result is `encode(message, write)`, which calls `write` with the pieces of the message in order. All pieces are
+`bytes`, except that fields of type `bytes` or `records` are passed on uncopied. A run of fixed-size fields, with the
+count or length that follows it, becomes one `pack`. Rare cases (strings over 126 bytes, tagged fields) are calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .schema import is_shared
 from .source import Source, literal
 from .varint import encode_count, write_tags
 
-#: A count that fits one byte, as that byte.
+#: Counts that fit into one byte, encoded.
 _BYTES = [bytes((value,)) for value in range(128)]
 _SCOPE = {
     "BYTES": _BYTES,
@@ -30,7 +30,7 @@ _SCOPE = {
 }
 
 
-#: A message written in at most this many pieces is added up as it goes, which is then faster than to join a list.
+#: A message of at most this many pieces is concatenated step by step, which is faster than joining a list.
 _FEW_PIECES = 6
 
 
@@ -41,7 +41,7 @@ class _Encoder:
         self.adds_up = adds_up
         self.in_steps = in_steps
         if in_steps:
-            self.source("if False: yield")  # a generator even where there is no array
+            self.source("if False: yield")  # makes it a generator even if there is no array
         self.pieces = 0
         self._layout = ""
         self._values: list[str] = []
@@ -69,7 +69,7 @@ class _Encoder:
     def _packed(self, layout: str, values: list[str]) -> str:
         return f"{self.source.pack(layout)}({', '.join(values)})"
 
-    # One method for each kind of codec: writes the value of the expression `value`.
+    # One method for each type of codec. It writes the value of the expression `value`.
 
     def value(self, codec: Construct, value: str) -> None:
         if isinstance(codec, FormatField):
@@ -85,7 +85,7 @@ class _Encoder:
             self.run("16s", value)
 
     def _held(self, value: str, hint: str) -> str:
-        """The name of a variable that has the value."""
+        """Returns the name of a variable with the value."""
         if value.isidentifier():
             return value
         held = self.source.name(hint)
@@ -93,7 +93,9 @@ class _Encoder:
         return held
 
     def prefixed(self, codec: p.Prefixed, value: str) -> None:
-        """What has its count before it; in its two shapes, null and not, the run before it takes the count along."""
+        """Writes a count and its content. In both branches, null and not null, the preceding run is packed with the
+        count.
+        """
         held = self._held(value, "v")
         if not codec.nullable:
             self._content(codec, held)
@@ -121,7 +123,7 @@ class _Encoder:
             self._elements(codec.element, held, self._count(codec, held, None))
 
     def _count(self, codec: p.Prefixed, counted: str, limit: int | None) -> str:
-        """Writes the run and the count of `counted`: one `pack` where it fits one byte, which is nearly always."""
+        """Writes the run and the count of `counted` with one `pack` if the count fits one byte, which is the usual case."""
         source, count = self.source, self.source.name("n")
         if not codec.compact:
             source(f"{count} = len({counted})")
@@ -142,7 +144,7 @@ class _Encoder:
         source = self.source
         if isinstance(element, FormatField):
             code = element.fmtstr[1:]
-            # A count in the compact form is one more than there are elements.
+            # A compact count is the number of elements plus one.
             ready = f"ready_{code}"
             source.constants[ready] = [struct.Struct(f">{n}{code}").pack for n in range(READY_NUMBERS + 1)]
             with source.block(f"if {count} <= {READY_NUMBERS}:"):
@@ -186,7 +188,7 @@ class _Encoder:
             self._tagged_section(codec, held)
 
     def _tagged_section(self, codec: p.Structure, held: str) -> None:
-        """One zero byte where nothing is tagged, as in nearly every structure of nearly every message."""
+        """Writes the tagged section. It is one zero byte without tagged fields, the case of nearly every structure."""
         layout, values = self._taken()
         plain = [f"{held}.unknown_tags is None"]
         plain += [self._is_default(f"{held}.{member.name}", member.default) for member in codec.tagged.values()]
@@ -202,7 +204,7 @@ class _Encoder:
                 self.source('made += b"".join(pieces)')
 
     def _tags(self, codec: p.Structure) -> str:
-        """Makes the function that writes the tagged fields of a structure; its name."""
+        """Compiles the function that writes the tagged fields of a structure. Returns its name."""
         tags = _Encoder("tags(made, write_outer)")
         tags.source("sent = {}")
         for number, member in codec.tagged.items():
@@ -217,7 +219,7 @@ class _Encoder:
         return self.source.constant(tags.source.compile(f"<encode tags of {codec.cls.__name__}>"), "tags")
 
     def _is_default(self, value: str, default: Any) -> str:
-        """The test whether a value is its default; for a structure field by field, unless it is the shared default."""
+        """Returns the test for a default value; for a structure it compares each field, unless it is the shared default."""
         text = literal(default)
         if text == "None":
             return f"{value} is None"
@@ -233,7 +235,7 @@ class _Encoder:
 
 
 def lower_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    """`encode(message, write)`."""
+    """Returns `encode(message, write)`."""
     encoder = _Encoder("encode(message, write)")
     encoder.structure(tree, "message")
     encoder.flush()
@@ -243,7 +245,7 @@ def lower_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
 
 
 def lower_stepwise_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    """`encode(message, write)` as a generator that yields after each element of an array; tagged fields are one step."""
+    """Returns `encode(message, write)`, a generator that yields after each array element; tagged fields are one step."""
     encoder = _Encoder("encode(message, write)", in_steps=True)
     encoder.structure(tree, "message")
     encoder.flush()
@@ -251,7 +253,7 @@ def lower_stepwise_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
 
 
 def lower_joined_encoder(tree: p.Structure, name: str) -> Callable[..., Any]:
-    """`encode(message) -> bytes`."""
+    """Returns `encode(message) -> bytes`."""
     adding = _Encoder("encode(message)", adds_up=True)
     adding.source('made = b""')
     adding.structure(tree, "message")

@@ -1,7 +1,7 @@
-"""The wire's own forms as construct classes: this is the reference that the lowered code is held against.
+"""The primitive types of the protocol as construct classes: the reference for the lowered code.
 
-Every class here reads from untrusted bytes: a count or a length is compared with the bytes that remain before
-anything is allocated for it. Errors are construct's, with its path to the field at fault.
+Every class reads untrusted bytes. A count or a length is compared with the remaining bytes before anything is
+allocated for it. Errors are construct's, with its path to the invalid field.
 
 Fixed-size numbers are construct's own `FormatField`; a UUID is `construct.Bytes(16)`.
 """
@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import construct
 from construct import Construct, FormatField, IntegerError, StreamError, stream_read, stream_write
 
-#: Array sizes over this are refused before a byte of the array is read, as Kafka 4.4 does.
+#: Larger arrays are rejected before a byte of the array is read, as in Kafka 4.4.
 MAX_ARRAY_ELEMENTS = 1_000_000
-#: The same for the tagged fields of one structure.
+#: The limit for the tagged fields of one structure.
 MAX_TAGGED_FIELDS = 10_000
-#: Kafka's own bound on strings, in UTF-8 bytes, in both forms.
+#: Kafka's limit for strings in UTF-8 bytes, in both encodings.
 MAX_STRING_BYTES = 32_767
-#: A string of more bytes may grow over MAX_STRING_BYTES when each that is not UTF-8 becomes U+FFFD, which takes three.
+#: A longer string may grow over MAX_STRING_BYTES when each invalid byte becomes U+FFFD, which takes three bytes.
 MAX_UNCHECKED_TEXT_BYTES = MAX_STRING_BYTES // 3
-#: Error texts are cut to this. A reader needs no more, the longest that Kafka's own code makes without a client's names in
-#: it is far shorter, and a request of many long names is not answered with many times its size.
+#: Error texts are cut to this size. A reader needs no more, and Kafka's longest text without a client's names is far
+#: shorter. So the response to a request of many long names is not many times its size.
 MAX_ERROR_TEXT_BYTES = 4096
-#: The end of an error text that was cut.
+#: The end of a cut error text.
 CUT_SIGN = "... (cut)"
 #: An unsigned varint carries at most 32 bits, so at most five bytes.
 MAX_VARINT_BYTES = 5
@@ -42,7 +42,7 @@ def _remaining(stream: io.BytesIO) -> int:
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]
-    """Seven bits a byte, least significant first, at most 32 bits (KIP-482)."""
+    """Seven bits per byte, least significant first, at most 32 bits (KIP-482)."""
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> int:
         value = 0
@@ -68,9 +68,9 @@ UVarint = UnsignedVarint()
 
 
 class Prefixed(Construct):  # type: ignore[misc]
-    """What begins with its own count: an unsigned varint of count + 1 in the compact form, else a signed number.
+    """A value preceded by its count: in the compact form an unsigned varint of count + 1, otherwise a signed number.
 
-    None is written as -1, or as 0 in the compact form.
+    None is encoded as -1, or as 0 in the compact form.
     """
 
     classic: FormatField = Int32
@@ -110,9 +110,9 @@ def _read_counted(stream: io.BytesIO, count: int, path: str) -> bytes:
 
 
 class Text(Prefixed):
-    """UTF-8. What is not UTF-8 reads as U+FFFD, as in Apache's broker: a client with odd names is served, not cut off.
+    """A UTF-8 string. Invalid bytes decode as U+FFFD, as in Kafka's broker: a client with such names is still served.
 
-    A text that would come out longer than a string can be is malformed: what was read can always be written.
+    A text that would decode to more than a string can hold is malformed, so every decoded text can be encoded.
     """
 
     classic = Int16
@@ -138,7 +138,7 @@ class Text(Prefixed):
 
 
 class ErrorText(Text):
-    """Words for humans: cut to MAX_ERROR_TEXT_BYTES, and never a reason for an answer to fail."""
+    """An error text: cut to MAX_ERROR_TEXT_BYTES, so that it never makes a response fail."""
 
     def _build(self, obj: str | None, stream: io.BytesIO, context: Any, path: str) -> str | None:
         data = None if obj is None else encode_error_text(obj)
@@ -148,7 +148,7 @@ class ErrorText(Text):
 
 
 def encode_error_text(text: str) -> bytes:
-    """UTF-8, cut on a character's boundary. A lone surrogate, as in a file's odd name, becomes a question mark."""
+    """Encodes as UTF-8, cut at a character boundary. A lone surrogate, as in an odd file name, becomes a question mark."""
     data = text.encode(errors="replace")
     if len(data) <= MAX_ERROR_TEXT_BYTES:
         return data
@@ -178,7 +178,7 @@ class Sequence(Prefixed):
         super().__init__(compact, nullable)
         self.element = element
         self.element_size = smallest_size(element)
-        # Else a count could ask for elements without end. No message of Kafka's has such an array.
+        # Otherwise a count could request endless elements. No message of Kafka has such an array.
         assert self.element_size > 0, "an array of what takes no bytes"
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> list[Any] | None:
@@ -199,9 +199,9 @@ class Sequence(Prefixed):
 
 
 class Nullable(Construct):  # type: ignore[misc]
-    """A structure that may be None: one byte says so, -1 for None and 1 for a value (KIP-893).
+    """A structure that may be None, preceded by one byte: -1 for None and 1 for a value (KIP-893).
 
-    In a tagged field Apache's code writes an unsigned varint there instead, 0 for None and 1 for a value.
+    In a tagged field Kafka writes an unsigned varint there instead, 0 for None and 1 for a value.
     """
 
     def __init__(self, element: Structure, tagged: bool) -> None:
@@ -228,7 +228,7 @@ class Nullable(Construct):  # type: ignore[misc]
 
 
 class Member(NamedTuple):
-    """A field that the version carries; `default` is what it is when a tagged one is not sent."""
+    """A field that the version contains; `default` is its value if it is tagged and not sent."""
 
     name: str
     codec: Construct
@@ -236,10 +236,10 @@ class Member(NamedTuple):
 
 
 class Structure(Construct):  # type: ignore[misc]
-    """A message or a structure in it, in one version.
+    """A message or a nested structure, in one version.
 
-    `members` are in wire order, `tagged` in the order of their tags (KIP-482), `absent` are the fields that this
-    version does not carry. Builds instances of `cls` (see schema.Message).
+    `members` are in wire order, `tagged` in the order of their tags (KIP-482). `absent` are the fields that this
+    version does not contain. Builds instances of `cls` (see schema.Message).
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class Structure(Construct):  # type: ignore[misc]
 
 
 def smallest_size(codec: Construct) -> int:
-    """The least bytes that a value can take: what a count is held against before it is believed."""
+    """Returns the minimum size of a value. A count is compared with it before it is used."""
     if isinstance(codec, Structure):
         return sum(smallest_size(member.codec) for member in codec.members) + codec.flexible
     if isinstance(codec, Prefixed):

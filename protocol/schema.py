@@ -1,6 +1,6 @@
-"""What a message is: one table for all of its versions.
+"""Message schemas: one table for all versions of a message.
 
-The body of a class is the table. Each line names a field, its wire type, and the versions that carry it::
+The class body is the table. Each line has a field, its wire type, and the versions that contain it::
 
     @message("0-5", flexible="3+", key=18)
     class ApiVersionsRequest(Message):
@@ -22,10 +22,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, Union, cast, dataclass_tr
 
 from .source import Source, literal
 
-#: Record batches as they are in the frame (a view, to be copied by who keeps it), or as they shall be sent.
+#: Record batches: a view of the received frame (copy it to keep it), or the bytes to send.
 Records = Union[bytes, bytearray, memoryview, None]
 
-#: No version: a field that is never nullable, a message that is never flexible.
+#: No version: for a field that is never nullable, or a message that is never flexible.
 NEVER = 32768
 
 
@@ -58,11 +58,11 @@ class Versions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A wire type without parts; `zero` is the default of a field that names none."""
+    """A wire type without parts; `zero` is the default of a field without its own."""
 
     name: str
     zero: Any
-    #: Words for humans, which the encoder cuts where they are too long. Names and other data are never cut.
+    #: Text for people, which the encoder cuts if it is too long. Names and other data are never cut.
     is_error_text: bool = False
 
 
@@ -80,7 +80,7 @@ UINT32 = Scalar("uint32", 0)
 INT64 = Scalar("int64", 0)
 FLOAT64 = Scalar("float64", 0.0)
 STRING = Scalar("string", "")
-#: A string on the wire. Its content may repeat what a request said, so it may come out longer than a string can be.
+#: A string on the wire. It may repeat parts of a request, so it may exceed the maximum string length.
 ERROR_TEXT = Scalar("string", "", is_error_text=True)
 BYTES = Scalar("bytes", b"")
 RECORDS = Scalar("records", None)
@@ -90,17 +90,17 @@ UUID = Scalar("uuid", bytes(16))
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Message:
-    """The base of every message and of the structures in it.
+    """The base class of every message and nested structure.
 
-    `unknown_tags` keeps tagged fields that this version of the schema does not know (KIP-482), so that what passes
-    through us leaves as it came.
+    `unknown_tags` keeps tagged fields that are not in this version of the schema (KIP-482), so that a message is
+    forwarded unchanged.
     """
 
     SCHEMA: ClassVar[Schema]
     unknown_tags: dict[int, bytes] | None = None
 
     def __eq__(self, other: object) -> bool:
-        # By the table, not the class: a shared default is of a class of its own.
+        # Compares tables, not classes: a shared default has its own class.
         if not isinstance(other, Message) or other.SCHEMA is not self.SCHEMA:
             return NotImplemented
         same_tags = (self.unknown_tags or None) == (other.unknown_tags or None)
@@ -116,7 +116,7 @@ WireType = Union[Scalar, ArrayOf, type[Message]]
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """One line of a table. `tag` is None for a field that has a place in the order of the message."""
+    """One line of a table. `tag` is None for a field with a position in the message."""
 
     name: str
     type: WireType
@@ -125,11 +125,11 @@ class Field:
     tag: int | None
     tagged: Versions
     default: Any
-    #: False where Kafka keeps the old form of a string in flexible versions too (RequestHeader.client_id).
+    #: False for strings that Kafka never encodes as compact strings (RequestHeader.client_id).
     may_be_compact: bool
 
     def fresh_default(self) -> Any:
-        """The default, as a value that the caller may change."""
+        """Returns the default as a new value that the caller may change."""
         if isinstance(self.default, list):
             return []
         if isinstance(self.default, type):
@@ -137,14 +137,14 @@ class Field:
         return self.default
 
     def common_default(self) -> Any:
-        """The default as messages have it: a structure is shared by all of them where it can be (see `shared`)."""
+        """Returns the default in decoded messages: a structure is shared by all of them if possible (see `shared`)."""
         made = shared(self.default) if isinstance(self.default, type) else None
         return self.fresh_default() if made is None else made
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A table: its fields in wire order. `key` is the API or record key where there is one."""
+    """A table: its fields in wire order. `key` is the API key or record key, if any."""
 
     fields: tuple[Field, ...]
     versions: Versions
@@ -166,11 +166,11 @@ def wire(
     default: Any = dataclasses.MISSING,
     may_be_compact: bool = True,
 ) -> Any:
-    """One field of a table.
+    """Declares one field of a table.
 
-    `versions`: those that carry it. `nullable`: those in which it may be None. `tag` and `tagged`: its number, and
-    the versions in which it is a tagged field (all of `versions` unless said). `default`: Kafka's zero of the type
-    unless said.
+    `versions`: those that contain it. `nullable`: those in which it may be None. `tag` and `tagged`: its number, and
+    the versions in which it is a tagged field (by default all of `versions`). `default`: by default Kafka's zero of
+    the type.
     """
     if default is dataclasses.MISSING:
         default = _zero(type)
@@ -193,10 +193,10 @@ _SHARED: dict[type, Message | None] = {}
 
 
 def shared(cls: type[Message]) -> Message | None:
-    """The one object that stands for the default structure `cls` in all messages that have no other; None if it cannot.
+    """Returns the one default object of structure `cls`, shared by all messages; None if it cannot be shared.
 
-    Most structures in tagged fields are never sent, and to make one for each message would cost more than the rest of it.
-    A shared default refuses to be changed: assign a new structure. Its copies are ordinary ones.
+    Most structures in tagged fields are never sent, and building one for each message would cost more than the rest of
+    it. A shared default is immutable: assign a new structure. Its copies are ordinary structures.
     """
     if cls not in _SHARED:
         values = {field.name: field.common_default() for field in cls.SCHEMA.fields}
@@ -206,7 +206,7 @@ def shared(cls: type[Message]) -> Message | None:
 
 
 def is_shared(default: object) -> bool:
-    """Whether one object may stand for this default in every message: it cannot be changed."""
+    """Returns whether one object can be the default in every message: it is immutable."""
     return not isinstance(default, list) and not (isinstance(default, Message) and type(default).__hash__ is None)
 
 
@@ -217,8 +217,8 @@ def _frozen(cls: type[Message], values: dict[str, Any]) -> Message:
     body = {
         "__slots__": (),
         "__setattr__": refuse,
-        "__hash__": object.__hash__,  # dataclasses take nothing for a default that has none
-        # Copies, `dataclasses.replace` and pickles make ordinary structures of it.
+        "__hash__": object.__hash__,  # dataclasses treat an unhashable default as mutable
+        # Copies, `dataclasses.replace` and pickles create ordinary structures.
         "__new__": lambda _, **given: cls(**given),
         "__reduce__": lambda _: (cls, ()),
     }
@@ -233,13 +233,13 @@ T = TypeVar("T", bound=type)
 
 @dataclass_transform()
 def message(versions: str, *, flexible: str = "none", key: int | None = None) -> Callable[[T], T]:
-    """Makes the class below it a message: a slotted dataclass with its table in `SCHEMA`.
+    """Turns a class into a message: a slotted dataclass with its table in `SCHEMA`.
 
-    The structures inside a message are declared by `struct` and take their versions from the message they stand in.
+    Nested structures are declared with `struct` and take their versions from the message that contains them.
     """
 
     def decorate(cls: T) -> T:
-        # A docstring and an `__init__` made by dataclass would take most of the time of an import.
+        # Generating the docstring and `__init__` in dataclass would take most of the time of an import.
         cls.__doc__ = cls.__doc__ or "A table: see the module."
         made: Any = dataclass(slots=True, eq=False, repr=False, match_args=False, init=False)(cls)
         made.__init__ = _first_init(made)
@@ -255,7 +255,7 @@ def message(versions: str, *, flexible: str = "none", key: int | None = None) ->
 
 
 def _first_init(cls: type[Message]) -> Callable[..., None]:
-    """The `__init__` of a class until it is first called: then one is compiled, which takes its place."""
+    """Returns an `__init__` that, on its first call, compiles the final one and replaces itself."""
 
     def init(self: Message, *given: Any, **named: Any) -> None:
         cls.__init__ = _compiled_init(cls)  # type: ignore[method-assign]
@@ -265,7 +265,7 @@ def _first_init(cls: type[Message]) -> Callable[..., None]:
 
 
 def _compiled_init(cls: type[Message]) -> Callable[..., None]:
-    """What dataclass would make: the fields in order, each by place or by name, and `unknown_tags` by name."""
+    """Compiles the `__init__` of a dataclass: fields in order, by position or name, and `unknown_tags` by name."""
     source = Source("init(self, {}*, unknown_tags=None)")
     signature = []
     for field in cls.SCHEMA.fields:
@@ -285,5 +285,5 @@ def _compiled_init(cls: type[Message]) -> Callable[..., None]:
 
 @dataclass_transform()
 def struct(cls: T) -> T:
-    """A structure inside a message; the message's versions are its own."""
+    """Declares a nested structure; it has the versions of its message."""
     return message("0+")(cls)

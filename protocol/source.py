@@ -1,4 +1,4 @@
-"""A function being written: lines, names, and the constants that it refers to."""
+"""The source of a generated function: lines, names and constants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Source:
-    """Collects the source of one function. Names come out unique; constants become globals of the function."""
+    """Collects the source of one function. Names are unique; constants become globals of the function."""
 
     def __init__(self, signature: str) -> None:
         self.lines = [f"def {signature}:"]
@@ -40,11 +40,11 @@ class Source:
         return name
 
     def pack(self, layout: str) -> str:
-        """The name of the `pack` of a `struct.Struct` of that layout, big-endian."""
+        """Returns the name of the `pack` of a big-endian `struct.Struct` with that layout."""
         return self._method("pack", layout)
 
     def unpack(self, layout: str) -> str:
-        """The name of its `unpack_from`."""
+        """Returns the name of its `unpack_from`."""
         return self._method("unpack_from", layout)
 
     def _method(self, method: str, layout: str) -> str:
@@ -60,7 +60,7 @@ class Source:
 
 
 def literal(value: Any) -> str | None:
-    """The default as source text where that is the whole truth about it."""
+    """Returns the default as source text, if that represents it completely."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
     return "[]" if value == [] else None

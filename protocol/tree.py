@@ -1,4 +1,4 @@
-"""A table and a version -> the construct codecs of that version."""
+"""Builds the construct codecs of one version from a table."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def remembered(function: F) -> F:
-    """`functools.cache` that keeps the signature, since mypy takes a class in an argument for unhashable."""
+    """Wraps `functools.cache` and keeps the signature, since mypy considers a class argument unhashable."""
     return cast(F, cache(function))
 
 
 class UnsupportedVersionOfMessage(ValueError):
-    """The message has no such version: the caller asked for what the protocol does not have."""
+    """The message has no such version: the caller requested a version outside the protocol."""
 
 
 @remembered  # bounded by the messages and versions that exist
 def construct_tree(cls: type[Message], version: int) -> p.Structure:
-    """The codec of `cls` in `version`. Raises UnsupportedVersionOfMessage."""
+    """Returns the codec of `cls` in `version`. Raises UnsupportedVersionOfMessage."""
     if version not in cls.SCHEMA.versions:
         raise UnsupportedVersionOfMessage(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
     return _structure(cls, version, version in cls.SCHEMA.flexible)

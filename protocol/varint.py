@@ -8,11 +8,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Fault(ValueError):
-    """The lowered code met bytes that it cannot read; the interpreted codec then says where."""
+    """The lowered code found invalid bytes; the interpreted codec then reports the position."""
 
 
 def varint_tail(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte, over 127, stands before `pos`: (value, position after it)."""
+    """Reads the rest of a varint whose first byte, over 127, is before `pos`. Returns (value, position after it)."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -31,7 +31,9 @@ def varint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def long_count(buf: Buffer, pos: int, first: int, limit: int | None) -> tuple[int, int]:
-    """A count whose varint begins with `first`, over 127, at `pos`: (count, position of the varint's last byte)."""
+    """Reads a count whose varint begins with `first`, over 127, at `pos`. Returns (count, position of the varint's
+    last byte).
+    """
     count, end = varint_tail(buf, pos + 1, first)
     if limit is not None and count > limit:
         raise Fault
@@ -39,13 +41,13 @@ def long_count(buf: Buffer, pos: int, first: int, limit: int | None) -> tuple[in
 
 
 def check_text(data: Buffer, limit: int) -> None:
-    """A text whose bytes are not UTF-8 may grow when they are replaced; what was read must fit when it is written."""
+    """Checks the size of a text after invalid UTF-8 is replaced, which may enlarge it: a decoded text must be encodable."""
     if len(str(data, "utf-8", "replace").encode()) > limit:
         raise Fault
 
 
 def encode_varint(value: int) -> bytes:
-    """`value` is an unsigned 32-bit number."""
+    """Encodes an unsigned 32-bit `value`."""
     if value < 0x80:
         return _ONE_BYTE[value]
     out = bytearray()
@@ -57,14 +59,14 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_count(count: int, limit: int | None) -> bytes:
-    """A count over 127, for the lowered code."""
+    """Encodes a count over 127, for the lowered code."""
     if limit is not None and count > limit:
         raise ValueError(f"{count - 1} bytes are more than the wire's {limit - 1}")
     return encode_varint(count)
 
 
 def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: dict[int, bytes] | None) -> None:
-    """The tagged section of a structure (KIP-482): `sent` are the known tags that differ from their defaults."""
+    """Writes the tagged section of a structure (KIP-482). `sent` are the known tags that differ from their defaults."""
     every = {**unknown, **sent} if unknown else sent
     write(encode_varint(len(every)))
     for tag in sorted(every):
@@ -76,7 +78,7 @@ def write_tags(write: Callable[[bytes], None], sent: dict[int, bytes], unknown: 
 
 
 def raw_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A varint of at most 64 bits at `pos`, still zigzag: (number, position after it)."""
+    """Reads a varint of at most 64 bits at `pos`, without zigzag decoding. Returns (number, position after it)."""
     number = shift = 0
     while shift < 70:
         byte = buf[pos]
@@ -91,7 +93,7 @@ def raw_varint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def zigzag_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A signed varint of at most 64 bits at `pos`: (value, position after it)."""
+    """Reads a signed varint of at most 64 bits at `pos`. Returns (value, position after it)."""
     number, pos = raw_varint(buf, pos)
     return number >> 1 ^ -(number & 1), pos
 

@@ -1,1 +1,1 @@
-"""Schemas that no client sends as a request: headers, records of internal topics, files, embedded data."""
+"""Schemas other than requests and responses: headers, records of internal topics, files, embedded data."""

@@ -1,11 +1,11 @@
-"""Records of `__consumer_offsets` that classic groups and committed offsets write.
+"""Records of `__consumer_offsets` for classic groups and committed offsets.
 
-A record's key is its record type (the key of these tables, as an int16) and a key message of version 0; its value is
+A record's key is its record type (the key of these tables, as an int16) and a key message of version 0. Its value is
 the version, as an int16, and a value message; a null value is a tombstone. Types 0 and 1 are a committed offset, 2 a
-group with its members and their assignments. Offsets are written in version 3 while nothing needs more (1 where the
+group with its members and their assignments. Offsets are written in version 3 unless another is needed (1 if the
 client set a retention time): 1 has `expire_timestamp`, 3 the leader epoch (KIP-320), 4 the topic id. Groups: 1
-rebalance timeout, 2 the time of the state, 3 static members (KIP-345), 4 flexible, so that older brokers skip what
-they do not know (KIP-915).
+rebalance timeout, 2 the time of the state, 3 static members (KIP-345), 4 flexible, so that older brokers skip unknown
+fields (KIP-915).
 """
 
 from __future__ import annotations

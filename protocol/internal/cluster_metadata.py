@@ -1,10 +1,10 @@
-"""Records of `__cluster_metadata`, the KRaft log that is the cluster's state (KIP-500).
+"""Records of `__cluster_metadata`, the KRaft log with the cluster's state (KIP-500).
 
 A record's value is the frame version, type and version as varints, then the message; its key is null. Image and delta
-are what their replay makes. Which versions are written follows the finalized `metadata.version`, so that every node
-can read them: registrations 1 in-controlled-shutdown, 2 migration, 3 log directories (KIP-858), 4 cordoned ones
+are the result of their replay. The versions written follow the finalized `metadata.version`, so that every node can
+read them: registrations 1 in-controlled-shutdown, 2 migration, 3 log directories (KIP-858), 4 cordoned ones
 (KIP-1066); partitions and their changes 1 directories (KIP-858), 2 eligible leader replicas (KIP-966). Begin, end and
-abort stand around what must be seen whole or not at all (KIP-868).
+abort records enclose an atomic sequence of records (KIP-868).
 """
 
 from __future__ import annotations

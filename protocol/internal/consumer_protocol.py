@@ -1,9 +1,9 @@
-"""What classic consumers put in JoinGroup and SyncGroup: their subscription and assignment.
+"""The consumer protocol: subscription and assignment of classic consumers, embedded in JoinGroup and SyncGroup.
 
-Opaque to the protocol, but read by the broker to tell which topics a group reads, and to move groups between
-protocols (KIP-848). The version stands before it as an int16. Subscription: 1 partitions owned (KIP-429), 2 the
-generation that owned them (KIP-792), 3 the rack (KIP-881); a newer version is read as the newest known. The
-assignment's versions are alike.
+They are opaque bytes in the protocol. The broker reads them to find the topics of a group, and to convert groups
+between protocols (KIP-848). The version precedes them as an int16. Subscription: 1 owned partitions (KIP-429), 2 the
+generation that owned them (KIP-792), 3 the rack (KIP-881); a newer version is read as the newest known one. The
+assignment has the same versions.
 """
 
 from __future__ import annotations

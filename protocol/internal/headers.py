@@ -1,9 +1,9 @@
-"""The two headers that stand before every request and response.
+"""The request and response headers.
 
-Request header 1 is for versions of a request that are not flexible, 2 for those that are; the client id keeps its old
-form in both, so that a broker can read it before it knows the version (KIP-482). Response header 1 goes with flexible
-versions, but ApiVersions is always answered behind 0 (KIP-511). `Api.request_header_version` and
-`Api.response_header_version` tell.
+Request header 1 is for versions of a request that are not flexible, 2 for those that are. The client id is never a
+compact string, so that a broker can read it before it knows the version (KIP-482). Response header 1 goes with
+flexible versions, but the ApiVersions response always has header 0 (KIP-511). `Api.request_header_version` and
+`Api.response_header_version` return the versions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The principal that a broker forwards in Envelope.
 
-Behind its version, an int16; what the default principal builder reads and writes (KIP-590).
+It is preceded by its version, an int16. The default principal builder reads and writes it (KIP-590).
 """
 
 from __future__ import annotations

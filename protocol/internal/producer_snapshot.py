@@ -1,9 +1,9 @@
-"""What a log keeps of producers beside its segments: the `.snapshot` file and the entries of `.txnindex`.
+"""Producer state of a log in separate files: the `.snapshot` file and the entries of `.txnindex`.
 
-A snapshot is the version as an int16, then this message, its CRC-32C over all that follows the CRC: id, epoch, last
-sequence and offset of each idempotent producer, and where its open transaction began (KIP-98). An entry of the
-transaction index is the version as an int16 and one aborted transaction; readers of read_committed are told those
-that overlap what they fetch.
+A snapshot is the version as an int16, then this message, its CRC-32C over everything after the CRC: id, epoch, last
+sequence and offset of each idempotent producer, and the start offset of its open transaction (KIP-98). An entry of the
+transaction index is the version as an int16 and one aborted transaction. Consumers with read_committed get those that
+overlap the fetched records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The `quorum-state` file of a KRaft node: the epoch it knows, who leads, whom it voted for.
+"""The `quorum-state` file of a KRaft node: its epoch, the leader, and its vote.
 
-Kept as JSON with the names of these fields and `data_version`; written before a vote is answered (KIP-595). 1 has the
-directory id of the candidate, and no longer the voters, which are in the log (KIP-853).
+It is JSON with the names of these fields and `data_version`, and is written before a vote response is sent (KIP-595).
+Version 1 has the directory id of the candidate, and no longer the voters, which are in the log (KIP-853).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Records of `__remote_log_metadata`, by which brokers tell each other what is in tiered storage (KIP-405).
+"""Records of `__remote_log_metadata`: the content of tiered storage, shared between brokers (KIP-405).
 
-A record's value is type and version as varints, then the message. Each copied segment is added, updated as it is
-copied or deleted, and a partition's deletion marked. Read and written for tools and tests; Odradek has no tiered
-storage.
+A record's value is type and version as varints, then the message. Each copied segment is added, and updated as it is
+copied or deleted; a partition's deletion is marked. Supported for tools and tests; Odradek has no tiered storage.
 """
 
 from __future__ import annotations

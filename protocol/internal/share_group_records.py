@@ -1,8 +1,8 @@
-"""Records of `__consumer_offsets` that KIP-932 share groups write.
+"""Records of `__consumer_offsets` for KIP-932 share groups.
 
-Framed as classic_group_records.py says: group epoch (11), members (10), target assignment (12 and 13), what each
-member has (14), and which topics' state is being made, is made or is being deleted (15). Where the group is in each
-partition is in `__share_group_state`.
+The framing is that of classic_group_records.py: group epoch (11), members (10), target assignment (12 and 13), current
+assignment of each member (14), and the topics whose state is initializing, initialized or being deleted (15). The
+group's position in each partition is in `__share_group_state`.
 """
 
 from __future__ import annotations

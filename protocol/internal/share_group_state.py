@@ -1,8 +1,8 @@
-"""Records of `__share_group_state`: where share groups are in each partition (KIP-932).
+"""Records of `__share_group_state`: the state of share groups in each partition (KIP-932).
 
-Keys and values are framed as in `__consumer_offsets`. A snapshot (0) holds the start and all ranges above it with
-their delivery states; updates (1) hold what changed since, until the next snapshot. The tag counts completed
-deliveries above the start (KIP-1226).
+Keys and values are framed as in `__consumer_offsets`. A snapshot (0) holds the start offset and all ranges above it
+with their delivery states; updates (1) hold the changes since then, until the next snapshot. The tagged field counts
+completed deliveries above the start offset (KIP-1226).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Records of `__consumer_offsets` that KIP-1071 streams groups write.
+"""Records of `__consumer_offsets` for KIP-1071 streams groups.
 
-Framed as classic_group_records.py says: group (17), members (19), target assignment (20 and 21), the tasks that each
-member has and must give back (22), and the topology (23). Tags were added later, so that older brokers pass over
-them.
+The framing is that of classic_group_records.py: group (17), members (19), target assignment (20 and 21), each member's
+current tasks and tasks to revoke (22), and the topology (23). Tagged fields were added later, so that older brokers
+skip them.
 """
 
 from __future__ import annotations

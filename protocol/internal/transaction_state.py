@@ -1,8 +1,8 @@
-"""Records of `__transaction_state`: what the coordinator knows of each transactional id (KIP-98).
+"""Records of `__transaction_state`: the coordinator's state of each transactional id (KIP-98).
 
-Framed as in `__consumer_offsets`: the key a version and the id, the value a version and the state with the partitions
-of an open transaction. Version 1 is flexible; its tags hold the ids before and after an epoch that ran out, and which
-transaction protocol the client speaks (KIP-890).
+Framed as in `__consumer_offsets`: the key is a version and the id, the value a version and the state with the
+partitions of an open transaction. Version 1 is flexible. Its tagged fields hold the previous and next producer id when
+an epoch is exhausted, and the transaction protocol of the client (KIP-890).
 """
 
 from __future__ import annotations

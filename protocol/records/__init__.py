@@ -1,1 +1,1 @@
-"""Record batches, and the records in them."""
+"""Record batches and their records."""

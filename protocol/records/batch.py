@@ -1,4 +1,4 @@
-"""The header of a record batch, format 2 (KIP-98): read, checked and patched without opening the records.
+"""The header of a record batch, format 2 (KIP-98): reading, validation and patching without decoding the records.
 
 ```
  0 base_offset        int64   not under the CRC: the broker assigns it
@@ -17,7 +17,7 @@
 61 the records, compressed as a whole
 ```
 
-`buf` is any buffer and `pos` the place of the batch in it; functions that write need one that can be written. Nothing
+`buf` is any buffer and `pos` the position of the batch in it; functions that write need a writable one. Nothing
 is copied.
 """
 
@@ -36,9 +36,9 @@ from .errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCom
 
 MAGIC = 2
 HEADER_BYTES = 61
-#: The base offset and the length, which stand before what the length counts.
+#: The base offset and the length; the length does not count them.
 LOG_OVERHEAD = 12
-#: Sequence numbers wrap around after this one, to zero.
+#: The last sequence number before the wrap to zero.
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -52,7 +52,7 @@ TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
 
-#: The smallest message of formats 0 and 1 after its size: what tells an old message from damage.
+#: The minimum length field of format 0 and 1 messages: distinguishes an old message from damage.
 _LEAST_OLD_LENGTH = 14
 _MAGIC_AT = 16
 _CRC_AT = 17
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Returns the size of the whole batch in bytes."""
         return LOG_OVERHEAD + self.length
 
     @property
@@ -132,14 +132,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, or NO_SEQUENCE."""
+        """Returns the sequence number of the last record, or NO_SEQUENCE."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header of the batch at `pos`, believed only as far as its magic and its least length.
+    """Returns the header of the batch at `pos`. Only its magic and minimum length are checked.
 
     The batch may end outside `buf`. Raises CorruptBatch, OldMessageFormat.
     """
@@ -166,10 +166,10 @@ def _not_a_header(buf: Buffer, pos: int) -> CorruptBatch | OldMessageFormat:
 
 
 def iter_headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch from `pos` on that `buf` holds whole.
+    """Yields (position, header) of each batch from `pos` on that is completely in `buf`.
 
-    It stops quietly before a last batch that is cut off, as fetched bytes may be; who must have all of `buf` compares
-    the end of the last batch with it. Raises CorruptBatch, OldMessageFormat for anything else.
+    It stops without an error before an incomplete last batch, as fetched bytes may have one. To make sure that all of
+    `buf` was read, compare the end of the last batch with it. Raises CorruptBatch, OldMessageFormat for other errors.
     """
     end = len(buf)
     while end - pos >= HEADER_BYTES:
@@ -183,7 +183,7 @@ def iter_headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]
 
 
 def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
-    """That the batch is whole and as it was sent. Raises CorruptBatch."""
+    """Verifies the CRC of a complete batch. Raises CorruptBatch."""
     if header.size > len(buf) - pos:
         raise CorruptBatch(f"record batch of {header.size} bytes, {len(buf) - pos} remain")
     found = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.size])
@@ -194,10 +194,10 @@ def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
 
 
 def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
-    """What must hold of every batch that a producer sends, as far as the header tells: whole, undamaged, its count and
-    its offsets in agreement (a compacted batch on disk need not pass that), a codec that exists.
+    """Validates the header of a batch from a producer: complete, undamaged, consistent count and offsets, existing
+    codec.
 
-    Raises CorruptBatch, InvalidBatch, UnsupportedCompression.
+    A compacted batch on disk need not satisfy this. Raises CorruptBatch, InvalidBatch, UnsupportedCompression.
     """
     check_crc(buf, pos, header)
     if header.record_count <= 0:
@@ -211,13 +211,13 @@ def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
 
 
 def patch(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Writes what the leader assigns. Neither is under the CRC, so nothing is computed again."""
+    """Writes the fields that the leader assigns. The CRC covers neither, so it stays valid."""
     _OFFSET.pack_into(buf, pos, base_offset)
     _EPOCH.pack_into(buf, pos + LOG_OVERHEAD, leader_epoch)
 
 
 def set_log_append_time(buf: bytearray | memoryview, pos: int, header: BatchHeader, now_ms: int) -> BatchHeader:
-    """Makes `now_ms` the time of every record of the batch (`message.timestamp.type=LogAppendTime`); the new header."""
+    """Sets the timestamp of every record to `now_ms` (`message.timestamp.type=LogAppendTime`). Returns the new header."""
     attributes = header.attributes | LOG_APPEND_TIME_FLAG
     _ATTRIBUTES.pack_into(buf, pos + _CRC_FROM, attributes)
     _MAX_TIMESTAMP.pack_into(buf, pos + 35, now_ms)
@@ -225,19 +225,19 @@ def set_log_append_time(buf: bytearray | memoryview, pos: int, header: BatchHead
 
 
 def seal(buf: bytearray | memoryview, pos: int, size: int) -> int:
-    """Computes and writes the CRC of the batch of `size` bytes at `pos`; the CRC."""
+    """Computes and writes the CRC of the batch of `size` bytes at `pos`. Returns the CRC."""
     crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + size])
     _CRC.pack_into(buf, pos + _CRC_AT, crc)
     return crc
 
 
 def sealed(header: BatchHeader | tuple[int, ...], payload: Buffer) -> bytes:
-    """A batch of its header's fields, with the CRC that is right, and of what follows them."""
+    """Returns a batch of these header fields and this payload, with the correct CRC."""
     fields = _HEADER.pack(*header)
     rest = fields[_CRC_FROM:]
     return b"".join((fields[:_CRC_AT], _CRC.pack(crc32c(payload, crc32c(rest))), rest, payload))
 
 
 def write_header(buf: bytearray | memoryview, pos: int, header: BatchHeader | tuple[int, ...]) -> None:
-    """Writes `header`, or its fields, as it is, its CRC too (see `seal`)."""
+    """Writes `header`, or its fields, unchanged, including its CRC (see `seal`)."""
     _HEADER.pack_into(buf, pos, *header)

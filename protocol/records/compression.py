@@ -1,10 +1,10 @@
-"""The four codecs of record batches, in the framings that Kafka's clients read and write.
+"""The four compression codecs of record batches, in the formats of Kafka's clients.
 
-gzip is RFC 1952. snappy is either one raw block, or xerial's framing (what Java writes: blocks of 32 KiB behind a magic
-number). lz4 is the frame format; Java reads independent blocks only, so that is what is written here. zstd is RFC 8878.
+gzip is RFC 1952. snappy is either one raw block, or xerial's format (written by Java: blocks of 32 KiB after a magic
+number). lz4 is the frame format; Java reads only independent blocks, so these are written here. zstd is RFC 8878.
 
-Untrusted bytes are decompressed here: the size of the result is bounded before and while it is made, and whatever is
-wrong raises CorruptBatch.
+The input is untrusted. The size of the result is limited before and during decompression, and any error raises
+CorruptBatch.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def _optional(name: str) -> Any:
         return None
 
 
-#: Extra `fast`.
+#: Installed with the extra `fast`.
 isal_zlib = _optional("isal.isal_zlib")
 
 
 class Compression(IntEnum):
-    """The low three bits of a batch's attributes; the names in lower case are those of `compression.type`."""
+    """The low three bits of a batch's attributes; the lower-case names are those of `compression.type`."""
 
     NONE = 0
     GZIP = 1
@@ -43,42 +43,42 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-#: The most that the records of one batch may take decompressed, for producers, the cleaner and coordinators alike.
-#: Producers send batches of a megabyte or so; text that shrinks a hundredfold fits, a bomb costs this memory at worst.
+#: The maximum decompressed size of one batch's records, for producers, the cleaner and coordinators alike. Producers
+#: send batches of about a megabyte. Text that compresses a hundredfold fits; a decompression bomb costs at most this
+#: memory.
 MAX_DECOMPRESSED_BYTES = 128 << 20
 
-#: The levels that `compression.<codec>.level` allows, and the default: (lowest, highest, default), as Kafka has them
-#: (KIP-390).
+#: The levels of `compression.<codec>.level`: (lowest, highest, default), as in Kafka (KIP-390).
 LEVELS = {Compression.GZIP: (1, 9, -1), Compression.LZ4: (1, 17, 9), Compression.ZSTD: (-131072, 22, 3)}
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 << 10
-#: A snappy element of two bytes yields 64 at most: a block that claims more than this lies about its size.
+#: A two-byte snappy element yields at most 64 bytes: a block that claims more has a wrong size.
 _SNAPPY_GREATEST_RATIO = 32
 
 #: Magic; version 1 and independent blocks; blocks of at most 64 KiB; the checksum of those two bytes.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_STORED = 1 << 31
-#: isal takes two thirds of the time, and makes bytes that have to be copied: so not for large results.
+#: isal takes two thirds of the time, but its result must be copied, so it is not used for large results.
 _MOST_BY_ISAL_BYTES = 1 << 20
 _LZ4_SIZE = struct.Struct("<I")
 _LZ4_HAS_BLOCK_CHECKSUMS, _LZ4_HAS_CONTENT_SIZE, _LZ4_HAS_CONTENT_CHECKSUM = 0x10, 0x08, 0x04
 
-#: What a result is expected to take, as a multiple of its compressed size. Too small costs a second try, too large only
-#: address space.
+#: The initial estimate of the result size, as a multiple of the compressed size. A low estimate costs a second
+#: attempt, a high one only address space.
 _EXPECTED_RATIO = 8
 _SMALLEST_GUESS = 16 << 10
 
 
 def compress(compression: Compression, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` compressed. `level` is as in `compression.<codec>.level`; None is Kafka's default."""
+    """Returns `data` compressed. `level` is as in `compression.<codec>.level`; None is Kafka's default."""
     return _COMPRESSORS[compression](data, level)
 
 
 def decompress(compression: Compression, data: Buffer, limit: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """The bytes that `data` stands for, at most `limit`. Raises CorruptBatch."""
+    """Returns `data` decompressed, at most `limit` bytes. Raises CorruptBatch."""
     try:
         return _DECOMPRESSORS[compression](data, limit)
     except (cramjam.DecompressionError, zlib.error, struct.error) as error:
@@ -86,10 +86,10 @@ def decompress(compression: Compression, data: Buffer, limit: int = MAX_DECOMPRE
 
 
 def decompress_into(compression: Compression, data: Buffer, out: Any) -> int:
-    """Decompresses `data` to the start of the writable buffer `out`; returns the size of the result.
+    """Decompresses `data` to the start of the writable buffer `out`. Returns the size of the result.
 
-    It is stricter than `decompress`: one lz4 frame of independent blocks and one gzip member is all that every
-    client reads. Raises CorruptBatch, and TooLargeDecompressed when `out` is too small.
+    It is stricter than `decompress`: it accepts one lz4 frame of independent blocks or one gzip member, as only these
+    are read by every client. Raises CorruptBatch, and TooLargeDecompressed if `out` is too small.
     """
     try:
         return _INTO[compression](data, out)
@@ -129,7 +129,7 @@ def _snappy_into(data: Buffer, out: Any) -> int:
     if view[:8] != _XERIAL_MAGIC:
         return _snappy_block_into(view, room)
     if view[8:16] != _XERIAL_HEADER[8:]:
-        # Java reads what later versions are to write; aiokafka takes it for one raw block.
+        # Java accepts any compatible later version; aiokafka takes such data for one raw block.
         raise CorruptBatch("snappy data of another version than 1")
     pos, made = len(_XERIAL_HEADER), 0
     while pos < len(view):
@@ -175,7 +175,7 @@ def _check_lz4_frame(data: Buffer) -> None:
 
 
 def _zstd_into(data: Buffer, out: Any) -> int:
-    # No bytes are no frame and no records to Java.
+    # For Java, empty data has no frame and no records.
     made: int = cramjam.zstd.decompress_into(data, out) if len(data) else 0
     return made
 
@@ -193,7 +193,7 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     left, rest = limit, bytes(data)
     while rest:
         member = zlib.decompressobj(wbits=31)
-        # One byte over the limit tells a result that is too large from one that just fits.
+        # One byte over the limit distinguishes a result that is too large from one that just fits.
         pieces.append(member.decompress(rest, left + 1))
         left -= len(pieces[-1])
         if left < 0:
@@ -242,7 +242,9 @@ def _snappy_block(block: memoryview, left: int, limit: int) -> Buffer:
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    """Kafka's default level, 9, is the fast compressor; any other level asks for the thorough one."""
+    """Compresses with lz4. Kafka's default level, 9, is the fast compressor; any other level is the high-compression
+    one.
+    """
     view = memoryview(data)
     pieces: list[Buffer] = [_LZ4_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
@@ -259,7 +261,7 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
 def _lz4_block(plain: memoryview, level: int | None) -> Buffer:
     if level is None or level == LEVELS[Compression.LZ4][2]:
         return bytes(cramjam.lz4.compress_block(plain, store_size=False))
-    # The library takes a level for whole frames only: a frame of one block is made, and the block taken out of it.
+    # The library takes a level only for whole frames, so the block is extracted from a frame of one block.
     frame = memoryview(cramjam.lz4.compress(plain, level=level))
     start = len(_LZ4_HEADER) + 4
     (size,) = struct.unpack_from("<I", frame, len(_LZ4_HEADER))
@@ -279,7 +281,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> Buffer:
 
 
 def _grown(codec: str, decompress_into: Callable[[Any, Any], int], data: Buffer, limit: int) -> Buffer:
-    """Decompresses into a buffer that is made larger until the result fits, or is over the limit."""
+    """Decompresses into a buffer that grows until the result fits, or exceeds the limit."""
     size = min(max(_SMALLEST_GUESS, len(data) * _EXPECTED_RATIO), limit)
     while True:
         out = bytearray(size)

@@ -1,9 +1,8 @@
-"""Control records: the marks that the brokers themselves write into a log.
+"""Control records: markers that the brokers write into a log.
 
 A control batch holds records whose key is a version and a type, and whose value is a message of
-internal/control_records.py. A transaction's end is marked by one record (KIP-98); KRaft's log and snapshots have
-records for a new leader, for the head and the foot of a snapshot, for the version of KRaft and for the voters
-(KIP-595, KIP-630, KIP-853).
+internal/control_records.py. One record marks the end of a transaction (KIP-98). KRaft's log and snapshots have records
+for a new leader, the header and footer of a snapshot, kraft.version and the voters (KIP-595, KIP-630, KIP-853).
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-#: What the value of each type is. An end-of-transaction marker has its version before it; the others have it in their
-#: first field.
+#: The message of each type. An end-of-transaction marker is preceded by its version; the others have it in their first
+#: field.
 _TABLES: dict[ControlType, type[Message]] = {
     ControlType.ABORT: tables.EndTxnMarker,
     ControlType.COMMIT: tables.EndTxnMarker,
@@ -54,9 +53,9 @@ class ControlRecord(NamedTuple):
 
 
 def control_type(key: bytes | None) -> ControlType | None:
-    """The type that a control record's key names; None for one that this version does not know, which is to be skipped.
+    """Returns the type in a control record's key; None for an unknown type, which must be skipped.
 
-    Raises InvalidBatch for what is not a key.
+    Raises InvalidBatch for an invalid key.
     """
     if key is None or len(key) < _KEY.size:
         raise InvalidBatch("the key of a control record is too short")
@@ -67,7 +66,7 @@ def control_type(key: bytes | None) -> ControlType | None:
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:
-    """What a control record says; None for a type that this version does not know. Raises InvalidBatch."""
+    """Decodes a control record; None for an unknown type. Raises InvalidBatch."""
     kind = control_type(key)
     if kind is None:
         return None
@@ -86,7 +85,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
 
 
 def encode_control(kind: ControlType, message: Message) -> tuple[bytes, bytes]:
-    """(key, value) of a control record. A message that has a `version` is written in that version."""
+    """Returns (key, value) of a control record. A message that has a `version` is encoded in that version."""
     version = getattr(message, "version", 0)
     prefix = _VERSION.pack(version) if kind in _MARKERS else b""
     return _KEY.pack(0, kind), prefix + encode(message, version)
@@ -95,7 +94,7 @@ def encode_control(kind: ControlType, message: Message) -> tuple[bytes, bytes]:
 def encode_control_batch(
     records: Sequence[ControlRecord], *, base_offset: int, timestamp: int, leader_epoch: int = batch.NO_LEADER_EPOCH
 ) -> bytes:
-    """A batch of KRaft's control records, as its leader writes them into the log or a snapshot."""
+    """Returns a batch of KRaft control records, as the leader writes them into the log or a snapshot."""
     made = []
     for delta, (kind, message) in enumerate(records):
         key, value = encode_control(kind, message)
@@ -113,7 +112,7 @@ def encode_end_transaction(
     coordinator_epoch: int,
     leader_epoch: int = batch.NO_LEADER_EPOCH,
 ) -> bytes:
-    """The batch that ends a transaction in a partition: one marker, in the name of its producer."""
+    """Returns the batch that ends a transaction in a partition: one marker, with the producer's id and epoch."""
     kind = ControlType.COMMIT if committed else ControlType.ABORT
     key, value = encode_control(kind, tables.EndTxnMarker(coordinator_epoch=coordinator_epoch))
     return encode_batch(

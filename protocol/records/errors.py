@@ -1,4 +1,4 @@
-"""What can be wrong with record batches. Each error knows the code that a client is told."""
+"""Errors of record batches. Each has the error code for the client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import ErrorCode
 
 
 class BatchError(ValueError):
-    """Bytes that are not good record batches; `error_code` is what Kafka answers for them."""
+    """The bytes are not valid record batches; `error_code` is Kafka's error for them."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -20,21 +20,21 @@ class CorruptBatch(BatchError):
 
 
 class TooLargeDecompressed(CorruptBatch):
-    """The records take more than they may once they are decompressed."""
+    """The decompressed records exceed the size limit."""
 
 
 class InvalidBatch(BatchError):
-    """The batch arrived as it was sent, and says what it must not: counts that disagree, records that do not parse."""
+    """The batch is undamaged, but its content is invalid: inconsistent counts, or records that do not parse."""
 
     error_code = ErrorCode.INVALID_RECORD
 
 
 class OldMessageFormat(InvalidBatch):
-    """A message set of format 0 or 1, from before Kafka 0.11. Brokers since 4.0 take format 2 only (KIP-724)."""
+    """A message set of format 0 or 1, from before Kafka 0.11. Brokers since 4.0 accept only format 2 (KIP-724)."""
 
 
 class OldFormatInLog(OldMessageFormat):
-    """A log on the disk has such a message set, written by a broker before 4.0."""
+    """A log on disk contains such a message set, written by a broker before 4.0."""
 
     error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
@@ -46,6 +46,6 @@ class OldFormatInLog(OldMessageFormat):
 
 
 class UnsupportedCompression(BatchError):
-    """A compression type that does not exist, or that this batch must not have."""
+    """A compression type that does not exist, or that is not allowed for this batch."""
 
     error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -1,7 +1,8 @@
-"""The loop over the records of a batch as straight-line code, as lower_decode.py makes it for messages.
+"""Compiles the loop over the records of a batch into straight-line code, as lower_decode.py does for messages.
 
-A record is nearly all varints, and nearly all of them take one byte or two: those are read in line. That a key or a value
-ends inside its record is not checked where it stands: `pos` only grows, and must be at the record's end at its end.
+A record consists mostly of varints, and nearly all of them take one or two bytes: those are inlined. Keys and values
+are not checked against the record's end one by one. `pos` only grows, and must equal the record's end after its last
+field.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 from ..source import Source
 from ..varint import Fault, raw_varint
 
-#: Length, attributes, two deltas, two lengths, a count: what a record takes at least, without its length.
+#: The minimum size of a record without its length: attributes, two deltas, two lengths, a count.
 LEAST_BODY_BYTES = 6
 
 
 def _varint(source: Source, target: str) -> None:
-    """The number as it is on the wire: zigzag, so that an odd one is negative."""
+    """Reads the encoded number. It is zigzag, so an odd one is negative."""
     source(f"{target} = data[pos]")
     source("pos += 1")
     with source.block(f"if {target} > 127:"):
@@ -45,9 +46,9 @@ def _bytes(source: Source, target: str) -> None:
 
 
 def lower_records(record_class: type, read_headers: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes `decode(data, count, base_offset, base_timestamp, timestamp) -> (records, position after the last)`.
+    """Compiles `decode(data, count, base_offset, base_timestamp, timestamp) -> (records, position after the last)`.
 
-    `timestamp` is that of every record, unless it is None. Raises Fault and IndexError.
+    If `timestamp` is not None, every record gets it. Raises Fault and IndexError.
     """
     source = Source("decode(data, count, base_offset, base_timestamp, timestamp)")
     source.constants.update(

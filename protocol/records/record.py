@@ -1,9 +1,9 @@
-"""Records out of a batch and into one.
+"""Decoding of a batch into records, and encoding of records as a batch.
 
-Each record is a length and a body of varints: attributes (unused), timestamp and offset as differences from the
-batch's first, key, value, headers; -1 stands for a null key, value or header value (KIP-98, KIP-82). Only what must
-see inside a batch comes here: compaction, the loading of internal topics, recompression, tests. Produce and Fetch do
-not.
+Each record is a length and a body of varints: attributes (unused), timestamp and offset as deltas from the batch's
+first, key, value, headers; -1 stands for a null key, value or header value (KIP-98, KIP-82). It is used only where the
+records of a batch are needed: compaction, loading of internal topics, recompression, tests. Produce and Fetch do not
+use it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .lower_record import LEAST_BODY_BYTES, lower_records
 
 Header = tuple[str, bytes | None]
 
-#: With its length before it, a record takes at least this.
+#: The minimum size of a record with its length.
 _LEAST_RECORD_BYTES = LEAST_BODY_BYTES + 1
 _NULL = encode_zigzag(-1)
 _HALF = 1 << 63
@@ -40,9 +40,9 @@ class Record:
 def decode_batch(
     buf: Buffer, pos: int = 0, header: BatchHeader | None = None, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> list[Record]:
-    """The records of the batch at `pos`. The CRC is not looked at (see `check_crc`).
+    """Returns the records of the batch at `pos`. Does not verify the CRC (see `check_crc`).
 
-    `limit`: what they may take decompressed. Raises CorruptBatch, InvalidBatch, UnsupportedCompression.
+    `limit`: the maximum decompressed size. Raises CorruptBatch, InvalidBatch, UnsupportedCompression.
     """
     header = header or batch.read_header(buf, pos)
     if header.size > len(buf) - pos:
@@ -109,11 +109,12 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch of `records`, sealed with its CRC.
+    """Returns one batch of `records`, with its CRC.
 
-    `base_offset`, `last_offset`: of the first and the last record unless said; a compacted batch keeps those that it
-    had. `log_append_time`: the time of all records, by LogAppendTime. `delete_horizon`: when tombstones may go
-    (KIP-534). A batch without records (compaction keeps one for a producer's last sequence) needs both offsets.
+    `base_offset`, `last_offset`: by default those of the first and the last record; a compacted batch keeps its
+    original ones. `log_append_time`: the timestamp of all records with LogAppendTime. `delete_horizon`: the time when
+    tombstones may be deleted (KIP-534). A batch without records (compaction keeps one for a producer's last sequence)
+    needs both offsets.
     """
     kept = list(records)
     first = kept[0].offset if base_offset is None else base_offset
@@ -151,7 +152,7 @@ def _encode_records(records: Sequence[Record], base_offset: int, base_timestamp:
 
 
 def encoded_size(record: Record, *, base_offset: int = 0, base_timestamp: int) -> int:
-    """What a record adds to its batch, not compressed; in bytes."""
+    """Returns the uncompressed size that a record adds to its batch, in bytes."""
     body = len(_encode_body(record, base_offset, base_timestamp))
     return len(encode_zigzag(body)) + body
 
@@ -160,7 +161,7 @@ def _encode_body(record: Record, base_offset: int, base_timestamp: int) -> bytes
     key, value, headers = record.key, record.value, record.headers
     delta = record.timestamp - base_timestamp
     if not -_HALF <= delta < _HALF:
-        # In 64 bits, as Java's; the sum comes out right again.
+        # In 64 bits, as in Java; the sum is correct again.
         delta = (delta + _HALF) % (2 * _HALF) - _HALF
     pieces = [
         b"\0",

@@ -1,13 +1,13 @@
-"""The walk over the records of an uncompressed payload: checks that they are what their batch says, and builds none.
+"""Validation of the records of an uncompressed payload, without building record objects.
 
-`walk` returns a `Walk`. A payload is WHOLE when as many records as counted tile it exactly, and the fields of each tile
-the record: key and value have a length of -1 or more, a header's key is there and is UTF-8, and numbers fit their type.
-Java takes more, but other clients stop there: they read bits past the 32nd, lengths of -2 and attributes over 127
-otherwise, and raise an error for a header's key that is no text. The order of offsets, missing
-keys and timestamps out of range are counted: the topic's rules judge them.
+`walk` returns a `Walk`. A payload is WHOLE if it consists exactly of the counted records, and each record exactly of
+its fields. Key and value have a length of -1 or more, a header's key is not null and is UTF-8, and numbers fit their
+type. Java accepts more, but other clients fail there: they decode bits past the 32nd, lengths of -2 and attributes
+over 127 differently, and raise an error for a header key that is not UTF-8. Wrong offsets, missing keys and timestamps
+out of range are counted; the topic's rules decide on them.
 
-The compiled walk of the optional distribution `odradek-kernel` (folder kernel/) takes the place of the one here where it
-is installed: some 0.01 us a record instead of 0.5.
+The compiled walk of the optional distribution `odradek-kernel` (folder kernel/) replaces this one if it is installed:
+some 0.01 us per record instead of 0.5.
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ from ..varint import Buffer, encode_zigzag
 try:
     from odradek_kernel import find as _kernel_find
     from odradek_kernel import walk as _kernel
-except ImportError:  # It is optional.
+except ImportError:  # The kernel is optional.
     _kernel = _kernel_find = None
 
 WHOLE = 0
 BROKEN = 1
-#: The length of a record goes on after five bytes. Apache Kafka has another error for that where nothing is compressed.
+#: A record's length varint continues after five bytes. Apache Kafka has a different error for that in uncompressed
+#: data.
 ENDLESS_LENGTH = 2
 
 _MOST_LENGTH_BYTES = 5
 INT_MAX = (1 << 31) - 1
 LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
 IS_COMPILED = _kernel is not None
-#: Records that the loop walks at once; a thread walks more. Either takes some 10 ms.
+#: Records that are walked on the event loop; a thread walks more. Either takes some 10 ms.
 WALKED_AT_ONCE_RECORDS = 500_000 if IS_COMPILED else 15_000
 
 
 class Walk(NamedTuple):
-    """What the records of a payload are. The counts are of no meaning unless `fault` is WHOLE."""
+    """The result of a walk. The counts are valid only if `fault` is WHOLE."""
 
     fault: int
-    #: Of all records, or -1 where none is larger.
+    #: The largest timestamp, or -1 if none is larger.
     max_timestamp: int
-    #: Records whose offset is not their number.
+    #: Records whose offset delta is not their index.
     disordered: int
-    #: Records without a key, where keys are needed.
+    #: Records without a key, if keys are required.
     keyless: int
-    #: The others whose timestamp is known and not between `earliest` and `latest`.
+    #: Other records whose timestamp is set and not between `earliest` and `latest`.
     out_of_range: int
 
 
@@ -59,7 +60,7 @@ class _EndlessLength(_Broken):
 
 
 def _raw_varint(data: bytes, pos: int, bits: int) -> tuple[int, int]:
-    """A varint of at most `bits` bits, still zigzag: (number, position after it)."""
+    """Reads a varint of at most `bits` bits, without zigzag decoding. Returns (number, position after it)."""
     number = shift = 0
     while True:
         byte = data[pos]
@@ -73,7 +74,7 @@ def _raw_varint(data: bytes, pos: int, bits: int) -> tuple[int, int]:
 
 
 def _length(data: bytes, pos: int) -> tuple[int, int]:
-    """The length of what follows; -1 for null."""
+    """Reads a length; -1 for null."""
     number, pos = _raw_varint(data, pos, 32)
     size = number >> 1 ^ -(number & 1)
     if size < -1:
@@ -98,7 +99,7 @@ def _after_headers(data: bytes, pos: int, stop: int) -> int:
 
 
 def _records(data: bytes, count: int, most_bytes: int) -> Iterator[tuple[int, int, bool]]:
-    """(timestamp delta, offset delta, both still zigzag; whether it has a key) of each record."""
+    """Yields (timestamp delta, offset delta, both without zigzag decoding; whether it has a key) of each record."""
     pos, end, most_size = 0, len(data), 2 * most_bytes
     for _ in range(count):
         size = data[pos]
@@ -145,7 +146,7 @@ def _records(data: bytes, count: int, most_bytes: int) -> Iterator[tuple[int, in
         elif value > 1:
             raise _Broken
         pos = pos + 1 if not data[pos] else _after_headers(data, pos, stop)
-        # `pos` only grows: no field before was past the end either.
+        # `pos` only grows, so no earlier field was past the end either.
         if pos != stop:
             raise _Broken
         yield delta, offset, not key & 1
@@ -161,13 +162,13 @@ def _record_length(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def iter_records(data: Buffer, count: int, base_timestamp: int) -> Iterator[tuple[int, bool]]:
-    """(timestamp, whether it has a key) of each record of a payload that is WHOLE."""
+    """Yields (timestamp, whether it has a key) of each record of a payload that is WHOLE."""
     for delta, _, has_key in _records(bytes(data), count, INT_MAX):
         yield _timestamp(base_timestamp, delta), has_key
 
 
 def _timestamp(base: int, delta: int) -> int:
-    """The sum of a base and a zigzag delta in 64 bits, as Java's."""
+    """Returns the sum of a base and a zigzag delta in 64 bits, as in Java."""
     return (base + (delta >> 1 ^ -(delta & 1)) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -182,8 +183,8 @@ def pure_walk(
     needs_key: bool,
     releases_gil: bool = False,
 ) -> tuple[int, int, int, int, int]:
-    """The walk in Python; `walk` says what its arguments are. `releases_gil` is the kernel's, and does nothing here."""
-    # Indexing bytes is faster than indexing any other buffer.
+    """Implements `walk` in Python, with the same arguments. `releases_gil` is for the kernel and has no effect here."""
+    # Indexing bytes is faster than indexing other buffers.
     data = bytes(memoryview(buffer)[start:])
     newest, disordered, keyless, out_of_range = -1, 0, 0, 0
     expected = previous = -2
@@ -208,7 +209,7 @@ def pure_walk(
     return WHOLE, newest, disordered, keyless, out_of_range
 
 
-#: The walk of the hot path: arguments by position, a bare tuple.
+#: The walk of the hot path: positional arguments, a plain tuple.
 raw_walk: Callable[..., tuple[int, int, int, int, int]] = pure_walk if _kernel is None else _kernel
 
 
@@ -224,16 +225,17 @@ def walk(
     needs_key: bool = False,
     releases_gil: bool = False,
 ) -> Walk:
-    """Walks the `count` records of `buffer` from `start` to its end. One larger than `most_record_bytes` is BROKEN.
+    """Walks the `count` records of `buffer` from `start` to its end. A record larger than `most_record_bytes` is
+    BROKEN.
 
-    `releases_gil`: for a thread of its own; the loop would wait for the threads that took the lock meanwhile.
+    `releases_gil`: set it in a separate thread; on the event loop, taking the lock back would wait for other threads.
     """
     found = raw_walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil)
     return tuple.__new__(Walk, found)
 
 
 def renumbered(data: Buffer, count: int) -> bytes:
-    """A payload that is WHOLE, with offsets from 0 on: the records of a producer that counted otherwise."""
+    """Returns a payload that is WHOLE, with offset deltas from 0 on, for a producer that numbered them otherwise."""
     source = bytes(data)
     pieces: list[bytes] = []
     pos = 0
@@ -250,17 +252,17 @@ def renumbered(data: Buffer, count: int) -> bytes:
 
 
 def pure_find(data: Buffer, count: int, base: int, least_timestamp: int, least_offset: int) -> tuple[int, int] | None:
-    """`find_record` in Python."""
+    """Implements `find_record` in Python."""
     try:
         for delta, offset, _ in _records(bytes(data), count, INT_MAX):
             number, timestamp = offset >> 1 ^ -(offset & 1), _timestamp(base, delta)
             if timestamp >= least_timestamp and number >= least_offset:
                 return number, timestamp
     except (_Broken, IndexError, UnicodeDecodeError):
-        pass  # A poisoned payload has nothing that could be found.
+        pass  # A poisoned payload has no record to find.
     return None
 
 
-#: (data, count, base timestamp, least timestamp, least offset) -> (offset, timestamp) of the first record that has both,
-#: or None. Offsets are differences from the batch's first. The compiled one leaves the interpreter's lock to others.
+#: (data, count, base timestamp, minimum timestamp, minimum offset) -> (offset, timestamp) of the first record that
+#: satisfies both, or None. Offsets are deltas from the batch's first. The compiled version releases the GIL.
 find_record: Callable[..., tuple[int, int] | None] = pure_find if _kernel_find is None else _kernel_find
