@@ -1,4 +1,4 @@
-"""Random messages of ours, of any class and version, with everything that the version allows in them."""
+"""Random messages of any class and version of ours, with every field that the version allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 def random_message(rng: random.Random, cls: type[Message], version: int, flexible: bool | None = None) -> Any:
-    """A message with random values in every field that `version` carries, and the default in every other."""
+    """Returns a message with random values in every field of `version`, and defaults in all others."""
     return _message(rng, cls, version, version in cls.SCHEMA.flexible if flexible is None else flexible, 0)
 
 

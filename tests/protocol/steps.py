@@ -1,4 +1,4 @@
-"""Runs a generator that works in steps to its end."""
+"""Runs a stepwise generator to completion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def result_of(steps: Generator[Any, None, T]) -> T:
-    """What the generator returns."""
+    """Returns the return value of the generator."""
     while True:
         try:
             next(steps)

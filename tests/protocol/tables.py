@@ -1,4 +1,4 @@
-"""Every table of the package, and Apache's specification of each: what the tests of protocol/ walk over."""
+"""Every table of the package, and Apache's specification of each, for the tests of protocol/."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.protocol.schema import Message, Schema
 
 from compat_tests.java.fetch import SPECIFICATION, jar
 
-#: The jars that hold specifications, and the Java package of the classes that Apache generates from each.
+#: The jars with specifications, and the Java package of the classes that Apache generates from each.
 JAVA_PACKAGES = {
     "kafka-clients": "org.apache.kafka.common.message",
     "kafka-metadata": "org.apache.kafka.common.metadata",
@@ -30,7 +30,7 @@ JAVA_PACKAGES = {
 
 @cache
 def messages() -> dict[str, type[Message]]:
-    """Name -> class of all that has versions of its own: requests, responses, headers, records, files."""
+    """Returns name -> class of everything that has its own versions: requests, responses, headers, records, files."""
     found: dict[str, type[Message]] = {}
     for package in (odradek.protocol.messages, odradek.protocol.internal):
         for module in pkgutil.iter_modules(package.__path__):
@@ -42,7 +42,7 @@ def messages() -> dict[str, type[Message]]:
 
 
 def is_top(made: type[Message]) -> bool:
-    """Whether the class is a message, not a structure inside one (those are open-ended)."""
+    """Returns whether the class is a message, not a nested structure (those have open-ended versions)."""
     schema: Schema | None = getattr(made, "SCHEMA", None)
     return schema is not None and not str(schema.versions).endswith("+")
 
@@ -57,7 +57,7 @@ def every_version() -> list[tuple[type[Message], int]]:
 
 @cache
 def specifications() -> dict[str, dict[str, Any]]:
-    """Name -> JSON of every specification in the jars that has a version; `javaClass` is added. Raises ToolsMissing."""
+    """Returns name -> JSON of every specification in the jars that has a version, with `javaClass`. Raises ToolsMissing."""
     found: dict[str, dict[str, Any]] = {}
     for artifact, package in JAVA_PACKAGES.items():
         with zipfile.ZipFile(jar(artifact, SPECIFICATION)) as archive:
@@ -70,6 +70,6 @@ def specifications() -> dict[str, dict[str, Any]]:
 
 
 def snake_case(name: str) -> str:
-    """Kafka's names as ours: `ThrottleTimeMs` is `throttle_time_ms`, and KRaft is one word."""
+    """Converts Kafka's names to ours: `ThrottleTimeMs` is `throttle_time_ms`, and KRaft is one word."""
     name = name.replace("KRaft", "Kraft").replace("kRaft", "kraft")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

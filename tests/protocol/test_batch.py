@@ -1,4 +1,4 @@
-"""Headers of record batches: read, checked and patched, and what hostile bytes come to."""
+"""Record batch headers: reading, validation and patching, and invalid input."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ RECORDS = [Record(7 + i, 1000 + i, b"key", b"value %d" % i, [("h", b"x"), ("n", 
 BATCH = encode_batch(RECORDS, producer_id=4, producer_epoch=1, base_sequence=0x7FFFFFFF, leader_epoch=2)
 
 
-def test_a_header_says_what_the_batch_was_made_of() -> None:
+def test_header_matches_encoded_batch() -> None:
     header = read_header(BATCH)
     assert (header.base_offset, header.last_offset, header.next_offset) == (7, 9, 10)
     assert (header.size, header.record_count, header.leader_epoch, header.magic) == (len(BATCH), 3, 2, 2)
     assert (header.base_timestamp, header.max_timestamp) == (1000, 1002)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4, 1, 0x7FFFFFFF)
-    assert header.last_sequence == 1, "sequence numbers wrap around"
+    assert header.last_sequence == 1, "the sequence number wraps to zero"
     assert header.compression is Compression.NONE and header.timestamp_type is TimestampType.CREATE_TIME
     assert not (header.is_control or header.is_transactional or header.has_delete_horizon)
 
 
-def test_a_patch_changes_the_offsets_and_leaves_the_crc_right() -> None:
+def test_patch_changes_offsets_and_keeps_crc_valid() -> None:
     buffer = bytearray(b"head" + BATCH)
     patch(buffer, 4, 1 << 40, 9)
     header = read_header(buffer, 4)
@@ -65,7 +65,7 @@ def test_a_patch_changes_the_offsets_and_leaves_the_crc_right() -> None:
     assert buffer[4 + 16 :] == BATCH[16:]
 
 
-def test_log_append_time_is_the_time_of_every_record() -> None:
+def test_log_append_time_sets_timestamp_of_every_record() -> None:
     buffer = bytearray(BATCH)
     header = set_log_append_time(buffer, 0, read_header(buffer), 55)
     assert header == read_header(buffer)
@@ -74,14 +74,14 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert {record.timestamp for record in decode_batch(buffer)} == {55}
 
 
-def test_batches_are_walked_without_a_copy_until_one_is_cut_off() -> None:
+def test_iter_headers_yields_batches_until_incomplete_one() -> None:
     data = BATCH + BATCH + BATCH[:-1]
     assert [pos for pos, _ in iter_headers(data)] == [0, len(BATCH)]
     assert [pos for pos, _ in iter_headers(memoryview(data), len(BATCH))] == [len(BATCH)]
     assert list(iter_headers(BATCH[:40])) == []
 
 
-def test_a_compacted_batch_keeps_its_offsets_and_may_be_empty() -> None:
+def test_compacted_batch_keeps_offsets_and_may_be_empty() -> None:
     kept = encode_batch([RECORDS[1]], base_offset=7, last_offset=9)
     assert (read_header(kept).base_offset, read_header(kept).last_offset) == (7, 9)
     assert decode_batch(kept) == [RECORDS[1]]
@@ -91,8 +91,8 @@ def test_a_compacted_batch_keeps_its_offsets_and_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_formats_are_named_and_refused(magic: int) -> None:
-    """As they stand in a log: offset, size, then CRC, magic, attributes, key, value."""
+def test_old_message_formats_raise_old_message_format(magic: int) -> None:
+    """The format in a log: offset, size, then CRC, magic, attributes, key, value."""
     old = bytes(8) + (22).to_bytes(4, "big") + bytes(4) + bytes((magic,)) + bytes(17)
     with pytest.raises(OldMessageFormat, match=f"message format {magic}") as refused:
         read_header(old)
@@ -120,7 +120,7 @@ def test_old_message_formats_are_named_and_refused(magic: int) -> None:
     ],
     ids=str,
 )
-def test_a_header_that_cannot_be_is_refused(damage: dict[str, int], error: type[BatchError], code: ErrorCode) -> None:
+def test_invalid_header_raises(damage: dict[str, int], error: type[BatchError], code: ErrorCode) -> None:
     buffer = bytearray(BATCH)
     write_header(buffer, 0, read_header(buffer)._replace(**damage))
     seal(buffer, 0, len(buffer))
@@ -129,7 +129,7 @@ def test_a_header_that_cannot_be_is_refused(damage: dict[str, int], error: type[
     assert type(refused.value) is error and refused.value.error_code is code
 
 
-def test_every_flipped_bit_under_the_crc_is_noticed() -> None:
+def test_every_flipped_bit_under_crc_is_detected() -> None:
     for at in range(17, len(BATCH)):
         for bit in range(8):
             flipped = bytearray(BATCH)
@@ -138,7 +138,7 @@ def test_every_flipped_bit_under_the_crc_is_noticed() -> None:
                 check_batch(flipped, 0, read_header(flipped))
 
 
-def test_a_batch_cut_at_any_byte_is_refused() -> None:
+def test_batch_truncated_at_any_byte_raises() -> None:
     for end in range(len(BATCH)):
         with pytest.raises(CorruptBatch):
             check_batch(BATCH[:end], 0, read_header(BATCH[:end]))
@@ -147,8 +147,8 @@ def test_a_batch_cut_at_any_byte_is_refused() -> None:
 
 
 @pytest.mark.parametrize("compression", Compression, ids=lambda codec: codec.name)
-def test_damaged_records_are_read_or_refused_in_proportion_to_their_size(compression: Compression) -> None:
-    """The CRC made right again: damage as a broken or hostile producer makes it."""
+def test_damaged_records_decode_or_raise_in_limited_time_and_memory(compression: Compression) -> None:
+    """The CRC is valid: damage by a broken or hostile producer."""
     rng = random.Random(compression)
     honest = encode_batch(RECORDS * 20, base_offset=7, last_offset=66, compression=compression)
     for _ in range(400):
@@ -169,7 +169,7 @@ def test_damaged_records_are_read_or_refused_in_proportion_to_their_size(compres
 
 
 @pytest.mark.parametrize("count", [1, 60, 61, 1000, 0x7FFFFFFF, -1])
-def test_a_count_of_records_that_is_not_theirs_is_refused(count: int) -> None:
+def test_wrong_record_count_raises(count: int) -> None:
     data = bytearray(encode_batch(RECORDS * 20, base_offset=7, last_offset=66))
     write_header(data, 0, read_header(data)._replace(record_count=count))
     if count == 60:
@@ -182,18 +182,18 @@ def test_a_count_of_records_that_is_not_theirs_is_refused(count: int) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"\x0c\0\0\0\1\1\0\0",  # ends before its length says
+        b"\x0c\0\0\0\1\1\0\0",  # ends before its length
         b"\x0e\0\0\0\1\1\0",  # is longer than the batch
-        b"\x0c\0\0\0\1\1\1",  # a negative count of headers
-        b"\x0c\0\0\0\1\1\x02",  # a header that is not there
-        b"\x10\0\0\0\1\1\x02\1\1",  # a header whose name is null
-        b"\x0c\0\0\0\x7e\1\0",  # a key that is longer than the record
-        b"\x0c\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",  # a varint without end
+        b"\x0c\0\0\0\1\1\1",  # a negative header count
+        b"\x0c\0\0\0\1\1\x02",  # a missing header
+        b"\x10\0\0\0\1\1\x02\1\1",  # a header with a null key
+        b"\x0c\0\0\0\x7e\1\0",  # a key longer than the record
+        b"\x0c\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",  # an endless varint
         b"\x0b\0\0\0\1\1\0",  # a negative length
         b"",
     ],
 )
-def test_a_record_that_does_not_parse_is_refused(body: bytes) -> None:
+def test_invalid_record_raises(body: bytes) -> None:
     data = bytearray(BATCH[:HEADER_BYTES] + body)
     header = read_header(data)._replace(
         length=len(data) - batch.LOG_OVERHEAD, record_count=1, last_offset_delta=0, attributes=0
@@ -203,7 +203,7 @@ def test_a_record_that_does_not_parse_is_refused(body: bytes) -> None:
         decode_batch(data)
 
 
-def test_a_transaction_is_ended_by_a_control_record() -> None:
+def test_control_record_ends_transaction() -> None:
     for committed, kind in ((True, ControlType.COMMIT), (False, ControlType.ABORT)):
         data = encode_end_transaction(
             committed, base_offset=5, timestamp=1, producer_id=4, producer_epoch=1, coordinator_epoch=8
@@ -215,7 +215,7 @@ def test_a_transaction_is_ended_by_a_control_record() -> None:
         assert decode_control(record.key, record.value) == ControlRecord(kind, EndTxnMarker(coordinator_epoch=8))
 
 
-def test_a_control_record_of_the_future_is_skipped_and_a_newer_version_of_one_is_read() -> None:
+def test_unknown_control_type_is_skipped_and_newer_version_is_decoded() -> None:
     assert decode_control(b"\0\0\0\x63", b"whatever") is None
     key, value = encode_control(ControlType.COMMIT, EndTxnMarker(coordinator_epoch=8))
     assert decode_control(b"\0\1" + key[2:], b"\0\1" + value[2:] + b"more") == ControlRecord(
@@ -234,7 +234,7 @@ def test_a_control_record_of_the_future_is_skipped_and_a_newer_version_of_one_is
         (b"\0\0\0\1", b"\0\0\0"),
     ],
 )
-def test_a_control_record_that_does_not_parse_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_invalid_control_record_raises(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(InvalidBatch):
         if control_type(key) is not None:
             decode_control(key, value)

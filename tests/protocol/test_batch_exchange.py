@@ -1,4 +1,4 @@
-"""Record batches of ours read by Apache's classes, and Apache's read by ours, in every codec."""
+"""Exchange of record batches with Apache's classes in both directions, with every compression codec."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def random_records(rng: random.Random, count: int, base_offset: int = 0) -> list
 
 
 def as_json(header: BatchHeader, records: list[Record]) -> dict[str, Any]:
-    """A batch as CodecOracle.java shows it."""
+    """Returns a batch in the format of CodecOracle.java."""
     shown: dict[str, Any] = {name: getattr(header, name) for name in SHOWN}
     shown["delete_horizon"] = header.base_timestamp if header.has_delete_horizon else None
     shown["records"] = [
@@ -65,9 +65,7 @@ def text(data: bytes | None) -> str | None:
 
 @pytest.mark.parametrize("compression", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("level", [None, 1, 5])
-def test_apache_reads_the_batches_that_we_write(
-    compression: Compression, level: int | None, codec_oracle: CodecOracle
-) -> None:
+def test_apache_decodes_our_batches(compression: Compression, level: int | None, codec_oracle: CodecOracle) -> None:
     rng = random.Random(f"{compression} {level}")
     data, expected = b"", []
     for _ in range(BATCHES):
@@ -92,14 +90,14 @@ def test_apache_reads_the_batches_that_we_write(
 
 
 @pytest.mark.parametrize("compression", CODECS, ids=lambda codec: codec.name)
-def test_we_read_the_batches_that_apache_writes(compression: Compression, codec_oracle: CodecOracle) -> None:
+def test_we_decode_apaches_batches(compression: Compression, codec_oracle: CodecOracle) -> None:
     for seed in range(BATCHES):
         data, shown = codec_oracle.random_batch(compression.name.lower(), seed)
         header = read_header(data)
         check_batch(data, 0, header)
         records = decode_batch(data)
         assert as_json(header, records) == shown
-        # With LogAppendTime the times that the producer set are in the bytes, but no longer in the records.
+        # With LogAppendTime the producer's timestamps are in the bytes, but not in the decoded records.
         if compression is Compression.NONE and header.timestamp_type is TimestampType.CREATE_TIME:
             assert written_again(header, records) == data
 
@@ -116,7 +114,7 @@ def written_again(header: BatchHeader, records: list[Record]) -> bytes:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_apache_reads_the_marker_that_ends_a_transaction(committed: bool, codec_oracle: CodecOracle) -> None:
+def test_apache_decodes_our_transaction_marker(committed: bool, codec_oracle: CodecOracle) -> None:
     data = encode_end_transaction(
         committed, base_offset=7, timestamp=99, producer_id=4, producer_epoch=2, coordinator_epoch=3, leader_epoch=5
     )
@@ -133,7 +131,7 @@ CONTROL: dict[ControlType, Callable[[random.Random], Any]] = {
 
 
 @pytest.mark.parametrize("kind", CONTROL, ids=lambda kind: kind.name)
-def test_apache_reads_the_control_records_of_kraft(kind: ControlType, codec_oracle: CodecOracle) -> None:
+def test_apache_decodes_our_kraft_control_records(kind: ControlType, codec_oracle: CodecOracle) -> None:
     message = CONTROL[kind](random.Random(kind))
     message.version = 0
     data = encode_control_batch([ControlRecord(kind, message)], base_offset=3, timestamp=8, leader_epoch=1)

@@ -1,4 +1,4 @@
-"""What the benchmark of codecs compares is the same thing: every way reads and writes the same bytes."""
+"""The implementations that the codec benchmark compares are equivalent: they decode and encode the same bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.codecs_samples import Sample, samples
 
 
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.name)
-def test_every_way_writes_the_same_bytes(sample: Sample) -> None:
+def test_all_implementations_encode_same_bytes(sample: Sample) -> None:
     data = encode(sample.message, sample.version)
     ways = {name: way(sample, data) for name, way in WAYS.items()}
     assert {name: way.encode() for name, way in ways.items()} == dict.fromkeys(WAYS, data)
@@ -19,7 +19,7 @@ def test_every_way_writes_the_same_bytes(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample.name)
-def test_what_is_written_by_hand_reads_what_lowered_code_reads(sample: Sample) -> None:
+def test_handwritten_decoder_matches_lowered_decoder(sample: Sample) -> None:
     data = encode(sample.message, sample.version)
     expected = (sample.message, len(data))
     assert lowered(sample, data).decode() == by_hand(sample, data).decode() == expected

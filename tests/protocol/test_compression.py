@@ -1,4 +1,4 @@
-"""The codecs: what they make is theirs to read, by others too, and no bomb goes off."""
+"""The compression codecs: round trips, interoperability with other libraries, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ by_codec = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name
 @by_codec
 @pytest.mark.parametrize("sample", SAMPLES)
 @pytest.mark.parametrize("level", [None, 1, 5])
-def test_what_is_compressed_comes_back(codec: Compression, sample: str, level: int | None) -> None:
+def test_compressed_data_survives_round_trip(codec: Compression, sample: str, level: int | None) -> None:
     data = SAMPLES[sample]
     for given in (data, memoryview(bytearray(data))):
         assert bytes(decompress(codec, compress(codec, given, level))) == data
 
 
 @pytest.mark.parametrize("codec", LEVELS, ids=lambda codec: codec.name)
-def test_every_level_that_kafka_allows_is_taken(codec: Compression) -> None:
+def test_every_level_of_kafka_is_accepted(codec: Compression) -> None:
     low, high, default = LEVELS[codec]
     for level in {low, high, default, 0 if codec is Compression.ZSTD else low}:
         assert bytes(decompress(codec, compress(codec, TEXT[:5000], level))) == TEXT[:5000]
 
 
-def test_others_read_our_frames_and_we_theirs() -> None:
+def test_other_libraries_read_our_frames_and_we_theirs() -> None:
     assert gzip.decompress(compress(Compression.GZIP, TEXT)) == TEXT
     assert decompress(Compression.GZIP, gzip.compress(TEXT[:9]) + gzip.compress(TEXT[9:])) == TEXT
     assert lz4.frame.decompress(bytes(compress(Compression.LZ4, SAMPLES["both"]))) == SAMPLES["both"]
@@ -55,13 +55,13 @@ def test_others_read_our_frames_and_we_theirs() -> None:
     assert bytes(decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)))) == TEXT
 
 
-def test_lz4_blocks_stand_alone_since_java_reads_no_others() -> None:
+def test_lz4_blocks_are_independent_as_java_requires() -> None:
     assert compress(Compression.LZ4, TEXT)[4] & 0x20
     assert compress(Compression.LZ4, TEXT, 5)[4] & 0x20
 
 
 @by_codec
-def test_what_would_be_larger_than_the_limit_is_refused(codec: Compression) -> None:
+def test_result_larger_than_limit_raises(codec: Compression) -> None:
     assert len(decompress(codec, compress(codec, bytes(LIMIT)), LIMIT)) == LIMIT
     for size in (LIMIT + 1, 64 << 20):
         bomb = compress(codec, bytes(size))
@@ -71,7 +71,7 @@ def test_what_would_be_larger_than_the_limit_is_refused(codec: Compression) -> N
         assert time.process_time() - started < 1
 
 
-def test_a_snappy_block_that_lies_about_its_size_gets_no_memory() -> None:
+def test_snappy_block_with_wrong_size_allocates_no_memory() -> None:
     for block in (b"\xff\xff\xff\x3f\0", b"\xff\xff\xff\xff\x0f\0", b"\x80\x80\x40" + bytes(20)):
         for data in (block, b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block):
             with pytest.raises(CorruptBatch):
@@ -79,7 +79,7 @@ def test_a_snappy_block_that_lies_about_its_size_gets_no_memory() -> None:
 
 
 @by_codec
-def test_damage_is_one_error_or_other_bytes(codec: Compression) -> None:
+def test_damaged_data_raises_corrupt_batch_or_decompresses_differently(codec: Compression) -> None:
     rng = random.Random(codec)
     honest = bytes(compress(codec, SAMPLES["both"][-80_000:]))
     for _ in range(300):

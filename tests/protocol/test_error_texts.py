@@ -1,4 +1,4 @@
-"""Error texts are cut to a limit wherever a response has one; names, which are data, are never cut."""
+"""Error texts in responses are cut to a limit; names, which are data, are never cut."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG = "y" * MAX_STRING_BYTES
 
 
 def every_text(cls: type[Message]) -> list[Field]:
-    """The fields for humans of a message and of the structures in it."""
+    """Yields the error text fields of a message and its nested structures."""
     found = []
     for field in cls.SCHEMA.fields:
         kind = field.type.element if isinstance(field.type, ArrayOf) else field.type
@@ -37,7 +37,7 @@ def every_text(cls: type[Message]) -> list[Field]:
 
 
 def filled(cls: type[Message], version: int, text: str) -> Any:
-    """A message with one element in every array and `text` in every field for humans."""
+    """Returns a message with one element in every array and `text` in every error text field."""
     made = cls()
     for field in cls.SCHEMA.fields:
         if version not in field.versions:
@@ -55,7 +55,7 @@ def filled(cls: type[Message], version: int, text: str) -> Any:
     return made
 
 
-def test_every_text_for_humans_is_one_that_is_cut() -> None:
+def test_every_error_message_field_is_declared_as_error_text() -> None:
     texts = [(api.name, field) for api in APIS.values() for field in every_text(api.response)]
     assert len(texts) > 50
     assert not [f"{name}.{field.name}" for name, field in texts if not field.type.is_error_text]  # type: ignore[union-attr]
@@ -73,7 +73,7 @@ def test_longest_error_texts_of_all_responses_encode_in_every_version(text: str)
             decode(api.response, version, lowered)
 
 
-def test_a_cut_text_ends_on_a_character_and_says_that_it_was_cut() -> None:
+def test_cut_text_ends_at_character_boundary_with_marker() -> None:
     for text in (LONG, "é" * 4_000, "x" + "é" * 4_000, "日本" * 4_000, "😀" * 4_000):
         encoded = encode(AddRaftVoterResponse(error_message=text), 0)
         shown = decode(AddRaftVoterResponse, 0, encoded)[0].error_message
@@ -83,7 +83,7 @@ def test_a_cut_text_ends_on_a_character_and_says_that_it_was_cut() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no such topic", "é" * (MAX_ERROR_TEXT_BYTES // 2)])
-def test_a_text_within_the_limit_is_not_changed(text: str) -> None:
+def test_text_within_limit_is_unchanged(text: str) -> None:
     encoded = encode(UpdateFeaturesResponse(error_message=text), 1)
     assert decode(UpdateFeaturesResponse, 1, encoded)[0].error_message == text
 
@@ -96,7 +96,7 @@ def test_names_are_not_cut() -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("size", [10_922, 10_923, MAX_STRING_BYTES])
-def test_a_text_that_is_not_utf8_is_read_only_if_it_can_be_written(version: int, size: int) -> None:
+def test_invalid_utf8_text_decodes_only_if_it_can_be_encoded(version: int, size: int) -> None:
     good = encode(DeleteGroupsRequest(groups_names=["y" * size]), version)
     bad = good.replace(b"y", b"\xff")
     assert decode(DeleteGroupsRequest, version, good)[0].groups_names == ["y" * size]

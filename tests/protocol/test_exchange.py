@@ -1,6 +1,6 @@
-"""Random messages go to Apache's generated classes and come from them, every one in every version.
+"""Exchange of random messages with Apache's generated classes in both directions, for every version of every message.
 
-Bytes and values must be the same. `ODRADEK_EXCHANGES` sets how many go each way for each version.
+Bytes and values must be equal. `ODRADEK_EXCHANGES` sets the number of messages per version and direction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = sorted(messages())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_apache_reads_what_we_write_and_writes_it_again_the_same(name: str, codec_oracle: CodecOracle) -> None:
+def test_apache_decodes_our_messages_and_encodes_same_bytes(name: str, codec_oracle: CodecOracle) -> None:
     made, java_class = messages()[name], specifications()[name]["javaClass"]
     for version in versions(made):
         rng = random.Random(f"{name} {version}")
@@ -41,7 +41,7 @@ def test_apache_reads_what_we_write_and_writes_it_again_the_same(name: str, code
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_we_read_what_apache_writes_and_write_it_again_the_same(name: str, codec_oracle: CodecOracle) -> None:
+def test_we_decode_apaches_messages_and_encode_same_bytes(name: str, codec_oracle: CodecOracle) -> None:
     made, java_class = messages()[name], specifications()[name]["javaClass"]
     for version in versions(made):
         for seed in range(EXCHANGES):
@@ -54,7 +54,7 @@ def test_we_read_what_apache_writes_and_write_it_again_the_same(name: str, codec
             assert interpreted_encode(read, version) == data
 
 
-def test_our_list_of_apis_is_apaches(codec_oracle: CodecOracle) -> None:
+def test_list_of_apis_equals_apaches(codec_oracle: CodecOracle) -> None:
     served = {shown["key"]: shown for shown in codec_oracle.apis() if shown["low"] <= shown["high"]}
     assert served.keys() == APIS.keys()
     for key, shown in served.items():
@@ -66,20 +66,20 @@ def test_our_list_of_apis_is_apaches(codec_oracle: CodecOracle) -> None:
         assert headers == shown["headers"], api
 
 
-def test_our_list_of_errors_is_apaches(codec_oracle: CodecOracle) -> None:
+def test_list_of_errors_equals_apaches(codec_oracle: CodecOracle) -> None:
     ours = [(int(error), error.name, error.retriable) for error in ErrorCode]
     assert ours == sorted(codec_oracle.errors())
 
 
 def snake(value: Any) -> Any:
-    """Apache's JSON with our names."""
+    """Converts the names in Apache's JSON to ours."""
     if isinstance(value, dict):
         return {snake_case(key): snake(each) for key, each in value.items()}
     return [snake(each) for each in value] if isinstance(value, list) else value
 
 
 def as_json(message: Message, version: int) -> dict[str, Any]:
-    """What Apache's JSON converters show of a message: tagged fields only where they are not the default."""
+    """Returns a message in the format of Apache's JSON converters: tagged fields only if not the default."""
     shown: dict[str, Any] = {}
     for field in message.SCHEMA.fields:
         value = getattr(message, field.name)
@@ -105,12 +105,12 @@ def value_as_json(value: Any, kind: WireType, version: int) -> Any:
     if kind.name == "uuid":
         return uuid_to_text(value)
     if kind.name == "records":
-        return ""  # Apache shows only that they are there
+        return ""  # Apache's JSON only lists them
     return base64.b64encode(value).decode() if kind.name == "bytes" else value
 
 
-def test_text_that_is_not_utf8_reads_as_apache_reads_it(codec_oracle: CodecOracle) -> None:
-    """A broken byte is one U+FFFD; how many a broken sequence makes is told alike for all that a client may send."""
+def test_invalid_utf8_decodes_as_in_apache(codec_oracle: CodecOracle) -> None:
+    """Checks the U+FFFD count of a broken byte and of broken sequences, for all bytes that a client may send."""
     rng = random.Random(8)
     broken = [
         b"\xff",

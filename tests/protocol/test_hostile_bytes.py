@@ -1,7 +1,7 @@
-"""Bytes that are not messages: truncated, flipped, with hostile lengths, or noise.
+"""Invalid messages: truncated, flipped bits, hostile lengths, or random bytes.
 
-Each ends in MalformedMessage or in a message, the same by the lowered and the interpreted way, in time and memory in
-proportion to its size. `ODRADEK_FUZZ` multiplies the number of random inputs.
+Each raises MalformedMessage or decodes to a message, with the same result from the lowered and the interpreted codec,
+in time and memory proportional to its size. `ODRADEK_FUZZ` multiplies the number of random inputs.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from tests.protocol.tables import messages, versions
 
 EFFORT = int(os.environ.get("ODRADEK_FUZZ", "1"))
 NAMES = sorted(messages())
-#: What stands where a length is read: the largest and smallest numbers of each width, and varints at and over their limit.
+#: Hostile values of lengths: the largest and smallest numbers of each width, and varints at and over their limit.
 HOSTILE = (
     *(b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00\x0f\x42\x41", b"\x00\x00\xff\xff"),
     *(b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x7f", b"\xff\xff\xff\xff\xff\x01", b"\x80\x80\x80\x80\x00"),
     *(b"\x7f\xff", b"\x80\x00", b"\xff\xfe", encode_varint(MAX_ARRAY_ELEMENTS + 2), encode_varint(40_000)),
 )
-#: A message may take this many times the memory of its bytes: an array of empty structures is the worst.
+#: A message may take this multiple of its size in memory: an array of empty structures is the worst case.
 MEMORY_FACTOR = 400
 MEMORY_ALLOWANCE = 64 << 10
-#: Far over what any input here takes; a decoder that counts to two thousand million does not get by.
+#: Far more than any input here takes; a decoder that counts to two billion exceeds it.
 MOST_SECONDS = 2.0
 
 
 def outcome(made: type[Message], version: int, data: bytes) -> tuple[Any, int] | None:
-    """The outcome of every decoder; None is refused. Fails where they differ, or raise anything else."""
+    """Returns the common result of all decoders; None for MalformedMessage. Fails if they differ or raise anything else."""
     try:
         lowered = decode(made, version, data)
     except MalformedMessage:
@@ -58,7 +58,7 @@ def outcome(made: type[Message], version: int, data: bytes) -> tuple[Any, int] |
         interpreted = interpreted_decode(made, version, data)
     except MalformedMessage:
         interpreted = None
-    # By what they show: a NaN is not equal to itself.
+    # Compared by repr: a NaN is not equal to itself.
     assert lowered == interpreted or repr(lowered) == repr(interpreted), (made, version, data)
     try:
         stepwise = result_of(stepwise_decoder(made, version)(data, 0))
@@ -77,7 +77,7 @@ def samples(name: str, salt: str, most: int) -> Iterator[tuple[type[Message], in
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_message_cut_at_any_byte_is_refused(name: str) -> None:
+def test_message_truncated_at_any_byte_is_malformed(name: str) -> None:
     for made, version, data, _ in samples(name, "cut", 1 << 20):
         step = max(1, len(data) // (60 * EFFORT))
         for end in range(0, len(data), step):
@@ -85,7 +85,7 @@ def test_a_message_cut_at_any_byte_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_flipped_bits_are_read_or_refused(name: str) -> None:
+def test_flipped_bits_decode_or_are_malformed(name: str) -> None:
     for made, version, data, rng in samples(name, "flip", 1 << 20):
         for _ in range(20 * EFFORT):
             flipped = bytearray(data or b"\0")
@@ -95,7 +95,7 @@ def test_flipped_bits_are_read_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hostile_lengths_are_read_or_refused(name: str) -> None:
+def test_hostile_lengths_decode_or_are_malformed(name: str) -> None:
     for made, version, data, rng in samples(name, "length", 1 << 20):
         for _ in range(20 * EFFORT):
             at, number = rng.randrange(len(data) + 1), rng.choice(HOSTILE)
@@ -103,17 +103,17 @@ def test_hostile_lengths_are_read_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_noise_is_read_or_refused(name: str) -> None:
+def test_random_bytes_decode_or_are_malformed(name: str) -> None:
     for made, version, _, rng in samples(name, "noise", 0):
         for _ in range(10 * EFFORT):
             noise = rng.randbytes(rng.choice((0, 1, 3, 10, 60, 300)))
             outcome(made, version, noise)
-            # Small numbers get farther in.
+            # Small numbers pass more checks.
             outcome(made, version, bytes(byte & rng.choice((1, 3, 7)) for byte in noise))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hostile_bytes_cost_no_more_than_their_size(name: str) -> None:
+def test_hostile_bytes_take_memory_proportional_to_size(name: str) -> None:
     made = messages()[name]
     version = versions(made)[-1]
     rng = random.Random(name)
@@ -135,13 +135,13 @@ def test_hostile_bytes_cost_no_more_than_their_size(name: str) -> None:
         assert time.process_time() - started < MOST_SECONDS
 
 
-def test_an_array_over_the_limit_is_refused_though_its_bytes_are_there() -> None:
+def test_array_over_limit_is_malformed_even_if_complete() -> None:
     count = (MAX_ARRAY_ELEMENTS + 1).to_bytes(4, "big")
     with pytest.raises(MalformedMessage, match=r"topics.*array of 1000001 elements"):
         decode(MetadataRequest, 1, count + bytes(2 * MAX_ARRAY_ELEMENTS + 2))
 
 
-def test_more_tagged_fields_than_the_limit_are_refused_though_their_bytes_are_there() -> None:
+def test_tagged_fields_over_limit_are_malformed_even_if_complete() -> None:
     head = encode(ApiVersionsRequest(), 3)[:-1]
     tags = b"".join(encode_varint(100 + tag) + b"\0" for tag in range(MAX_TAGGED_FIELDS + 1))
     with pytest.raises(MalformedMessage, match="10001 tagged fields"):
@@ -152,12 +152,12 @@ def test_more_tagged_fields_than_the_limit_are_refused_though_their_bytes_are_th
     assert time.process_time() - started < MOST_SECONDS
 
 
-def test_the_error_names_the_message_and_the_field() -> None:
+def test_error_names_message_and_field() -> None:
     with pytest.raises(MalformedMessage, match=r"MetadataRequest v9: .*topics -> 0 -> name"):
         decode(MetadataRequest, 9, b"\x02\x7fabc")
 
 
-def test_fault_far_from_the_beginning_is_not_looked_for() -> None:
+def test_error_far_from_beginning_is_not_searched_for() -> None:
     """The interpreted codec would take seconds for a million names."""
     topics = [MetadataRequestTopic(name="t") for _ in range(300_000)]
     data = encode(MetadataRequest(topics=topics), 9)[:-3]

@@ -1,4 +1,4 @@
-"""The lowered code and the interpreted construct codecs are one: the same bytes out, the same messages in."""
+"""The lowered code and the interpreted construct codecs are equivalent: they encode and decode the same."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NAMES = sorted(messages())
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(rng=st.randoms(use_true_random=False))
-def test_lowered_is_interpreted(name: str, rng: random.Random) -> None:
+def test_lowered_codec_equals_interpreted_codec(name: str, rng: random.Random) -> None:
     made = messages()[name]
     for version in versions(made):
         message = random_message(rng, made, version)
@@ -55,7 +55,7 @@ def test_lowered_is_interpreted(name: str, rng: random.Random) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(rng=st.randoms(use_true_random=False))
-def test_stepwise_codecs_give_what_the_lowered_ones_give(name: str, rng: random.Random) -> None:
+def test_stepwise_codecs_equal_lowered_codecs(name: str, rng: random.Random) -> None:
     made = messages()[name]
     for version in versions(made):
         message = random_message(rng, made, version)
@@ -67,7 +67,7 @@ def test_stepwise_codecs_give_what_the_lowered_ones_give(name: str, rng: random.
 
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 2048, 2049, 10_000])
-def test_long_arrays_of_numbers_take_several_steps(count: int) -> None:
+def test_long_number_arrays_take_several_steps(count: int) -> None:
     message = MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition()])])
     message.topics[0].partitions[0].replica_nodes = list(range(count))
     for version in (8, 12):
@@ -79,7 +79,7 @@ def test_long_arrays_of_numbers_take_several_steps(count: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_message_of_defaults_goes_through_in_every_version(name: str) -> None:
+def test_default_message_survives_round_trip_in_every_version(name: str) -> None:
     made = messages()[name]
     for version in versions(made):
         data = encode(made(), version)
@@ -87,14 +87,14 @@ def test_a_message_of_defaults_goes_through_in_every_version(name: str) -> None:
         assert decode(made, version, data) == (made(), len(data))
 
 
-def test_messages_are_read_where_they_stand_and_from_any_buffer() -> None:
+def test_messages_decode_at_any_position_of_any_buffer() -> None:
     message = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     data = b"before" + encode(message, 12) + b"after"
     for buffer in (data, bytearray(data), memoryview(data), memoryview(bytearray(data))):
         assert decode(MetadataRequest, 12, buffer, 6) == (message, len(data) - 5)
 
 
-def test_records_come_as_views_and_go_uncopied() -> None:
+def test_records_decode_as_views_and_encode_uncopied() -> None:
     data = bytearray(encode(random_message(random.Random(3), ProduceRequest, 9), 9))
     request, _ = decode(ProduceRequest, 9, data)
     found = [partition.records for topic in request.topic_data for partition in topic.partition_data]
@@ -104,8 +104,8 @@ def test_records_come_as_views_and_go_uncopied() -> None:
     assert all(any(piece is view for piece in pieces) for view in views if len(view))
 
 
-def test_what_a_read_message_holds_is_its_own() -> None:
-    """A default is not shared: to change one message changes no other."""
+def test_decoded_message_shares_no_mutable_default() -> None:
+    """Checks that changing one message changes no other."""
     data = encode(FetchResponse(), 17)
     first, second = decode(FetchResponse, 17, data)[0], decode(FetchResponse, 17, data)[0]
     first.node_endpoints.append(None)  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_what_a_read_message_holds_is_its_own() -> None:
     assert decode(FetchResponse, 17, data)[0].node_endpoints == []
 
 
-def test_a_version_that_does_not_exist_is_the_callers_error() -> None:
+def test_unknown_version_raises_unsupported_version() -> None:
     with pytest.raises(UnsupportedVersionOfMessage):
         encode(MetadataResponse(), 14)
     with pytest.raises(UnsupportedVersionOfMessage):
@@ -123,19 +123,19 @@ def test_a_version_that_does_not_exist_is_the_callers_error() -> None:
 @pytest.mark.parametrize(
     "field", ["None where a value is needed", "a number that is too large", "a text that is too long"]
 )
-def test_what_cannot_be_written_is_the_callers_error_in_both(field: str) -> None:
+def test_invalid_value_raises_in_both_encoders(field: str) -> None:
     message: Message = {
         "None where a value is needed": MetadataRequest(topics=[MetadataRequestTopic(name=None)]),
         "a number that is too large": MetadataResponse(throttle_time_ms=1 << 31),
         "a text that is too long": MetadataResponse(cluster_id="x" * 32768),
     }[field]
     for way in (encode, interpreted_encode):
-        with pytest.raises(Exception):  # noqa: B017  (any: it never happens on purpose)
+        with pytest.raises(Exception):  # noqa: B017  (any exception: callers never encode such values on purpose)
             way(message, 9)
 
 
-def test_no_array_has_elements_that_take_no_bytes() -> None:
-    """Else a count could ask for elements without end."""
+def test_no_array_has_zero_size_elements() -> None:
+    """Otherwise a count could request endless elements."""
     for made, version in every_version():
         for codec in sequences(construct_tree(made, version)):
             assert p.smallest_size(codec.element) > 0
@@ -150,7 +150,7 @@ def sequences(codec: object) -> list[p.Sequence]:
     return sequences(codec.element) if isinstance(codec, p.Nullable) else []
 
 
-def test_a_default_structure_is_shared_and_refuses_to_be_changed() -> None:
+def test_default_structure_is_shared_and_immutable() -> None:
     first, second = PartitionProduceResponse(), PartitionProduceResponse()
     assert first.current_leader is second.current_leader
     with pytest.raises(AttributeError, match="assign a new one"):
@@ -162,7 +162,7 @@ def test_a_default_structure_is_shared_and_refuses_to_be_changed() -> None:
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, dataclasses.replace, lambda m: pickle.loads(pickle.dumps(m))]
 )
-def test_a_copy_of_a_default_structure_is_an_ordinary_one(copied: Callable[[object], LeaderIdAndEpoch]) -> None:
+def test_copy_of_default_structure_is_mutable(copied: Callable[[object], LeaderIdAndEpoch]) -> None:
     made = copied(PartitionProduceResponse().current_leader)
     assert type(made) is LeaderIdAndEpoch and made == LeaderIdAndEpoch()
     made.leader_id = 3

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("java_tools")
 Spec = dict[str, Any]
 
 
-def test_every_specification_has_its_table_and_every_table_its_specification() -> None:
+def test_every_specification_has_table_and_vice_versa() -> None:
     assert set(messages()) == set(specifications())
 
 
@@ -31,7 +31,7 @@ def test_every_message_equals_its_specification() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_every_api_says_of_itself_what_its_specification_says() -> None:
+def test_every_api_equals_its_specification() -> None:
     by_key = {spec["apiKey"]: spec for spec in specifications().values() if spec["type"] == "request"}
     assert set(by_key) == set(APIS)
     for key, api in APIS.items():
@@ -59,7 +59,7 @@ def fields_differ(
         return faults
     for spec, field in zip(specs, made.SCHEMA.fields, strict=True):
         at = f"{where}.{field.name}"
-        # A tagged field need not say both.
+        # A tagged field may omit either.
         carried = within(Versions.parse(spec.get("versions", spec.get("taggedVersions"))), versions)
         faults += compare(f"{at} versions", carried, within(field.versions, versions))
         nullable = within(Versions.parse(spec.get("nullableVersions", "none")), carried)
@@ -89,14 +89,14 @@ def type_differs(
 
 
 def within(inner: Versions, outer: Versions) -> Versions:
-    """The versions in both; where a structure goes out of use, what its fields say of later versions says nothing."""
+    """Returns the versions in both. A field's versions after the end of its structure's are ignored."""
     low, high = max(inner.low, outer.low), min(inner.high, outer.high)
     return Versions(low, high) if low <= high else Versions(NEVER, NEVER - 1)
 
 
 def default_of(spec: Spec) -> object:
-    """A field's default as Apache's generator understands it."""
-    # A JSON null is no default at all; the text "null" is None.
+    """Returns a field's default as Apache's generator interprets it."""
+    # A JSON null means no default; the string "null" is None.
     text, kind = str("" if spec.get("default") is None else spec["default"]), spec["type"]
     if text == "null":
         return None

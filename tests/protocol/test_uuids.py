@@ -1,4 +1,4 @@
-"""UUIDs as Kafka prints them."""
+"""UUIDs in Kafka's text format."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from odradek.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, is_reserved, uuid_from_text, uuid_to_text
 
 
-def test_the_text_of_a_uuid_is_kafkas() -> None:
+def test_uuid_text_equals_kafkas() -> None:
     assert uuid_to_text(ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert uuid_to_text(METADATA_TOPIC_ID) == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert uuid_to_text(bytes(range(240, 256))) == "8PHy8_T19vf4-fr7_P3-_w"
 
 
-def test_every_uuid_comes_back_from_its_text() -> None:
+def test_every_uuid_survives_text_round_trip() -> None:
     rng = random.Random(1)
     for _ in range(200):
         uuid = rng.randbytes(16)
@@ -35,11 +35,11 @@ def test_every_uuid_comes_back_from_its_text() -> None:
         "A" * 10**6,
     ],
 )
-def test_what_is_not_a_uuid_is_a_value_error(text: str) -> None:
+def test_invalid_uuid_text_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         uuid_from_text(text)
 
 
-def test_the_first_hundred_are_words_not_ids() -> None:
+def test_first_hundred_ids_are_reserved() -> None:
     assert is_reserved(ZERO_UUID) and is_reserved(METADATA_TOPIC_ID) and is_reserved(bytes(15) + b"\x63")
     assert not is_reserved(bytes(15) + b"\x64") and not is_reserved(b"\1" + bytes(15))

@@ -1,4 +1,4 @@
-"""The walk over records: the compiled one, the one in Python and the decoder of records agree on any bytes."""
+"""The compiled walk, the Python walk and the record decoder agree on any bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW = 1_700_000_000_000
 SEED = 11
 MUTATIONS = 4000
 
-#: Both, where the compiled one is installed.
+#: Both, if the compiled one is installed.
 WALKS: list[Callable[..., Any]] = [pure_walk, *([walks.raw_walk] if walks.IS_COMPILED else [])]
 
 
@@ -43,7 +43,7 @@ def bare(walk: Callable[..., Any], payload: Any, count: int, **rules: Any) -> tu
 
 
 def agreed(payload: Any, count: int, **rules: Any) -> tuple[int, ...]:
-    """What every walk finds; the counts of a broken payload mean nothing."""
+    """Returns the common result of all walks, without the meaningless counts of a broken payload."""
     found = [bare(walk, payload, count, **rules) for walk in WALKS]
     told = [one if one[0] == WHOLE else one[:1] for one in found]
     assert all(one == told[0] for one in told), (found, count, bytes(payload).hex())
@@ -109,7 +109,7 @@ def mutate(payload: bytearray, chance: random.Random) -> None:
 
 
 def assert_decodes(payload: bytes, count: int, base: int, found: tuple[int, ...]) -> None:
-    """The decoder of records, which the cleaner and the coordinators use, reads what the walk takes for whole."""
+    """Asserts that the record decoder, used by the cleaner and the coordinators, decodes what the walk finds WHOLE."""
     whole = bytearray(encode_batch([Record(0, base)])[:HEADER_BYTES]) + payload
     header = read_header(whole)._replace(
         record_count=count, length=HEADER_BYTES - 12 + len(payload), base_timestamp=base
@@ -149,7 +149,7 @@ def test_payload_cut_anywhere_is_broken() -> None:
         assert agreed(payload[:end], 3)[0] == BROKEN
 
 
-def test_unending_length_is_told_from_other_faults() -> None:
+def test_unending_length_has_its_own_fault() -> None:
     assert agreed(b"\xff" * 11, 1)[0] == ENDLESS_LENGTH
     assert agreed(b"\xff" * 4, 1)[0] == BROKEN
 
@@ -167,19 +167,19 @@ def test_walk_takes_any_buffer_and_any_start(walk: Callable[..., Any], kind: Any
     assert walk(kind(b"head" + payload), 4, 1, INT_MAX, NOW, 0, LONG_MAX, False, True) == (WHOLE, NOW, 0, 0, 0)
 
 
-def test_compiled_walk_refuses_a_start_outside_of_its_buffer() -> None:
+def test_compiled_walk_rejects_start_outside_buffer() -> None:
     for compiled in WALKS[1:]:
         for start in (-1, 5):
             with pytest.raises(ValueError, match="outside"):
                 compiled(b"four", start, 1, INT_MAX, 0, 0, 0, False, False)
 
 
-def test_largest_timestamp_wraps_as_javas_does() -> None:
+def test_largest_timestamp_wraps_as_in_java() -> None:
     payload = payload_of([Record(0, 0), Record(1, LONG_MAX)])
     assert agreed(payload, 2, base=5, earliest=0) == (WHOLE, 5, 0, 0, 1)
 
 
-def test_both_ways_find_the_first_record_of_a_time_and_an_offset() -> None:
+def test_both_implementations_find_first_record_by_timestamp_and_offset() -> None:
     chance = random.Random(SEED)
     finds = [walks.pure_find, walks.find_record]
     for _ in range(300):
