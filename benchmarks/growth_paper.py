@@ -32,11 +32,11 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.result import ControllerResult
 from odradek.replication.controller.upkeep import FenceBrokerRequest
-from odradek.server.cluster_view import ClusterView
+from odradek.server.cluster.cluster_view import ClusterView
 from odradek.server.handlers import metadata
-from odradek.server.metadata_batches import QuorumVoters, encode_records, in_parts
-from odradek.server.quorum_snapshots import read_snapshot, write_image_snapshot
-from odradek.server.slices import SLICE_S, STEPS_PER_SLICE, uncollected
+from odradek.server.quorum.metadata_batches import QuorumVoters, encode_records, in_parts
+from odradek.server.quorum.snapshots import read_snapshot, write_image_snapshot
+from odradek.server.runtime.sliced_work import SLICE_S, STEPS_PER_SLICE, without_gc
 
 PARTITIONS_PER_BROKER = 10_000
 PARTITIONS_PER_TOPIC = 1000
@@ -117,7 +117,7 @@ def measure_snapshot(image: MetadataImage, partitions: int) -> dict[str, float]:
         for _ in islice(read_snapshot(file), PARTITIONS_PER_TOPIC):
             pass  # codecs are made when they are first used
         began = time.process_time()
-        loading = Sliced(uncollected(read_snapshot(file)))
+        loading = Sliced(without_gc(read_snapshot(file)))
         applying = time.process_time()
         loaded = loading.result.delta.apply(image.offset, image.epoch, image.last_append_timestamp_ms)
         ended, size = time.process_time(), file.stat().st_size

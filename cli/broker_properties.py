@@ -46,7 +46,7 @@ _SAME = {
 
 
 def _file(options: argparse.Namespace) -> dict[str, str]:
-    from ..server.config import read_properties
+    from ..server.config.broker_config import read_properties
 
     if options.properties is None:
         return {}

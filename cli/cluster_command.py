@@ -122,7 +122,7 @@ def _directory(options: argparse.Namespace) -> Path:
 
 def _overrides(options: argparse.Namespace) -> dict[str, str]:
     """Raises UsageError for a key that the cluster decides about; says which keys are not known."""
-    from ..server.config import unknown_properties
+    from ..server.config.broker_config import unknown_properties
     from .cluster_plan import OWN_KEYS
 
     overrides = overrides_of(options)
@@ -138,7 +138,7 @@ def _check(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
     """Raises UsageError and InvalidConfig for overrides with which no node would start, before anything is written."""
     import logging
 
-    from ..server.config import BrokerConfig
+    from ..server.config.broker_config import BrokerConfig
     from .cluster_plan import properties
 
     logging.getLogger("odradek.config").setLevel(logging.ERROR)  # each node's log has its own warnings
@@ -152,8 +152,8 @@ def _check(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
 
 def _format(plan: Plan, directory: Path) -> None:
     """All nodes belong to one cluster from the beginning."""
-    from ..server.config import BrokerConfig, read_properties
-    from ..server.formatting import format_directories
+    from ..server.config.broker_config import BrokerConfig, read_properties
+    from ..server.quorum.formatting import format_directories
     from .cluster_plan import properties_file
 
     for node in plan.nodes:

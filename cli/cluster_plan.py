@@ -180,7 +180,7 @@ def properties(plan: Plan, node: Node, directory: Path, overrides: dict[str, str
 
 
 def write_properties(plan: Plan, directory: Path, overrides: dict[str, str]) -> None:
-    from ..server.properties import format_properties
+    from ..server.config.properties import format_properties
 
     for node in plan.nodes:
         node_directory(directory, node).mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ from ..protocol.messages.describe_quorum import (
     TopicDataRequest,
 )
 from ..protocol.messages.metadata import MetadataRequest
-from ..server.listener import Endpoint
-from ..server.peers import Peers
+from ..server.network.listener import Endpoint
+from ..server.peers.peers import Peers
 from .cluster_plan import Plan
 from .cluster_processes import node_pids
 

@@ -11,7 +11,7 @@ from .broker_properties import properties_of
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, shown
 
 if TYPE_CHECKING:
-    from ..server.config import BrokerConfig
+    from ..server.config.broker_config import BrokerConfig
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 #: Levels of features are 16 bits.
@@ -58,8 +58,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ..metadata.configs import InvalidConfig
-    from ..server.config import BrokerConfig
-    from ..server.formatting import AlreadyFormatted, format_directories
+    from ..server.config.broker_config import BrokerConfig
+    from ..server.quorum.formatting import AlreadyFormatted, format_directories
     from ..storage.files import LogDirectoryFailure
     from ..storage.meta_properties import InvalidMetaProperties
 
@@ -129,7 +129,7 @@ def _features(texts: list[str]) -> dict[str, int]:
 
 def _initial_voters(options: argparse.Namespace, config: Any) -> Any:
     """None for what the configuration says; raises UsageError and InvalidConfig."""
-    from ..server.formatting import read_initial_voters, standalone_voters
+    from ..server.quorum.formatting import read_initial_voters, standalone_voters
 
     if not (options.standalone or options.initial_controllers is not None or options.no_initial_controllers):
         return None

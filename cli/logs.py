@@ -14,7 +14,7 @@ class OneLineFormatter(logging.Formatter):
     """Keeps each message on one line and within a size, whatever text of a peer is in it. A traceback follows as it is."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        from ..server.peer_text import shown
+        from ..server.runtime.peer_text import shown
 
         record.message = shown(record.message, MOST_MESSAGE_CHARACTERS)
         return super().formatMessage(record)

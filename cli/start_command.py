@@ -20,7 +20,7 @@ from .options import FAILED, MISUSED, UsageError, add_configuration, complain, p
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
-    from ..server.endpoints import CannotListen
+    from ..server.config.listeners import CannotListen
 
 EPILOG = """\
 examples:
@@ -52,9 +52,9 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     gc.disable()  # what is made during a start stays: looking for garbage in it only takes time
     from ..metadata.configs import InvalidConfig
-    from ..server.config import BrokerConfig
-    from ..server.descriptors import raise_limit
-    from ..server.endpoints import CannotListen
+    from ..server.config.broker_config import BrokerConfig
+    from ..server.config.listeners import CannotListen
+    from ..server.network.descriptors import raise_limit
     from ..storage.files import advice
 
     log_to_standard_error(verbose=options.verbose)
@@ -72,9 +72,9 @@ def run(options: argparse.Namespace) -> int:
 def _failures() -> tuple[type[Exception], ...]:
     """Exceptions that explain to a person why a broker does not start; another one is a bug, and shows where."""
     from ..protocol.records.errors import OldFormatInLog
-    from ..server.broker_lifecycle import RegistrationFailed
-    from ..server.descriptors import TooFewDescriptors
-    from ..server.halting import CAUSES
+    from ..server.cluster.broker_lifecycle import RegistrationFailed
+    from ..server.network.descriptors import TooFewDescriptors
+    from ..server.runtime.halting import CAUSES
     from ..storage.directory_lock import DirectoryInUse
     from ..storage.meta_properties import InvalidMetaProperties
 
@@ -128,7 +128,7 @@ def _halt(failure: Exception) -> NoReturn:
     """As Apache Kafka does without a disk: at once. Whoever leads next, and clients, see the connections end; nothing is
     marked as closed cleanly.
     """
-    from ..server.halting import EXIT_CODE, cause_of
+    from ..server.runtime.halting import EXIT_CODE, cause_of
 
     complain(f"halting, the broker cannot go on: {failure}")
     logging.shutdown()

@@ -17,52 +17,52 @@ from typing import TYPE_CHECKING, Any
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
 from ..storage.directory import LogDirectory
 from ..storage.files import LogDirectoryFailure
-from .auto_creation import AutoCreation
-from .connection_limits import ConnectionLimits
-from .coordinator_driver import GroupDriver
-from .damage_counters import DamageCounters
-from .descriptors import DESCRIPTORS, other_nodes
-from .dispatch import Dispatcher
-from .fetch_sessions import FetchSessions
-from .formatting import ensure_formatted
-from .halting import decide
-from .healing import Healer
+from .cluster.auto_creation import AutoCreation
+from .cluster.producer_ids import ProducerIds
+from .coordinators.coordinator_driver import GroupDriver
+from .coordinators.streams_topics import StreamsTopics
+from .coordinators.transaction_driver import TransactionDriver
+from .fetch.fetch_sessions import FetchSessions
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
-from .listener import Endpoint, Listener
-from .listener_changes import ListenerChanges
-from .log_cleaner import LogCleaner
-from .log_upkeep import LogUpkeep
-from .metrics import Metrics
-from .own_endpoints import advertised_endpoints, own_endpoints
-from .partitions import Partitions
-from .producer_ids import ProducerIds
+from .log_maintenance.log_cleaner import LogCleaner
+from .log_maintenance.log_maintenance import LogMaintenance
+from .log_maintenance.replica_moves import ReplicaMoves
+from .log_maintenance.scrubber import Scrubber
+from .network.connection_limits import ConnectionLimits
+from .network.descriptors import DESCRIPTORS, other_nodes
+from .network.dispatch import Dispatcher
+from .network.listener import Endpoint, Listener
+from .network.listener_changes import ListenerChanges
+from .network.own_endpoints import advertised_endpoints, own_endpoints
+from .network.receive_budget import ReceiveBudget
+from .partitions.partitions import Partitions
 from .publisher import Publisher
-from .quorum_driver import QuorumDriver
-from .receive_budget import ReceiveBudget
-from .repeated_lines import RepeatedLines
-from .replica_moves import ReplicaMoves
-from .scrubber import Scrubber
-from .streams_groups import StreamsTopics
-from .transaction_driver import TransactionDriver
-from .turn_budget import Clock, TurnWatch
-from .turns import Turns
-from .waiters import Deadlines, Wakeups
+from .quorum.driver import QuorumDriver
+from .quorum.formatting import ensure_formatted
+from .replica_fetch.healing import Healer
+from .runtime.counters import Metrics
+from .runtime.damage_counters import DamageCounters
+from .runtime.halting import decide
+from .runtime.repeated_lines import RepeatedLines
+from .runtime.turn_budget import Clock, TurnWatch
+from .runtime.turns import Turns
+from .runtime.waiters import Deadlines, Wakeups
 
 if TYPE_CHECKING:
-    from .broker_lifecycle import BrokerLifecycle
-    from .config import BrokerConfig
-    from .connection import Connection
-    from .dead_letters import DeadLetters
-    from .departures import Departures
-    from .forwarding import Forwarding
-    from .liveness import Liveness
-    from .metrics_http import MetricsServer
-    from .peers import Peers
-    from .persister import Persister
-    from .replication import Replication
-    from .share_partitions import SharePartitions
-    from .share_sessions import ShareSession, ShareSessions
-    from .share_state_driver import ShareStateDriver
+    from .cluster.broker_lifecycle import BrokerLifecycle
+    from .cluster.broker_sessions import BrokerSessionWatch
+    from .cluster.controller_channel import Forwarding
+    from .cluster.stopped_brokers import StoppedBrokers
+    from .config.broker_config import BrokerConfig
+    from .coordinators.persister import Persister
+    from .coordinators.share_state_driver import ShareStateDriver
+    from .metrics.http import MetricsServer
+    from .network.connection import Connection
+    from .peers.peers import Peers
+    from .replica_fetch.replication import Replication
+    from .share.dead_letters import DeadLetters
+    from .share.share_partitions import SharePartitions
+    from .share.share_sessions import ShareSession, ShareSessions
 
 log = logging.getLogger("odradek.broker")
 
@@ -95,11 +95,11 @@ class BrokerServer:
         #: Called with each image, when it is the one that handlers answer from.
         self.on_published: list[Callable[[MetadataImage], None]] = []
         #: Which brokers live; None on a node that is no controller for others.
-        self.liveness: Liveness | None = None
+        self.broker_sessions: BrokerSessionWatch | None = None
         #: This broker in a cluster; None on a node that is alone, or no broker.
         self.lifecycle: BrokerLifecycle | None = None
         #: Brokers that have just gone; None where there are no others.
-        self.departures: Departures | None = None
+        self.stopped_brokers: StoppedBrokers | None = None
         self.metrics = Metrics()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
@@ -112,7 +112,7 @@ class BrokerServer:
         )
         self.on_connection_lost.append(self.fetch_sessions.connection_lost)
         self.producer_ids = ProducerIds(self)
-        self.upkeep = LogUpkeep(self)
+        self.upkeep = LogMaintenance(self)
         self.cleaner = LogCleaner(self)
         self.damage = DamageCounters()
         self.scrubber = Scrubber(self)
@@ -160,7 +160,7 @@ class BrokerServer:
             await self.controller.start(self.directories)
             self._watch_brokers()
             if not self.controller.is_alone:
-                await self._meet_the_quorum()
+                await self._join_quorum()
             if self.config.is_broker:
                 self.moves.resume()
                 self.upkeep.start()
@@ -200,10 +200,10 @@ class BrokerServer:
                 getattr(self, name).stop()
         if hasattr(self, "controller"):
             await self.controller.stop()
-        if self.liveness is not None:
-            self.liveness.stop()
-        if self.departures is not None:
-            self.departures.stop()
+        if self.broker_sessions is not None:
+            self.broker_sessions.stop()
+        if self.stopped_brokers is not None:
+            self.stopped_brokers.stop()
         for name in ("forwarding", "replication", "peers"):
             if name in self.__dict__:
                 getattr(self, name).close()
@@ -220,12 +220,12 @@ class BrokerServer:
 
     def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:
-            from .liveness import Liveness
+            from .cluster.broker_sessions import BrokerSessionWatch
 
-            self.liveness = Liveness(self)
-            self.liveness.start()
+            self.broker_sessions = BrokerSessionWatch(self)
+            self.broker_sessions.start()
 
-    async def _meet_the_quorum(self) -> None:
+    async def _join_quorum(self) -> None:
         """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is
         registered.
         """
@@ -237,18 +237,18 @@ class BrokerServer:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self.failed.done():
                 raise self.failed.result()
-            from .broker_lifecycle import BrokerLifecycle
-            from .departures import Departures
+            from .cluster.broker_lifecycle import BrokerLifecycle
+            from .cluster.stopped_brokers import StoppedBrokers
 
-            self.departures = Departures(self)
-            self.departures.start()
+            self.stopped_brokers = StoppedBrokers(self)
+            self.stopped_brokers.start()
             self.lifecycle = BrokerLifecycle(self)
             await self.lifecycle.register()
 
     async def _leave_the_cluster(self) -> None:
         """What is led here moves to others, while it is still served here."""
         if self.lifecycle is None and self._others_came():
-            from .broker_lifecycle import BrokerLifecycle
+            from .cluster.broker_lifecycle import BrokerLifecycle
 
             self.lifecycle = BrokerLifecycle.of_lone_voter(self)
         if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):
@@ -260,7 +260,7 @@ class BrokerServer:
 
     async def _serve_metrics(self) -> None:
         if self.config.get("odradek.metrics.port") is not None:
-            from .metrics_http import MetricsServer
+            from .metrics.http import MetricsServer
 
             self.metrics_server = MetricsServer(self)
             await self.metrics_server.start()
@@ -297,13 +297,13 @@ class BrokerServer:
 
     @cached_property
     def share_partitions(self) -> SharePartitions:
-        from .share_partitions import SharePartitions
+        from .share.share_partitions import SharePartitions
 
         return SharePartitions(self)
 
     @cached_property
     def share_sessions(self) -> ShareSessions:
-        from .share_sessions import ShareSessions
+        from .share.share_sessions import ShareSessions
 
         sessions = ShareSessions(self.config.get("group.share.max.share.sessions"), self._share_session_ended)
         self.on_connection_lost.append(sessions.connection_lost)
@@ -311,40 +311,40 @@ class BrokerServer:
 
     @cached_property
     def persister(self) -> Persister:
-        from .persister import Persister
+        from .coordinators.persister import Persister
 
         return Persister(self)
 
     @cached_property
     def dead_letters(self) -> DeadLetters:
-        from .dead_letters import DeadLetters
+        from .share.dead_letters import DeadLetters
 
         return DeadLetters(self)
 
     @cached_property
     def share_states(self) -> ShareStateDriver:
-        from .share_state_driver import ShareStateDriver
+        from .coordinators.share_state_driver import ShareStateDriver
 
         return ShareStateDriver(self)
 
     @cached_property
     def forwarding(self) -> Forwarding:
         """What this node asks of an active controller that is elsewhere."""
-        from .forwarding import Forwarding
+        from .cluster.controller_channel import Forwarding
 
         return Forwarding(self)
 
     @cached_property
     def peers(self) -> Peers:
         """Requests to other nodes; a broker that is alone never makes it."""
-        from .peers import Peers
+        from .peers.peers import Peers
 
         return Peers(self)
 
     @cached_property
     def replication(self) -> Replication:
         """What there is to do with the other replicas of partitions; a broker that is alone never makes it."""
-        from .replication import Replication
+        from .replica_fetch.replication import Replication
 
         return Replication(self)
 

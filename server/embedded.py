@@ -30,7 +30,7 @@ from typing import Any, NoReturn, Self, TypeVar
 from ..metadata.configs import InvalidConfig
 from .broker import BrokerServer
 from .completion import Completion
-from .config import BrokerConfig
+from .config.broker_config import BrokerConfig
 from .embedded_run import EmbeddedRun
 from .loop_thread import LoopThread
 from .reset import delete_everything

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from .broker import BrokerServer
-from .config import BrokerConfig
+from .config.broker_config import BrokerConfig
 from .loop_thread import LoopThread
 
 log = logging.getLogger("odradek.embedded")

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..metadata.image import EMPTY_IMAGE
-from .change_lines import log_changes
-from .halting import cause_of
-from .internal_topics import SHARE_GROUP_STATE_TOPIC
+from .cluster.change_lines import log_changes
+from .runtime.halting import cause_of
+from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta

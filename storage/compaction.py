@@ -55,7 +55,7 @@ class SourceSegment(NamedTuple):
 
 
 @dataclass(slots=True, frozen=True)
-class Dirt:
+class DirtyRange:
     """What of a log has not been compacted: [first_dirty_offset, end_offset) may be."""
 
     first_dirty_offset: int
@@ -75,7 +75,7 @@ class Dirt:
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > config.min_cleanable_dirty_ratio)
 
 
-def look(log: Log, cleaner_offset: int | None, last_stable_offset: int, now_ms: int) -> Dirt:
+def look(log: Log, cleaner_offset: int | None, last_stable_offset: int, now_ms: int) -> DirtyRange:
     """`cleaner_offset`: what the cleaner's checkpoint says of the log, if it does."""
     start = log.log_start_offset
     first_dirty = start if cleaner_offset is None else cleaner_offset
@@ -88,7 +88,7 @@ def look(log: Log, cleaner_offset: int | None, last_stable_offset: int, now_ms: 
     dirty_bytes = sum(segment.size for segment in dirty)
     lag_ms = log.config.max_compaction_lag_ms
     is_overdue = any(0 < segment.first_timestamp() < now_ms - lag_ms for segment in dirty)
-    return Dirt(first_dirty, end, dirty_bytes, clean_bytes + dirty_bytes, is_overdue, is_wrong)
+    return DirtyRange(first_dirty, end, dirty_bytes, clean_bytes + dirty_bytes, is_overdue, is_wrong)
 
 
 def _uncleanable_from(log: Log, first_dirty: int, last_stable_offset: int, now_ms: int) -> int:
@@ -310,7 +310,7 @@ def _fits(group: Sequence[SourceSegment], segment: SourceSegment, config: LogCon
     )
 
 
-def job(log: Log, dirt: Dirt, now_ms: int, most_keys: int) -> CleaningJob:
+def job(log: Log, dirt: DirtyRange, now_ms: int, most_keys: int) -> CleaningJob:
     """The cleaning of what `look` found. `most_keys`: what the offset map may hold (offset_map.BYTES_PER_KEY each)."""
     sources = [one for one in _sound(log, log.segments[:-1]) if one.base_offset < dirt.end_offset]
     left_out = [one for one in log.segments[:-1] if one.base_offset < dirt.end_offset and one not in sources]

@@ -285,13 +285,13 @@ class LogDirectory:
         return path
 
     def discard(self, log: Log, now_ms: int) -> None:
-        """Deletes a replica: closed and out of the way at once, its files in the background (`delete_doomed`)."""
+        """Deletes a replica: closed and out of the way at once, its files in the background (`delete_scheduled`)."""
         path = self.rename(log, DELETE_SUFFIX)
         self.forget_checkpoints(self.checkpoints.high_watermarks.keys() - {(log.topic, log.partition)})
         log.close(now_ms, clean=False)
-        self.doom(path, now_ms + log.config.file_delete_delay_ms)
+        self.schedule_delete(path, now_ms + log.config.file_delete_delay_ms)
 
-    def doom(self, path: str, due_ms: int) -> None:
+    def schedule_delete(self, path: str, due_ms: int) -> None:
         """Has a directory deleted from `due_ms` on: that of a deleted replica that was found at the start, too."""
         self._doomed.append((due_ms, path))
 
@@ -299,7 +299,7 @@ class LogDirectory:
     def has_doomed(self) -> bool:
         return bool(self._doomed)
 
-    def delete_doomed(self, now_ms: int) -> int:
+    def delete_scheduled(self, now_ms: int) -> int:
         """Removes the files of deleted replicas whose time has come; how many still wait. Any thread may call it."""
         due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
         self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]

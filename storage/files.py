@@ -28,7 +28,7 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFI
 Buffer = bytes | bytearray | memoryview
 
 #: More open data files than this bring nothing: opening a file costs some microseconds. The server lowers the limit while
-#: connections need the descriptors (server/descriptors.py).
+#: connections need the descriptors (server/network/descriptors.py).
 MOST_DATA_FILES = 4096
 #: What stands open however few descriptors there are: the metadata log, and some partitions that are in use at once.
 FEWEST_DATA_FILES = 4

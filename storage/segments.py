@@ -1,7 +1,7 @@
 """The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
 
 `Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
-(`file.delete.delay.ms`, see `delete_doomed`), as Kafka does: who reads them may finish.
+(`file.delete.delay.ms`, see `delete_scheduled`), as Kafka does: who reads them may finish.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class LogSegments:
         gone = {segment.base_offset for segment in segments} - {keep_snapshot}
         self._drop_snapshots(gone.__contains__)
 
-    def delete_doomed(self, now_ms: int) -> int:
+    def delete_scheduled(self, now_ms: int) -> int:
         """Unlinks the files of removed segments whose time has come; how many segments still wait."""
         due = [segment for due_ms, segment in self._doomed if due_ms <= now_ms]
         self._doomed = [(due_ms, segment) for due_ms, segment in self._doomed if due_ms > now_ms]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from odradek.coordinator import records as of_groups
+from odradek.coordinator.groups import records as of_groups
 from odradek.coordinator.transactions import records as of_transactions
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.records.control import decode_control

@@ -41,7 +41,7 @@ _TOOLS = {
 }
 
 #: Finishes its work in a hook of the JVM's end.
-_ALONE = {"verifiable_producer"}
+_SINGLE_NODE_DEFAULTS = {"verifiable_producer"}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def tool(tools: ToolHost, bootstrap: str) -> Tool:
     def run(name: str, *arguments: str, stdin: str = "", timeout: float = 60) -> ToolResult:
         class_name, option = _TOOLS[name]
         address = (option, bootstrap) if option else ()
-        if name in _ALONE:
+        if name in _SINGLE_NODE_DEFAULTS:
             return run_tool(class_name, *address, *arguments, stdin=stdin, timeout=timeout)
         return tools.run(class_name, *address, *arguments, stdin=stdin, timeout=timeout)
 

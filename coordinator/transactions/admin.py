@@ -13,7 +13,7 @@ from ...protocol.messages.describe_transactions import (
 )
 from ...protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...protocol.messages.list_transactions import TransactionState as Listed
-from ..patterns import InvalidRegularExpression, compiled
+from ..common.patterns import InvalidRegularExpression, compiled
 from .result import TransactionRequest
 from .state import TransactionsState
 from .transaction import State, Transaction, by_topic

@@ -18,8 +18,8 @@ from .transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    NOT_IN_TRANSACTION,
     PREPARED,
-    RESTING,
     State,
     Transaction,
     is_exhausted,
@@ -33,7 +33,7 @@ def needs_producer_id(state: TransactionsState, request: InitProducerIdRequest) 
         return True
     if transaction.state is State.ONGOING:
         return rotates_when_fenced(state, transaction)
-    return transaction.state in RESTING and _rotates(transaction, request)
+    return transaction.state in NOT_IN_TRANSACTION and _rotates(transaction, request)
 
 
 def init_producer_id(state: TransactionsState, message: TransactionRequest, now: int) -> None:

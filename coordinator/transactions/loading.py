@@ -11,7 +11,7 @@ from ...protocol.codec import MalformedMessage
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.record import decode_batch
 from ...protocol.varint import Buffer
-from ..record_frames import UnknownRecord
+from ..common.record_frames import UnknownRecord
 from .records import decode_record
 from .result import TransactionsConfig
 from .shard import TransactionShard

@@ -20,7 +20,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 from .refusals import BATCHED_VERSION, as_known, by_topic, result
 from .result import TransactionRequest
 from .state import TransactionsState
-from .transaction import EPOCH_BUMP_VERSION, PREPARED, RESTING, Place, State, Transaction
+from .transaction import EPOCH_BUMP_VERSION, NOT_IN_TRANSACTION, PREPARED, Place, State, Transaction
 
 
 def add_partitions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
@@ -93,7 +93,7 @@ def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version
     if transaction.state is State.ONGOING and places <= transaction.places:
         return ErrorCode.NONE
     value = transaction.changed(State.ONGOING, now, transaction.places | places)
-    if transaction.state in RESTING:
+    if transaction.state in NOT_IN_TRANSACTION:
         value.transaction_start_timestamp_ms = now
     value.client_transaction_version = version
     state.write(transaction.transactional_id, value)

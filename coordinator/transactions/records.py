@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ...protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 from ...protocol.varint import Buffer
-from ..record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
-from ..result import Record
+from ..common.record_frames import UnknownRecord, decode_key, decode_value, encode_framed, number_of, prefix
+from ..common.result import Record
 
 _KIND = 0
 _PREFIX = prefix(_KIND)

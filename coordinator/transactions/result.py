@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...protocol.schema import Message
-from ..result import Record, Reply
+from ..common.result import Record, Reply
 from .transaction import NO_PRODUCER_ID, Place
 
 

@@ -21,7 +21,7 @@ from ...protocol.messages.end_txn import EndTxnRequest
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.list_transactions import ListTransactionsRequest
 from ...protocol.schema import Message
-from ..result import Record
+from ..common.result import Record
 from . import admin, ends, init, partitions
 from .result import MarkersWritten, Output, ProducerIdTaken, SendMarkers, TransactionRequest, TransactionsConfig
 from .state import TransactionsState

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 from ...protocol.schema import Message
-from ..result import Record, Reply
-from ..timers import Timers
+from ..common.result import Record, Reply
+from ..common.timers import Timers
 from .records import transaction_record
 from .result import Effect, TransactionRequest, TransactionsConfig
-from .transaction import NO_PRODUCER_ID, REACHED_FROM, State, Transaction
+from .transaction import NO_PRODUCER_ID, VALID_PREVIOUS_STATES, State, Transaction
 
 
 class TransactionsState:
@@ -27,7 +27,7 @@ class TransactionsState:
     def write(self, transactional_id: str, value: TransactionLogValue) -> Transaction:
         known = self.transactions.get(transactional_id)
         before = None if known is None else known.state
-        assert before in REACHED_FROM[value.transaction_status], (transactional_id, before, value)
+        assert before in VALID_PREVIOUS_STATES[value.transaction_status], (transactional_id, before, value)
         if self.config.transaction_version < 1:
             # Version 0 of the record does not have these fields.
             value.previous_producer_id = value.next_producer_id = NO_PRODUCER_ID
@@ -36,7 +36,7 @@ class TransactionsState:
         return self.transactions[transactional_id]
 
     def forget(self, transaction: Transaction) -> None:
-        assert transaction.state in REACHED_FROM[State.DEAD]
+        assert transaction.state in VALID_PREVIOUS_STATES[State.DEAD]
         self._write(transaction_record(transaction.transactional_id, None, self.config.transaction_version))
 
     def replay(self, record: Record) -> None:

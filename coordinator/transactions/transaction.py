@@ -58,7 +58,7 @@ class State(IntEnum):
 _ENDED = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 #: State -> its valid previous states. Any other transition is a bug. None stands for an unknown id.
-REACHED_FROM: dict[int, frozenset[State | None]] = {
+VALID_PREVIOUS_STATES: dict[int, frozenset[State | None]] = {
     State.EMPTY: _ENDED | {None},
     State.ONGOING: _ENDED | {State.ONGOING},
     State.PREPARE_COMMIT: frozenset({State.ONGOING}),
@@ -69,7 +69,7 @@ REACHED_FROM: dict[int, frozenset[State | None]] = {
 }
 
 #: States without a transaction: one may begin, and the id may be removed.
-RESTING = _ENDED
+NOT_IN_TRANSACTION = _ENDED
 #: States with a decided but incomplete end: other requests must wait.
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 

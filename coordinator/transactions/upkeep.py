@@ -6,11 +6,11 @@ epochs is aborted once it gets a new producer id, which each interval requests (
 
 from __future__ import annotations
 
-from ..timers import NEVER, Timer
+from ..common.timers import NEVER, Timer
 from .ends import fence, rotates_when_fenced
 from .result import NeedProducerId, ProducerIdTaken
 from .state import TransactionsState
-from .transaction import NO_PRODUCER_ID, RESTING, State, Transaction
+from .transaction import NO_PRODUCER_ID, NOT_IN_TRANSACTION, State, Transaction
 
 
 class Upkeep:
@@ -65,5 +65,8 @@ def _is_out_of_time(transaction: Transaction, now: int) -> bool:
 def _forget_expired(state: TransactionsState, now: int) -> None:
     oldest = now - state.config.expiration_ms
     for transaction in list(state.transactions.values()):
-        if transaction.state in RESTING and transaction.durable.transaction_last_update_timestamp_ms <= oldest:
+        if (
+            transaction.state in NOT_IN_TRANSACTION
+            and transaction.durable.transaction_last_update_timestamp_ms <= oldest
+        ):
             state.forget(transaction)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """The subset of `random.Random` that decisions use."""
 
     def randrange(self, stop: int, /) -> int: ...
@@ -19,7 +19,7 @@ class Chance(Protocol):
 _DASH = 62
 
 
-def random_uuid(chance: Chance) -> bytes:
+def random_uuid(chance: RandomSource) -> bytes:
     """Returns a random UUID (version 4) whose text form does not start with a dash, as Kafka's."""
     while True:
         raw = bytearray(chance.randbytes(16))

@@ -16,7 +16,7 @@ from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .bootstrap import activation_records
-from .chance import Chance
+from .chance import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
 from .sessions import BrokerSessions
 from .state import ControllerState, Elections
@@ -77,7 +77,7 @@ def _too_many_records(api: str) -> RefusedRequest:
 class Controller:
     """The controller. `static`: the raw values of this node's own properties, overridden by the cluster's configs.
 
-    `chance`: see `Chance`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
+    `chance`: see `RandomSource`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
     now, or None.
     """
 
@@ -86,7 +86,7 @@ class Controller:
         node_id: int,
         cluster_id: str,
         static: Mapping[str, str],
-        chance: Chance,
+        chance: RandomSource,
         kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None,
     ) -> None:
         self._state = ControllerState(node_id, cluster_id, static, chance)

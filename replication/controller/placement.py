@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from .chance import Chance
+from .chance import RandomSource
 from .result import ApiError
 
 
@@ -25,7 +25,7 @@ class UsableBroker(NamedTuple):
 class _Ring:
     """The fenced or the unfenced brokers of one rack. In each epoch the round begins one broker further."""
 
-    def __init__(self, brokers: list[int], chance: Chance) -> None:
+    def __init__(self, brokers: list[int], chance: RandomSource) -> None:
         self.brokers = sorted(brokers)
         self._offset = chance.randrange(len(brokers)) if brokers else 0
         self._index = 0
@@ -47,7 +47,7 @@ class _Ring:
 
 
 class _Rack:
-    def __init__(self, brokers: list[UsableBroker], chance: Chance) -> None:
+    def __init__(self, brokers: list[UsableBroker], chance: RandomSource) -> None:
         self.fenced = _Ring([broker.id for broker in brokers if broker.fenced], chance)
         self.unfenced = _Ring([broker.id for broker in brokers if not broker.fenced], chance)
 
@@ -57,7 +57,7 @@ class _Rack:
 
 
 class _Racks:
-    def __init__(self, brokers: list[UsableBroker], chance: Chance) -> None:
+    def __init__(self, brokers: list[UsableBroker], chance: RandomSource) -> None:
         names = sorted({broker.rack for broker in brokers}, key=lambda rack: (rack is not None, rack or ""))
         self._racks = [_Rack([broker for broker in brokers if broker.rack == name], chance) for name in names]
         self._unfenced = sum(not broker.fenced for broker in brokers)
@@ -117,7 +117,7 @@ def check_placement(replication_factor: int, brokers: list[UsableBroker]) -> Api
 
 
 def place(
-    partitions: int, replication_factor: int, brokers: Iterable[UsableBroker], chance: Chance
+    partitions: int, replication_factor: int, brokers: Iterable[UsableBroker], chance: RandomSource
 ) -> list[list[int]] | ApiError:
     """Returns the replicas of each partition, the preferred leader first."""
     usable = list(brokers)

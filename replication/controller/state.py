@@ -20,7 +20,7 @@ from ...metadata.image import (
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
 from ...protocol.schema import Message
 from .brokers_to_partitions import BrokersToPartitions
-from .chance import Chance
+from .chance import RandomSource
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
 
@@ -44,7 +44,7 @@ class Elections:
 class ControllerState:
     """The controller's state. Only `replay` changes it, except for `static`, `chance` and `sessions`."""
 
-    def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: Chance) -> None:
+    def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: RandomSource) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
         #: The raw values of this controller's own properties: defaults for topics and brokers without own values.

@@ -25,7 +25,7 @@ MAX_EPOCH = (1 << 31) - 1
 MAX_EPOCH_LEAP = 1 << 24
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """The subset of `random.Random` that elections use, so that a seed reproduces them."""
 
     def randrange(self, stop: int, /) -> int: ...
@@ -71,7 +71,7 @@ class Core:
         log: ReplicatedLog,
         voters: VoterHistory,
         state: ElectionState,
-        chance: Chance,
+        chance: RandomSource,
         acknowledged: SnapshotId | None = None,
     ) -> None:
         #: The log end before the disk lost the end of the log; None if nothing is lost.

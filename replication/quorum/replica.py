@@ -19,7 +19,7 @@ from ...protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from ...protocol.messages.vote import VoteRequest, VoteResponse
 from ...protocol.schema import Message
 from . import kraft_version, wire
-from .core import Chance, Core, QuorumConfig
+from .core import Core, QuorumConfig, RandomSource
 from .effects import (
     Appended,
     Effect,
@@ -56,7 +56,7 @@ class QuorumReplica:
         log: ReplicatedLog,
         voters: VoterHistory,
         state: ElectionState,
-        chance: Chance,
+        chance: RandomSource,
         now: int,
         leads_from: int | None = None,
         acknowledged: SnapshotId | None = None,

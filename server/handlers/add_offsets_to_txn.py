@@ -14,10 +14,10 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from ..internal_topics import GROUP_METADATA_TOPIC
+from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 FENCED_VERSION = 2
 #: The client's form of AddPartitionsToTxn.

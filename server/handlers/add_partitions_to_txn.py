@@ -18,14 +18,14 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from ..gathering import gather
+from ..runtime.gather import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...metadata.image import MetadataImage
     from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 BATCHED_VERSION = 4
 

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from ...protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from ...protocol.schema import Message
-from ..config_changes import change_configs, check_broker_values, check_is_this_broker, is_for_controller, refuse_nulls
-from ..dispatch import Call
+from ..api.config_changes import (
+    change_configs,
+    check_broker_values,
+    check_is_this_broker,
+    is_for_controller,
+    refuse_nulls,
+)
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> Message | None:

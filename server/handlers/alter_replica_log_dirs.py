@@ -21,8 +21,8 @@ from ...protocol.messages.alter_replica_log_dirs import (
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files import LogDirectoryFailure
 from ..broker import BrokerServer
-from ..cordoning import cordoned_directories
-from ..dispatch import Call
+from ..network.dispatch import Call
+from ..partitions.cordoning import cordoned_directories
 
 log = logging.getLogger("odradek.moves")
 

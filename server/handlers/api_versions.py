@@ -30,7 +30,7 @@ from ...protocol.messages.api_versions import (
 
 if TYPE_CHECKING:
     from ..broker import BrokerServer
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 PRODUCE_KEY = 0
 #: KIP-896: shown, and refused.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:
-    liveness = call.broker.liveness
-    assert liveness is not None, "a node without a controller has no controller listener"
-    liveness.ask(call.request, call.version, call.reply, call.connection)
+    broker_sessions = call.broker.broker_sessions
+    assert broker_sessions is not None, "a node without a controller has no controller listener"
+    broker_sessions.ask(call.request, call.version, call.reply, call.connection)

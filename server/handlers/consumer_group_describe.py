@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (KIP-848), versions 0-1. See coordinator/consumer/describe.py. Groups may be of different shards."""
+"""ConsumerGroupDescribe (KIP-848), versions 0-1.
+
+Groups may be of different shards. See coordinator/groups/consumer/describe.py.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from ...protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from ..consumer_protocol import has_consumer_groups
-from ..dispatch import Call
-from ..group_descriptions import describe
+from ..api.consumer_protocol import has_consumer_groups
+from ..api.group_descriptions import describe
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> ConsumerGroupDescribeResponse | None:

@@ -1,11 +1,11 @@
-"""ConsumerGroupHeartbeat (KIP-848), versions 0-1. See coordinator/consumer/heartbeat.py."""
+"""ConsumerGroupHeartbeat (KIP-848), versions 0-1. See coordinator/groups/consumer/heartbeat.py."""
 
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from ..consumer_protocol import has_consumer_groups
-from ..dispatch import Call
+from ..api.consumer_protocol import has_consumer_groups
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> ConsumerGroupHeartbeatResponse | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..active_controller import decide
-from ..dispatch import Call
+from ..api.active_controller import decide
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

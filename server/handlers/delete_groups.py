@@ -1,4 +1,4 @@
-"""DeleteGroups (KIP-229), versions 0-3. See coordinator/admin.py. The groups may be of different shards.
+"""DeleteGroups (KIP-229), versions 0-3. See coordinator/groups/admin.py. The groups may be of different shards.
 
 A share group's states are deleted first (KIP-932): while that cannot be done the group stays.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ..dispatch import Call
-from ..gathering import by_partition, gather
-from ..share_groups import delete_states_of_groups
+from ..network.dispatch import Call
+from ..runtime.gather import by_partition, gather
+from ..share.share_groups import delete_states_of_groups
 
 
 def handle(call: Call) -> None:

@@ -20,12 +20,12 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ..hosted_partition import HostedPartition
-from ..leaders import absent_error
-from ..waiters import Parked
+from ..cluster.leaders import absent_error
+from ..partitions.hosted_partition import HostedPartition
+from ..runtime.waiters import Parked
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 HIGH_WATERMARK = -1
 _NO_WATERMARK = -1

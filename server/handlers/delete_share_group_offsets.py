@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...coordinator.share.requests import Followed
+from ...coordinator.groups.share.requests import Followed
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
-from ..dispatch import Call
-from ..share_groups import delete_states
-from ..share_refusals import is_enabled
+from ..api.share_errors import is_enabled
+from ..network.dispatch import Call
+from ..share.share_groups import delete_states
 
 
 def handle(call: Call) -> DeleteShareGroupOffsetsResponse | None:

@@ -11,9 +11,9 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..authorized_operations import CLUSTER_OPERATIONS
-from ..cluster_view import ClusterView
-from ..dispatch import Call
+from ..api.authorized_operations import CLUSTER_OPERATIONS
+from ..cluster.cluster_view import ClusterView
+from ..network.dispatch import Call
 
 _BROKERS, _CONTROLLERS = 1, 2
 _TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}

@@ -23,9 +23,9 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from ...replication.controller.topic_names import check_name
-from .. import loggers
-from ..config_changes import Refused, broker_id_of
-from ..dispatch import Call
+from ..api import loggers
+from ..api.config_changes import Refused, broker_id_of
+from ..network.dispatch import Call
 
 Entries = list[DescribeConfigsResourceResult]
 

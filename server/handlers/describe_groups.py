@@ -1,10 +1,10 @@
-"""DescribeGroups, versions 0-6. See coordinator/admin.py. The groups may be of different shards."""
+"""DescribeGroups, versions 0-6. See coordinator/groups/admin.py. The groups may be of different shards."""
 
 from __future__ import annotations
 
 from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from ..dispatch import Call
-from ..group_descriptions import describe
+from ..api.group_descriptions import describe
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -21,8 +21,8 @@ from ...protocol.messages.describe_log_dirs import (
 )
 from ...storage.directory import LogDirectory
 from ..broker import BrokerServer
-from ..cordoning import cordoned_directories
-from ..dispatch import Call
+from ..network.dispatch import Call
+from ..partitions.cordoning import cordoned_directories
 
 
 def handle(call: Call) -> DescribeLogDirsResponse:

@@ -17,10 +17,10 @@ from ...protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ...replication.controller.topic_names import check_name
-from ..leaders import absent_error
+from ..cluster.leaders import absent_error
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 
 def handle(call: Call) -> DescribeProducersResponse:

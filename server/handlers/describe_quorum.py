@@ -18,9 +18,9 @@ from ...protocol.messages.describe_quorum import (
     TopicDataResponse,
 )
 from ...protocol.uuids import ZERO_UUID
-from ..dispatch import Call
-from ..quorum_log import TOPIC
-from ..quorum_questions import ask_leader
+from ..api.quorum_queries import ask_leader
+from ..network.dispatch import Call
+from ..quorum.metadata_log import TOPIC
 
 if TYPE_CHECKING:
     from ...replication.quorum.replica import QuorumReplica

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...coordinator.share.requests import InitializedPartitions, KnownPartitions
+from ...coordinator.groups.share.requests import InitializedPartitions, KnownPartitions
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import read_share_group_state_summary as summary
 from ...protocol.messages.describe_share_group_offsets import (
@@ -21,10 +21,10 @@ from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from ..dispatch import Call
-from ..gathering import gather
-from ..latest_offsets import End, Ends, latest_offsets
-from ..share_refusals import is_enabled
+from ..api.share_errors import is_enabled
+from ..network.dispatch import Call
+from ..runtime.gather import gather
+from ..share.latest_offsets import End, Ends, latest_offsets
 
 UNINITIALIZED = -1
 MAX_INT64 = (1 << 63) - 1

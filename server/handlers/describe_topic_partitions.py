@@ -19,12 +19,12 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...replication.controller.topic_names import topic_name_fault
-from ..authorized_operations import TOPIC_OPERATIONS
-from ..cluster_view import ClusterView
-from ..dispatch import Call
-from ..internal_topics import INTERNAL_TOPICS
-from ..large_requests import work_in_turns
-from ..slices import Steps, in_order
+from ..api.authorized_operations import TOPIC_OPERATIONS
+from ..cluster.cluster_view import ClusterView
+from ..network.dispatch import Call
+from ..network.large_requests import work_in_turns
+from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.sliced_work import Steps, in_order
 
 _START = CursorRequest(topic_name="", partition_index=0)
 

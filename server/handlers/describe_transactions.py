@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from ..dispatch import Call
-from ..gathering import by_partition, gather
+from ..network.dispatch import Call
+from ..runtime.gather import by_partition, gather
 
 
 def handle(call: Call) -> None:

@@ -17,12 +17,12 @@ from ...protocol.internal.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import DECISIONS
-from ..dispatch import MAX_HEADER_BYTES, Call
-from ..forwarding import decoded_principal, is_not_controller
-from ..large_requests import decoded, in_portions, work_in_turns
-from ..quorum_questions import QUESTIONS, EnvelopedCall
-from ..request_limits import PORTIONINGS
-from ..slices import Steps
+from ..api.quorum_queries import QUESTIONS, EnvelopedCall
+from ..cluster.controller_channel import decoded_principal, is_not_controller
+from ..network.dispatch import MAX_HEADER_BYTES, Call
+from ..network.large_requests import decoded, in_portions, work_in_turns
+from ..network.request_limits import PORTIONINGS
+from ..runtime.sliced_work import Steps
 
 log = logging.getLogger("odradek.quorum")
 

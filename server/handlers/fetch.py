@@ -16,17 +16,12 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
-from ..fetch_sessions import (
-    INITIAL_EPOCH,
-    LARGE_FETCH,
-    FetchContext,
-    is_large_fetch,
-)
-from ..fetching import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
-from ..slices import at_once
+from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
+from ..fetch.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
+from ..runtime.sliced_work import run_to_completion
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 
 def handle(call: Call) -> FetchResponse | None:
@@ -40,21 +35,21 @@ def handle(call: Call) -> FetchResponse | None:
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
         context = broker.fetch_sessions.go_on(request, call.version, broker.now_ms(), call.connection)
     elif is_large_fetch(request):
-        from ..large_fetch import open_and_fetch
+        from ..fetch.large_fetch import open_and_fetch
 
         open_and_fetch(call, is_follower=is_follower)
         return None
     else:
-        context = at_once(broker.fetch_sessions.open(request, call.version, broker.now_ms(), call.connection))
+        context = run_to_completion(broker.fetch_sessions.open(request, call.version, broker.now_ms(), call.connection))
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
     if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):
-        from ..large_fetch import fetch
+        from ..fetch.large_fetch import fetch
 
         fetch(call, context, is_follower=is_follower)
         return None
     if is_follower:
-        from ..follower_fetching import FollowerFetch
+        from ..fetch.follower_fetch import FollowerFetch
 
         return FollowerFetch(call, context).start()
     return Fetch(call, context).start()

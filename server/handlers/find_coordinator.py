@@ -13,9 +13,9 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
-from ..coordinator_driver import CoordinatorDriver
-from ..dispatch import Call
-from ..leaders import current_leader
+from ..cluster.leaders import current_leader
+from ..coordinators.coordinator_driver import CoordinatorDriver
+from ..network.dispatch import Call
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1

@@ -1,8 +1,8 @@
-"""Heartbeat, versions 0-4: a member of the current generation is alive. See coordinator/classic/sync.py."""
+"""Heartbeat, versions 0-4: a member of the current generation is alive. See coordinator/groups/classic/sync.py."""
 
 from __future__ import annotations
 
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

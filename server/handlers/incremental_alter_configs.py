@@ -15,8 +15,8 @@ from ...protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
 )
 from ...protocol.schema import Message
-from .. import loggers
-from ..config_changes import (
+from ..api import loggers
+from ..api.config_changes import (
     Refused,
     broker_id_of,
     change_configs,
@@ -26,7 +26,7 @@ from ..config_changes import (
     refuse_nulls,
     stored_dynamic,
 )
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _WORDS = {_APPEND: "append", _SUBTRACT: "subtract"}

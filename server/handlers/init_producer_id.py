@@ -12,7 +12,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

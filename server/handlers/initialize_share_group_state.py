@@ -1,9 +1,9 @@
-"""InitializeShareGroupState (key 83), version 0: see coordinator/share/persister/operations.py. Between brokers."""
+"""InitializeShareGroupState (key 83), version 0: see coordinator/share_state/operations.py. Between brokers."""
 
 from __future__ import annotations
 
-from ..dispatch import Call
-from ..persister import submit_here
+from ..coordinators.persister import submit_here
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

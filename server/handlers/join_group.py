@@ -1,9 +1,9 @@
-"""JoinGroup, versions 0-9: the answer waits until the group's next generation. See coordinator/classic/join.py."""
+"""JoinGroup, versions 0-9: the answer waits until the group's next generation. See coordinator/groups/classic/join.py."""
 
 from __future__ import annotations
 
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 #: The first version whose answers may name no protocol.
 NO_PROTOCOL_VERSION = 7

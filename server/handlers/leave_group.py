@@ -1,4 +1,4 @@
-"""LeaveGroup, versions 0-5. See coordinator/classic/leave.py.
+"""LeaveGroup, versions 0-5. See coordinator/groups/classic/leave.py.
 
 Up to version 2 one member leaves, and its error is the answer's; the coordinator only knows the later form.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 #: The first version in which several members leave at once.
 SEVERAL_MEMBERS_VERSION = 3

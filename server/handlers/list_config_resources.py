@@ -13,7 +13,7 @@ from ...metadata.configs import ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesResponse
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 _KNOWN = {
     0: (ResourceType.CLIENT_METRICS,),

@@ -30,13 +30,13 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.records.errors import BatchError
 from ...storage.files import LogDirectoryFailure
 from ...storage.timestamps import LargeBatch, TimestampedOffset
-from ..hosted_partition import HostedPartition
-from ..leaders import absent_error
-from ..memory import LARGE_BYTES, release_after
-from ..opening import opening_threads
+from ..cluster.leaders import absent_error
+from ..partitions.hosted_partition import HostedPartition
+from ..partitions.opening import opening_threads
+from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 LATEST = -1
 EARLIEST = -2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...coordinator.transactions.admin import unknown_states
 from ...protocol.messages.list_transactions import ListTransactionsResponse
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -27,15 +27,15 @@ from ...protocol.messages.metadata import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.topic_names import topic_name_fault
-from ..authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from ..cluster_view import ClusterView
-from ..dispatch import Call
-from ..internal_topics import INTERNAL_TOPICS
-from ..large_requests import work_in_turns
-from ..slices import SeenValues, Steps, in_order
+from ..api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ..cluster.cluster_view import ClusterView
+from ..network.dispatch import Call
+from ..network.large_requests import work_in_turns
+from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..runtime.sliced_work import SeenValues, Steps, in_order
 
 if TYPE_CHECKING:
-    from ..departures import Departures
+    from ..cluster.stopped_brokers import StoppedBrokers
 
 log = logging.getLogger("odradek.metadata")
 
@@ -50,11 +50,11 @@ _FREED_AT_ONCE = 64
 
 def handle(call: Call) -> MetadataResponse | None:
     request: MetadataRequest = call.request
-    departures = call.broker.departures
-    if departures is None or not _names_topics(request, call.version):
+    stopped_brokers = call.broker.stopped_brokers
+    if stopped_brokers is None or not _names_topics(request, call.version):
         _respond(call, _Wanted(request), call.reply)
     else:
-        departures.when_heard(lambda: _answer(call, _Wanted(request), departures))
+        stopped_brokers.when_heard(lambda: _answer(call, _Wanted(request), stopped_brokers))
     return None
 
 
@@ -99,12 +99,12 @@ class _Wanted:
         self.error = error
 
 
-def _answer(call: Call, wanted: _Wanted, departures: Departures) -> None:
+def _answer(call: Call, wanted: _Wanted, stopped_brokers: StoppedBrokers) -> None:
     def made(response: MetadataResponse) -> None:
-        if wanted.is_released or not departures.leaving or _leaders(response).isdisjoint(departures.leaving):
+        if wanted.is_released or not stopped_brokers.leaving or _leaders(response).isdisjoint(stopped_brokers.leaving):
             call.reply(response)
         else:
-            departures.when_known(lambda: _respond(call, wanted, call.reply))
+            stopped_brokers.when_known(lambda: _respond(call, wanted, call.reply))
 
     _respond(call, wanted, made)
 
@@ -136,8 +136,8 @@ def _made(call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataRespo
 
 def _response(call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
     """All but the topics."""
-    departures = call.broker.departures
-    still_listed = departures.still_listed() if departures is not None else ()
+    stopped_brokers = call.broker.stopped_brokers
+    still_listed = stopped_brokers.still_listed() if stopped_brokers is not None else ()
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)

@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 2-10. See coordinator/offsets.py.
+"""OffsetCommit, versions 2-10. See coordinator/groups/offsets.py.
 
 A commit for a partition that does not exist is refused here, and does not keep the others from being committed. Version
 10 names topics by id (KIP-848); the coordinator records both, whatever the version.
@@ -18,8 +18,8 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ..dispatch import Call
-from ..topic_answers import merged
+from ..api.topic_results import merged
+from ..network.dispatch import Call
 
 TOPIC_ID_VERSION = 10
 

@@ -1,4 +1,4 @@
-"""OffsetDelete (KIP-496), version 0. See coordinator/offsets.py. Partitions that do not exist are refused here."""
+"""OffsetDelete (KIP-496), version 0. See coordinator/groups/offsets.py. Partitions that do not exist are refused here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""OffsetFetch, versions 1-10. See coordinator/offsets.py.
+"""OffsetFetch, versions 1-10. See coordinator/groups/offsets.py.
 
 Up to version 7 a request is for one group, and the coordinator is asked in the form of version 8, which is for several
 (KIP-709); their coordinator is this broker, but they may be of different shards. Version 10 names topics by id (KIP-848).
@@ -23,8 +23,8 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.uuids import ZERO_UUID
-from ..dispatch import Call
-from ..gathering import gather
+from ..network.dispatch import Call
+from ..runtime.gather import gather
 
 TOP_LEVEL_ERROR_VERSION = 2
 SEVERAL_GROUPS_VERSION = 8

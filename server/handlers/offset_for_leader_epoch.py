@@ -16,10 +16,10 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ..leaders import absent_error
+from ..cluster.leaders import absent_error
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 
 def handle(call: Call) -> OffsetForLeaderEpochResponse:

@@ -32,10 +32,10 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
-from ..hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
-from ..internal_topics import ADMIN_CLIENT_ID
-from ..leaders import absent_error
-from ..produce_answer import (
+from ..cluster.leaders import absent_error
+from ..coordinators.transaction_verification import Place
+from ..partitions.hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
+from ..produce.parked_produce import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     NO_LEADER,
     NO_NODES,
@@ -44,12 +44,12 @@ from ..produce_answer import (
     add_leaders,
     end_unanswered,
 )
-from ..refused_batches import RefusedBatches, sequence_of
-from ..transaction_membership import Place
-from ..transactional_produce import ask_first, is_trusted, unasked
+from ..produce.refused_batches import RefusedBatches, sequence_of
+from ..produce.transactional_produce import ask_first, is_trusted, unasked
+from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)

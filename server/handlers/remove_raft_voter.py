@@ -5,8 +5,8 @@ The leader decides, see replication/quorum/voter_changes.py; a broker that is as
 
 from __future__ import annotations
 
-from ..dispatch import Call
-from ..quorum_questions import ask_leader
+from ..api.quorum_queries import ask_leader
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -17,12 +17,12 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from .. import share_configs
-from ..dispatch import Call
-from ..leaders import current_leader
-from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge
-from ..share_refusals import refuse
-from ..share_sessions import FINAL_EPOCH, SessionKey, ShareSession
+from ..api.share_errors import refuse
+from ..cluster.leaders import current_leader
+from ..network.dispatch import Call
+from ..share import share_configs
+from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, acknowledge
+from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

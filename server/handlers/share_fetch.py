@@ -17,13 +17,13 @@ from ...protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from .. import share_configs
-from ..dispatch import Call
-from ..leaders import current_leader
-from ..share_acknowledging import RENEW_VERSION, Outcome, Renewing, acknowledge, topic_counters
-from ..share_fetching import Answer, ShareFetch
-from ..share_refusals import refuse
-from ..share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+from ..api.share_errors import refuse
+from ..cluster.leaders import current_leader
+from ..network.dispatch import Call
+from ..share import share_configs
+from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, acknowledge, topic_counters
+from ..share.share_fetch import Answer, ShareFetch
+from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

@@ -1,4 +1,7 @@
-"""ShareGroupDescribe (key 77), version 1. See coordinator/share/describe.py. The groups may be of different shards."""
+"""ShareGroupDescribe (key 77), version 1.
+
+The groups may be of different shards. See coordinator/groups/share/describe.py.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from ...protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from ..dispatch import Call
-from ..group_descriptions import describe
-from ..share_refusals import is_enabled
+from ..api.group_descriptions import describe
+from ..api.share_errors import is_enabled
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> ShareGroupDescribeResponse | None:

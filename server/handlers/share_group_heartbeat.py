@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...coordinator.share.requests import Followed
+from ...coordinator.groups.share.requests import Followed
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from ..dispatch import Call
-from ..share_groups import initialize
-from ..share_refusals import is_enabled
+from ..api.share_errors import is_enabled
+from ..network.dispatch import Call
+from ..share.share_groups import initialize
 
 
 def handle(call: Call) -> ShareGroupHeartbeatResponse | None:

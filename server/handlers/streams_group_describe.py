@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe (KIP-1071), versions 0-1. See coordinator/streams/describe.py. Groups may be of different shards."""
+"""StreamsGroupDescribe (KIP-1071), versions 0-1.
+
+Groups may be of different shards. See coordinator/groups/streams/describe.py.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from ...protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from ..dispatch import Call
-from ..group_descriptions import describe
-from ..streams_groups import is_offered
+from ..api.group_descriptions import describe
+from ..coordinators.streams_topics import is_offered
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> StreamsGroupDescribeResponse | None:

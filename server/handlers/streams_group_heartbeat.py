@@ -1,16 +1,19 @@
-"""StreamsGroupHeartbeat (KIP-1071), versions 0-1. See coordinator/streams/heartbeat.py. Missing topics are made here."""
+"""StreamsGroupHeartbeat (KIP-1071), versions 0-1.
+
+Missing topics are made here. See coordinator/groups/streams/heartbeat.py.
+"""
 
 from __future__ import annotations
 
-from ...coordinator.streams.answer import NeedsTopics
-from ...coordinator.streams.refusals import names_in_topology
+from ...coordinator.groups.streams.answer import NeedsTopics
+from ...coordinator.groups.streams.refusals import names_in_topology
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ...protocol.schema import Message
 from ...replication.controller.topic_names import topic_name_fault
-from ..dispatch import Call
-from ..internal_topics import INTERNAL_TOPICS
-from ..streams_groups import is_offered
+from ..coordinators.streams_topics import is_offered
+from ..network.dispatch import Call
+from ..runtime.internal_topics import INTERNAL_TOPICS
 
 
 def handle(call: Call) -> StreamsGroupHeartbeatResponse | None:

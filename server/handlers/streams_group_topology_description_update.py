@@ -1,4 +1,4 @@
-"""StreamsGroupTopologyDescriptionUpdate (KIP-1331), version 0. See coordinator/streams/description.py."""
+"""StreamsGroupTopologyDescriptionUpdate (KIP-1331), version 0. See coordinator/groups/streams/description.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
-from ..dispatch import Call
-from ..streams_groups import is_offered
+from ..coordinators.streams_topics import is_offered
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> StreamsGroupTopologyDescriptionUpdateResponse | None:

@@ -1,8 +1,8 @@
-"""SyncGroup, versions 0-5: the answer waits for the leader's assignments. See coordinator/classic/sync.py."""
+"""SyncGroup, versions 0-5: the answer waits for the leader's assignments. See coordinator/groups/classic/sync.py."""
 
 from __future__ import annotations
 
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (key 28), versions 0-6. See coordinator/transactional_offsets.py.
+"""TxnOffsetCommit (key 28), versions 0-6. See coordinator/groups/transactional_offsets.py.
 
 The group's partition of `__consumer_offsets` must be in the transaction: from version 5 on this adds it, before it was
 added by AddOffsetsToTxn and is looked up (KIP-890). An answer that comes when that transaction has ended is worth nothing:
@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.refusals import transactional_commit_refused
+from ...coordinator.groups.error_responses import transactional_commit_refused
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -21,14 +21,14 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.records.batch import NO_SEQUENCE
-from ..internal_topics import GROUP_METADATA_TOPIC
-from ..topic_answers import merged
-from ..transaction_membership import Membership, Place, ask
+from ..api.topic_results import merged
+from ..coordinators.transaction_verification import Membership, Place, ask
+from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ...storage.verifications import Verification
-    from ..dispatch import Call
-    from ..hosted_partition import HostedPartition
+    from ..network.dispatch import Call
+    from ..partitions.hosted_partition import HostedPartition
 
 TOPIC_ID_VERSION = 6
 ADDING_VERSION = 5

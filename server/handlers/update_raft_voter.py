@@ -5,7 +5,7 @@ See replication/quorum/voter_changes.py.
 
 from __future__ import annotations
 
-from ..dispatch import Call
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

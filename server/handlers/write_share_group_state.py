@@ -1,9 +1,9 @@
-"""WriteShareGroupState (key 85), versions 0-1: see coordinator/share/persister/operations.py. Between brokers."""
+"""WriteShareGroupState (key 85), versions 0-1: see coordinator/share_state/operations.py. Between brokers."""
 
 from __future__ import annotations
 
-from ..dispatch import Call
-from ..persister import submit_here
+from ..coordinators.persister import submit_here
+from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

@@ -17,13 +17,13 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..gathering import gather
-from ..transaction_markers import Marker, write_marker
+from ..coordinators.transaction_markers import Marker, write_marker
+from ..runtime.gather import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..dispatch import Call
+    from ..network.dispatch import Call
 
 
 def handle(call: Call) -> None:

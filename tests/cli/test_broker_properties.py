@@ -9,7 +9,7 @@ from odradek.cli.broker_properties import properties_of
 from odradek.cli.main import parser
 from odradek.cli.options import UsageError
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.config import BrokerConfig
+from odradek.server.config.broker_config import BrokerConfig
 
 NODE = "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
 CONTROLLER = "controller.quorum.voters=1@127.0.0.1:9093\n"

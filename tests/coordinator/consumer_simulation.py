@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.consumer.group import GroupState
-from odradek.coordinator.consumer.member import MemberState
-from odradek.coordinator.result import GroupsConfig
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups.consumer.group import GroupState
+from odradek.coordinator.groups.consumer.member import MemberState
 from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.coordinator.loading import ShardLoader
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups.loading import ShardLoader
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from odradek.coordinator.classic.group import ClassicGroup, State
-from odradek.coordinator.consumer.group import ConsumerGroup, GroupState
-from odradek.coordinator.records import encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig
+from odradek.coordinator.groups.classic.group import ClassicGroup, State
+from odradek.coordinator.groups.consumer.group import ConsumerGroup, GroupState
+from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.schema import Message

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from odradek.coordinator.share.acquiring import Acquired
-from odradek.coordinator.share.dead_letters import DeadLetter
-from odradek.coordinator.share.partition import AckBatch, Write
-from odradek.coordinator.share.runs import RecordState
+from odradek.coordinator.share_partition.acquiring import Acquired
+from odradek.coordinator.share_partition.dead_letters import DeadLetter
+from odradek.coordinator.share_partition.partition import AckBatch, Write
+from odradek.coordinator.share_partition.runs import RecordState
 
 
 @dataclass

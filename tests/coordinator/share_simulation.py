@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from immutables import Map
-from odradek.coordinator.share.acquiring import Wish, acquire
-from odradek.coordinator.share.dead_letters import DeadLetter
-from odradek.coordinator.share.partition import AckBatch, Limits, Refusal, SharePartition, Write
-from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.persister.state import PersisterConfig
+from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
+from odradek.coordinator.share_partition.dead_letters import DeadLetter
+from odradek.coordinator.share_partition.partition import AckBatch, Limits, Refusal, SharePartition, Write
+from odradek.coordinator.share_state.combining import StateBatch
+from odradek.coordinator.share_state.state import PersisterConfig
 from odradek.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import initialize_share_group_state as initialize
@@ -126,7 +126,9 @@ class ShareSimulation:
         member_id = member_id or self.chance.choice(MEMBERS)
         offset = self.leader.next_fetch_offset()
         found = [b for b in self.batches if b.last_offset >= offset][: self.chance.randrange(1, 6)]
-        wish = Wish(self.chance.choice((1, 5, 20, 500)), self.chance.choice((1, 10, 500)), self.chance.random() < 0.3)
+        wish = AcquireRequest(
+            self.chance.choice((1, 5, 20, 500)), self.chance.choice((1, 10, 500)), self.chance.random() < 0.3
+        )
         if self.leader.can_acquire():
             acquired = acquire(self.leader, member_id, wish, offset, found, self.now)
             until = self.now + LIMITS.record_lock_duration_ms

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.coordinator.share.persister.checks import NO_EPOCH
-from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.persister.state import ShareKey, ShareState
+from odradek.coordinator.share_state.checks import NO_EPOCH
+from odradek.coordinator.share_state.combining import StateBatch
+from odradek.coordinator.share_state.state import ShareKey, ShareState
 from odradek.protocol.errors import ErrorCode
 
 #: Of one offset: deliveries, and its state. The higher one counts.

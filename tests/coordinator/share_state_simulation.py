@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from odradek.coordinator.share.persister.checks import NO_EPOCH
-from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.persister.refusals import FORMS
-from odradek.coordinator.share.persister.state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state.checks import NO_EPOCH
+from odradek.coordinator.share_state.combining import StateBatch
+from odradek.coordinator.share_state.refusals import FORMS
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
 from odradek.protocol.messages import delete_share_group_state as delete
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import read_share_group_state as read

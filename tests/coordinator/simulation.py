@@ -11,11 +11,11 @@ import heapq
 import random
 from dataclasses import dataclass
 
-from odradek.coordinator.classic.group import ClassicGroup, State
-from odradek.coordinator.records import encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig
-from odradek.coordinator.shard import GroupShard
-from odradek.coordinator.timers import NEVER
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig
+from odradek.coordinator.common.timers import NEVER
+from odradek.coordinator.groups.classic.group import ClassicGroup, State
+from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.schema import Message
 

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any, Self
 from unittest.mock import patch
 
-from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
-from odradek.coordinator.streams import targets, writing
-from odradek.coordinator.streams.answer import NeedsTopics
-from odradek.coordinator.streams.assignor import Candidate, sticky
-from odradek.coordinator.streams.configured import ConfiguredSubtopology
-from odradek.coordinator.streams.description import AVAILABLE
-from odradek.coordinator.streams.group import GroupState
-from odradek.coordinator.streams.tasks import TaskId, Tasks, by_subtopology, tasks_in
+from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
+from odradek.coordinator.groups.streams import targets, writing
+from odradek.coordinator.groups.streams.answer import NeedsTopics
+from odradek.coordinator.groups.streams.assignor import Candidate, sticky
+from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
+from odradek.coordinator.groups.streams.description import AVAILABLE
+from odradek.coordinator.groups.streams.group import GroupState
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks, by_subtopology, tasks_in
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import (

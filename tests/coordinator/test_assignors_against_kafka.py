@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator.consumer.assignors import ASSIGNORS, Assignment, Subscriber
-from odradek.coordinator.share import assignor as share
-from odradek.coordinator.streams.assignor import Candidate, Choice, sticky
-from odradek.coordinator.streams.configured import ConfiguredSubtopology
-from odradek.coordinator.streams.tasks import TaskId, Tasks
+from odradek.coordinator.groups.consumer.assignors import ASSIGNORS, Assignment, Subscriber
+from odradek.coordinator.groups.share import assignor as share
+from odradek.coordinator.groups.streams.assignor import Candidate, Choice, sticky
+from odradek.coordinator.groups.streams.configured import ConfiguredSubtopology
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
 from odradek.protocol.uuids import uuid_to_text
 
 from compat_tests.java.fetch import SPECIFICATION, classpath, java

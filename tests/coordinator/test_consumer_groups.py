@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from immutables import Map
-from odradek.coordinator.consumer.regexes import RESOLUTION_INTERVAL_MS
-from odradek.coordinator.consumer.topics import metadata_hash
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.consumer.regexes import RESOLUTION_INTERVAL_MS
+from odradek.coordinator.groups.consumer.topics import metadata_hash
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import GROUP_RESOURCE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator import member_commits
-from odradek.coordinator.consumer import reconciliation, refusals, writing
-from odradek.coordinator.consumer.group import ConsumerGroup
-from odradek.coordinator.consumer.member import Member
+from odradek.coordinator.groups.base import member_commits
+from odradek.coordinator.groups.consumer import reconciliation, refusals, writing
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import Member
 from odradek.protocol.errors import ErrorCode
 
 from tests.coordinator.consumer_simulation import ConsumerSimulation

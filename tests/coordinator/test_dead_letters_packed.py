@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.coordinator.share.dead_letters import (
+from odradek.coordinator.share_partition.dead_letters import (
     Content,
     Contents,
     DeadLetter,
@@ -15,9 +15,9 @@ from odradek.coordinator.share.dead_letters import (
     pack,
     refusal,
 )
-from odradek.coordinator.share.partition import AckBatch, AckType, Limits, SharePartition
-from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.runs import RecordState
+from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
+from odradek.coordinator.share_partition.runs import RecordState
+from odradek.coordinator.share_state.combining import StateBatch
 from odradek.protocol.records.record import encode_batch
 
 ORIGIN = Origin("g", "orders", 3)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
-from odradek.coordinator.classic.group import ClassicGroup
-from odradek.coordinator.consumer.group import ConsumerGroup
-from odradek.coordinator.records import encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.consumer_protocol import (

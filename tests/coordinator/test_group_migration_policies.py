@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.classic.group import ClassicGroup
-from odradek.coordinator.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

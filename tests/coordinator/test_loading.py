@@ -6,12 +6,12 @@ import itertools
 import struct
 
 import pytest
-from odradek.coordinator import kinds
-from odradek.coordinator.loading import ShardLoader
-from odradek.coordinator.records import RECORD_TYPES, encode_record, group_record, offset_record
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.result import Record as GroupRecord
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.common.result import Record as GroupRecord
+from odradek.coordinator.groups import kinds
+from odradek.coordinator.groups.loading import ShardLoader
+from odradek.coordinator.groups.records import RECORD_TYPES, encode_record, group_record, offset_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import (
     GroupMetadataValue,
@@ -149,5 +149,5 @@ def test_a_log_is_loaded_in_slices(log: Log) -> None:
 
 
 def test_every_kind_of_record_that_is_known_is_replayed() -> None:
-    kinds.load_later()
+    kinds.load_lazy_kinds()
     assert {key for key, _ in RECORD_TYPES.values()} == {*kinds.REPLAYS, OffsetCommitKey}

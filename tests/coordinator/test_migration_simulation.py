@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from odradek.coordinator.classic import rebalance
-from odradek.coordinator.classic.group import ClassicGroup
-from odradek.coordinator.consumer import migration
-from odradek.coordinator.consumer.group import ConsumerGroup
-from odradek.coordinator.consumer.member import Partitions
-from odradek.coordinator.state import ShardState
+from odradek.coordinator.groups.base.state import ShardState
+from odradek.coordinator.groups.classic import rebalance
+from odradek.coordinator.groups.classic.group import ClassicGroup
+from odradek.coordinator.groups.consumer import migration
+from odradek.coordinator.groups.consumer.group import ConsumerGroup
+from odradek.coordinator.groups.consumer.member import Partitions
 
 from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS
 from tests.coordinator.migration_simulation import MigrationSimulation

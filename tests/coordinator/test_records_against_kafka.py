@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
-from odradek.coordinator.loading import ShardLoader
-from odradek.coordinator.record_frames import UnknownRecord
-from odradek.coordinator.records import decode_record, encode_record, group_record, offset_record
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.record_frames import UnknownRecord
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups.loading import ShardLoader
+from odradek.coordinator.groups.records import decode_record, encode_record, group_record, offset_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from odradek.protocol.internal.consumer_protocol import ConsumerProtocolSubscription

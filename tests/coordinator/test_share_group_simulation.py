@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.share import heartbeat, initializing, refusals, settings, targets, writing
-from odradek.coordinator.share.assignor import Assignment
-from odradek.coordinator.share.member import Member
+from odradek.coordinator.groups.share import heartbeat, initializing, refusals, settings, targets, writing
+from odradek.coordinator.groups.share.assignor import Assignment
+from odradek.coordinator.groups.share.member import Member
 
 from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_group_simulation import ShareGroupSimulation

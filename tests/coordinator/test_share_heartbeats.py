@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.coordinator.result import GroupRequest, GroupsConfig, MetadataChanged
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 from tests.coordinator.group_simulation import image_of

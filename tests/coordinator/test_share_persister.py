@@ -7,11 +7,11 @@ import random
 from typing import Any
 
 import pytest
-from odradek.coordinator.result import GroupRequest, Record
-from odradek.coordinator.share.persister.combining import StateBatch, combine
-from odradek.coordinator.share.persister.records import decode_record, encode_record
-from odradek.coordinator.share.persister.shard import PersisterShard, TopicsChanged
-from odradek.coordinator.share.persister.state import PersisterConfig, ShareKey
+from odradek.coordinator.common.result import GroupRequest, Record
+from odradek.coordinator.share_state.combining import StateBatch, combine
+from odradek.coordinator.share_state.records import decode_record, encode_record
+from odradek.coordinator.share_state.shard import PersisterShard, TopicsChanged
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue, ShareUpdateValue
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import write_share_group_state as write

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from odradek.coordinator.share.partition import SharePartition
-from odradek.coordinator.share.persister import operations
-from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.runs import RecordState, Run
+from odradek.coordinator.share_partition.partition import SharePartition
+from odradek.coordinator.share_partition.runs import RecordState, Run
+from odradek.coordinator.share_state import operations
+from odradek.coordinator.share_state.combining import StateBatch
 
 from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation

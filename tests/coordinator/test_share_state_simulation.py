@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.result import Record
-from odradek.coordinator.share.persister import checks, operations
-from odradek.coordinator.share.persister.combining import combine
-from odradek.coordinator.share.persister.loading import PersisterLoader
-from odradek.coordinator.share.persister.shard import PersisterShard, Redundant
-from odradek.coordinator.share.persister.state import PersisterState, ShareKey, ShareState
+from odradek.coordinator.common.result import Record
+from odradek.coordinator.share_state import checks, operations
+from odradek.coordinator.share_state.combining import combine
+from odradek.coordinator.share_state.loading import PersisterLoader
+from odradek.coordinator.share_state.shard import PersisterShard, Redundant
+from odradek.coordinator.share_state.state import PersisterState, ShareKey, ShareState
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue
 from odradek.protocol.varint import Buffer
 

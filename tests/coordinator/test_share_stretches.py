@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.coordinator.share.acquiring import Wish, acquire
-from odradek.coordinator.share.partition import AckBatch, AckType, Limits, SharePartition
+from odradek.coordinator.share_partition.acquiring import AcquireRequest, acquire
+from odradek.coordinator.share_partition.partition import AckBatch, AckType, Limits, SharePartition
 
 
 class Batch(NamedTuple):
@@ -21,7 +21,7 @@ class Stand:
         self.partition = SharePartition(0, (), Limits(**limits))  # type: ignore[arg-type]
 
     def take(self, max_records: int = 500, *, is_limit: bool = False) -> list[tuple[int, int]]:
-        wish = Wish(max_records, 500, is_limit)
+        wish = AcquireRequest(max_records, 500, is_limit)
         return [(one.first, one.last) for one in acquire(self.partition, "m", wish, 0, BATCHES, 1_000)]
 
     def say(self, kind: AckType, first: int, last: int, member: str = "m") -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from odradek.coordinator.classic import sync
-from odradek.coordinator.classic.group import ClassicGroup, State
-from odradek.coordinator.classic.member import Member
+from odradek.coordinator.groups.classic import sync
+from odradek.coordinator.groups.classic.group import ClassicGroup, State
+from odradek.coordinator.groups.classic.member import Member
 from odradek.protocol.internal.classic_group_records import GroupMetadataValue
 
 from tests.coordinator.planted_bugs import Bug, assert_caught, each_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.coordinator.result import GroupsConfig, StreamsGroupsConfig
-from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.coordinator.common.result import GroupsConfig, StreamsGroupsConfig
+from odradek.coordinator.groups.streams.answer import NeedsTopics
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest

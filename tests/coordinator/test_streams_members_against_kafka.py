@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.coordinator import kinds
-from odradek.coordinator.records import encode_record
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.shard import GroupShard
-from odradek.coordinator.streams import writing
-from odradek.coordinator.streams.group import StreamsGroup
-from odradek.coordinator.streams.member import Member, MemberState, member_from_record
-from odradek.coordinator.streams.reconciliation import Target, reconcile
-from odradek.coordinator.streams.tasks import TaskId, Tasks
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups import kinds
+from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.shard import GroupShard
+from odradek.coordinator.groups.streams import writing
+from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.groups.streams.member import Member, MemberState, member_from_record
+from odradek.coordinator.groups.streams.reconciliation import Target, reconcile
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
 from odradek.protocol.codec import decode
 from odradek.protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentValue,
@@ -48,7 +48,7 @@ class Group:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        kinds.load_later()
+        kinds.load_lazy_kinds()
         self.state = GroupShard(GroupsConfig()).state
         self.group = StreamsGroup("g")
         self.state.put(self.group)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.state import ShardState
-from odradek.coordinator.streams import description, heartbeat, reconciliation, refusals, writing
-from odradek.coordinator.streams.group import StreamsGroup
-from odradek.coordinator.streams.holders import TaskHolders
-from odradek.coordinator.streams.member import Member
-from odradek.coordinator.streams.tasks import NOTHING_HELD, TaskId
+from odradek.coordinator.groups.base.state import ShardState
+from odradek.coordinator.groups.streams import description, heartbeat, reconciliation, refusals, writing
+from odradek.coordinator.groups.streams.group import StreamsGroup
+from odradek.coordinator.groups.streams.holders import TaskHolders
+from odradek.coordinator.groups.streams.member import Member
+from odradek.coordinator.groups.streams.tasks import NOTHING_HELD, TaskId
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue
 
 from tests.coordinator.planted_bugs import Bug, assert_caught, each_of

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.records import encode_record
-from odradek.coordinator.streams import writing
-from odradek.coordinator.streams.member import MemberState
-from odradek.coordinator.streams.tasks import TaskId, Tasks
+from odradek.coordinator.groups.records import encode_record
+from odradek.coordinator.groups.streams import writing
+from odradek.coordinator.groups.streams.member import MemberState
+from odradek.coordinator.groups.streams.tasks import TaskId, Tasks
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from odradek.protocol.messages.streams_group_heartbeat import TaskIdsRequest

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest
-from odradek.coordinator.streams.answer import NeedsTopics
+from odradek.coordinator.common.result import GroupRequest
+from odradek.coordinator.groups.records import decode_record, encode_record
+from odradek.coordinator.groups.streams.answer import NeedsTopics
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
@@ -228,7 +228,7 @@ def test_a_group_of_another_kind_has_no_topology() -> None:
 
 
 def test_a_shard_that_is_not_here_is_answered_for() -> None:
-    from odradek.coordinator.refusals import refused
+    from odradek.coordinator.groups.error_responses import refused
 
     response: Any = refused(Request(), ErrorCode.NOT_COORDINATOR)
     assert response.error_code == ErrorCode.NOT_COORDINATOR

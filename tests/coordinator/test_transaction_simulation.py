@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from odradek.coordinator.offset_store import NO_PRODUCER_ID, OffsetStore
+from odradek.coordinator.groups.base.offset_store import NO_PRODUCER_ID, OffsetStore
 from odradek.coordinator.transactions import ends, init, partitions, transaction, upkeep
 from odradek.coordinator.transactions.result import SendMarkers, TransactionRequest
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.state import TransactionsState
-from odradek.coordinator.transactions.transaction import RESTING, Place, State, Transaction
+from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, Place, State, Transaction
 from odradek.protocol.errors import ErrorCode
 from odradek.storage import transaction_checks
 
@@ -105,7 +105,7 @@ def _a_repeated_end_is_answered_with_the_epoch_that_was_asked_for(patch: pytest.
 
     def answer(state: TransactionsState, message: TransactionRequest, producer_id: int, epoch: int) -> None:
         request: Any = message.request
-        if state.transactions[request.transactional_id].state in RESTING:
+        if state.transactions[request.transactional_id].state in NOT_IN_TRANSACTION:
             producer_id, epoch = request.producer_id, request.producer_epoch
         answers(state, message, producer_id, epoch)
 
@@ -175,8 +175,8 @@ def _markers_of_an_old_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_id_with_an_open_transaction_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(upkeep, "RESTING", RESTING | {State.ONGOING})
-    patch.setitem(transaction.REACHED_FROM, State.DEAD, RESTING | {State.ONGOING})
+    patch.setattr(upkeep, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
+    patch.setitem(transaction.VALID_PREVIOUS_STATES, State.DEAD, NOT_IN_TRANSACTION | {State.ONGOING})
 
 
 def _offsets_are_seen_before_their_marker(patch: pytest.MonkeyPatch) -> None:

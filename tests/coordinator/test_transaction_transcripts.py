@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from odradek.coordinator.transactions.transaction import REACHED_FROM, State
+from odradek.coordinator.transactions.transaction import VALID_PREVIOUS_STATES, State
 
 from tests.coordinator.transaction_transcript import TransactionTranscript
 
@@ -26,7 +26,7 @@ def test_there_are_transcripts_of_transactions() -> None:
 
 
 def test_every_state_that_is_written_says_where_it_is_reached_from() -> None:
-    assert set(REACHED_FROM) == set(State) - {State.PREPARE_EPOCH_FENCE}
+    assert set(VALID_PREVIOUS_STATES) == set(State) - {State.PREPARE_EPOCH_FENCE}
 
 
 def test_states_have_the_names_that_tools_show() -> None:

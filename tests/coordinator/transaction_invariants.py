@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from odradek.coordinator.transactions.records import decode_record
 from odradek.coordinator.transactions.result import SendMarkers
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import PREPARED, RESTING, State
+from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, PREPARED, State
 from odradek.protocol.internal.transaction_state import TransactionLogKey, TransactionLogValue
 
 from tests.coordinator.group_logs import LogRecord
@@ -26,7 +26,9 @@ def check_decided(markers: SendMarkers, committed: Sequence[LogRecord]) -> None:
 def check_expired(transactional_id: str, log: Sequence[LogRecord], oldest: int) -> None:
     """What is forgotten had rested for long."""
     value = _last_value(transactional_id, log)
-    assert value is not None and value.transaction_status in RESTING, f"{transactional_id} is in a transaction"
+    assert value is not None and value.transaction_status in NOT_IN_TRANSACTION, (
+        f"{transactional_id} is in a transaction"
+    )
     assert value.transaction_last_update_timestamp_ms <= oldest
 
 
@@ -52,7 +54,7 @@ def check_same(shard: TransactionShard, loaded: TransactionShard) -> None:
 def check_end(shard: TransactionShard, leaders: Iterable[Leader], told: dict[Tag, bool]) -> None:
     """When everything is at rest: all of a transaction has come to the same end, the one that its producer was told."""
     for transaction in shard.state.transactions.values():
-        assert transaction.state in RESTING, f"{transaction.transactional_id} is {transaction.state.shown}"
+        assert transaction.state in NOT_IN_TRANSACTION, f"{transaction.transactional_id} is {transaction.state.shown}"
     ends: dict[Tag, set[bool]] = {}
     for leader in leaders:
         assert not any(leader.open.values()), f"{leader.place} has a transaction that hangs: {leader.open}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
-from odradek.coordinator.records import encode_record
-from odradek.coordinator.result import GroupRequest
+from odradek.coordinator.common.result import GroupRequest
+from odradek.coordinator.groups.records import encode_record
 from odradek.coordinator.transactions.transaction import Place
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from odradek.coordinator.loading import ShardLoader
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups.loading import ShardLoader
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.transactions.loading import TransactionLoader
 from odradek.coordinator.transactions.result import TransactionsConfig
 from odradek.coordinator.transactions.shard import TransactionShard

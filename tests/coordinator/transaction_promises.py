@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.coordinator.result import Record
+from odradek.coordinator.common.result import Record
 from odradek.coordinator.transactions import transaction
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.transaction import NO_PRODUCER_ID, PREPARED, State, Transaction

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from odradek.coordinator.result import Reply
+from odradek.coordinator.common.result import Reply
 from odradek.coordinator.transactions.records import encode_record
 from odradek.coordinator.transactions.result import (
     MarkersWritten,

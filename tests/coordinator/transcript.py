@@ -9,9 +9,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
-from odradek.coordinator.records import decode_record, encode_record
-from odradek.coordinator.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupRequest, GroupsConfig, Record, TopicsDeleted
+from odradek.coordinator.groups.records import decode_record, encode_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest

@@ -10,8 +10,8 @@ from pathlib import Path
 import odradek.server.handlers
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.server.portions import EACH
-from odradek.server.request_limits import PORTIONINGS, SLICED
+from odradek.server.network.portions import EACH
+from odradek.server.network.request_limits import PORTIONINGS, SLICED
 
 from tests.hostile.cost_probe import MeasuredBroker, frame_of
 from tests.hostile.cost_requests import Shape, World, request_of, shapes

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import odradek
 from odradek.protocol.errors import ErrorCode
-from odradek.server.quorum_log import DIRECTORY_NAME
+from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 from odradek.storage.files import LogDirectoryFailure
 from odradek.storage.meta_properties import InvalidMetaProperties
 

@@ -14,8 +14,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_headers
 from odradek.protocol.records.errors import CorruptBatch, OldMessageFormat
 from odradek.protocol.records.record import decode_batch
-from odradek.server.hosted_partition import HostedPartition
-from odradek.server.page_cache import COPIED_BYTES
+from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.partitions.page_cache import COPIED_BYTES
 
 from tests.server.data_path_stand import DataPath, batch_of
 

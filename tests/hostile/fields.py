@@ -29,7 +29,7 @@ from odradek.protocol.codec import decode
 from odradek.protocol.internal.headers import ResponseHeader
 from odradek.protocol.tree import construct_tree
 from odradek.replication.controller.controller import DECISIONS
-from odradek.server.quorum_questions import QUESTIONS
+from odradek.server.api.quorum_queries import QUESTIONS
 
 from tests.hostile.attack_room import AttackRoom
 from tests.hostile.fields_checks import bugs, check_serves, look_at, put_voters_in_the_log

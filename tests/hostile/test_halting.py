@@ -22,11 +22,11 @@ from odradek.protocol.messages.vote import VoteRequest
 from odradek.replication.controller.controller import Controller
 from odradek.replication.quorum.invariants import BrokenInvariant, DivergedCommit
 from odradek.replication.quorum.replica import QuorumReplica
-from odradek.server import halting
-from odradek.server.coordinator_driver import CoordinatorDriver
+from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.handlers import list_groups, metadata
-from odradek.server.partitions import Partitions
-from odradek.server.quorum_commits import Commits
+from odradek.server.partitions.partitions import Partitions
+from odradek.server.quorum.commits import Commits
+from odradek.server.runtime import halting
 from odradek.storage.files import LogDirectoryFailure
 
 from compat_tests.wire import ConnectionClosed, WireClient

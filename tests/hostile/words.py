@@ -148,7 +148,7 @@ def run(words: list[str]) -> Outcome:
         contextlib.redirect_stderr(err),
         mock.patch.object(start_command, "_run_loop", lambda config: 0),
         mock.patch.object(start_command, "log_to_standard_error", lambda **options: None),
-        mock.patch("odradek.server.descriptors.raise_limit"),
+        mock.patch("odradek.server.network.descriptors.raise_limit"),
     ):
         try:
             outcome.status = odradek(words)

@@ -107,8 +107,8 @@ class Cluster:
         return node
 
     def _format(self, node: ClusterNode) -> None:
-        from odradek.server.config import BrokerConfig
-        from odradek.server.formatting import format_directories
+        from odradek.server.config.broker_config import BrokerConfig
+        from odradek.server.quorum.formatting import format_directories
 
         format_directories(BrokerConfig(node.properties), CLUSTER_ID, ignore_formatted=True)
 

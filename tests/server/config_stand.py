@@ -22,7 +22,7 @@ from odradek.protocol.internal.cluster_metadata import (
 )
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
-from odradek.server.config import BrokerConfig
+from odradek.server.config.broker_config import BrokerConfig
 
 _METADATA_VERSION = 30
 

@@ -25,7 +25,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.server.hosted_partition import HostedPartition
+from odradek.server.partitions.hosted_partition import HostedPartition
 
 from compat_tests.wire import WireClient
 

@@ -14,10 +14,10 @@ from typing import Any
 import odradek
 from odradek.metadata.image import MetadataImage
 from odradek.server.broker import BrokerServer
-from odradek.server.broker_lifecycle import BrokerLifecycle
-from odradek.server.forwarding import Forwarding
-from odradek.server.listener import Endpoint
-from odradek.server.peers import Peers
+from odradek.server.cluster.broker_lifecycle import BrokerLifecycle
+from odradek.server.cluster.controller_channel import Forwarding
+from odradek.server.network.listener import Endpoint
+from odradek.server.peers.peers import Peers
 
 DEADLINE_S = 30
 
@@ -63,7 +63,7 @@ class RemoteBroker:
             on_leader_changed=[],
             broker_epoch=-1,
         )
-        self.liveness = None
+        self.broker_sessions = None
         self.on_published: list[Callable[[MetadataImage], None]] = []
         self.peers = Peers(self)  # type: ignore[arg-type]
         self.forwarding = Forwarding(self)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from odradek.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from odradek.server.config import BrokerConfig
-from odradek.server.formatting import InitialVoter, format_directories
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import InitialVoter, format_directories
 from odradek.server.testing.simulation import Node, Simulation
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

@@ -18,10 +18,10 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.config import BrokerConfig
-from odradek.server.formatting import format_directories
-from odradek.server.quorum_log import DIRECTORY_NAME
-from odradek.server.quorum_snapshots import list_snapshots
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import format_directories
+from odradek.server.quorum.metadata_log import DIRECTORY_NAME
+from odradek.server.quorum.snapshots import list_snapshots
 
 from compat_tests.broker_process import POLL_S, BrokerProcess
 from compat_tests.java.tool import ToolHost, run_tool

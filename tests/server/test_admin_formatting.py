@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.config import BrokerConfig
-from odradek.server.formatting import AlreadyFormatted, ensure_formatted, format_directories, read_initial_voters
-from odradek.server.quorum_log import DIRECTORY_NAME
-from odradek.server.quorum_snapshots import read_snapshot
-from odradek.server.quorum_state import (
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import AlreadyFormatted, ensure_formatted, format_directories, read_initial_voters
+from odradek.server.quorum.metadata_log import DIRECTORY_NAME
+from odradek.server.quorum.snapshots import read_snapshot
+from odradek.server.quorum.state_file import (
     CorruptQuorumState,
     QuorumState,
     decode_quorum_state,
     encode_quorum_state,
     read_quorum_state,
 )
-from odradek.server.slices import at_once
+from odradek.server.runtime.sliced_work import run_to_completion
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ FIRST = "1@a:9093:JEXY6aqzQY-32P5TStzaFg,2@[::1]:9094:MvDxzVmcRsaTz33bUuRU6A"
 
 def first_snapshot(directory: Path) -> list[tuple[int, str, int, bytes]]:
     path = directory / DIRECTORY_NAME / f"{0:020d}-{0:010d}.checkpoint"
-    voters = at_once(read_snapshot(path)).quorum.voters
+    voters = run_to_completion(read_snapshot(path)).quorum.voters
     return [(v.voter_id, v.endpoints[0].host, v.endpoints[0].port, v.voter_directory_id) for v in voters]
 
 

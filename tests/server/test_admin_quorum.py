@@ -26,14 +26,14 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
-from odradek.server.config import BrokerConfig
-from odradek.server.formatting import format_directories
-from odradek.server.metadata_batches import QuorumVoters
-from odradek.server.quorum_flushed import FILE_NAME as FLUSHED_END
-from odradek.server.quorum_log import DIRECTORY_NAME, MetadataLost, QuorumLog
-from odradek.server.quorum_snapshots import list_snapshots, read_snapshot, write_image_snapshot
-from odradek.server.quorum_start import InvalidQuorum
-from odradek.server.slices import at_once
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.flushed_end import FILE_NAME as FLUSHED_END
+from odradek.server.quorum.formatting import format_directories
+from odradek.server.quorum.metadata_batches import QuorumVoters
+from odradek.server.quorum.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
+from odradek.server.quorum.snapshots import list_snapshots, read_snapshot, write_image_snapshot
+from odradek.server.quorum.startup import InvalidQuorum
+from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files import LogDirectoryFailure
 
 LOG = f"{DIRECTORY_NAME}/{0:020d}.log"
@@ -203,7 +203,7 @@ async def test_torn_end_of_the_metadata_log_is_cut_off(tmp_path: Path) -> None:
         (tmp_path / "torn" / LOG).write_bytes(content[:size])
         (tmp_path / "torn" / FLUSHED_END).write_bytes(flushed)
         quorum_log = QuorumLog(tmp_path / "torn" / DIRECTORY_NAME, BrokerConfig({}), 1)
-        image = at_once(quorum_log.load(1)).delta.apply(0, 0, 0)
+        image = run_to_completion(quorum_log.load(1)).delta.apply(0, 0, 0)
         assert set(image.topics.by_name) == {"first"}
         quorum_log.close(1)
 
@@ -296,7 +296,7 @@ async def test_the_log_names_where_its_voter_is_reached(tmp_path: Path) -> None:
             ]
             ports.append(bound.endpoint.port)
     quorum_log = QuorumLog(tmp_path / DIRECTORY_NAME, BrokerConfig({}), 1)
-    at_once(quorum_log.load(1))
+    run_to_completion(quorum_log.load(1))
     assert quorum_log.quorum.voters[0].endpoints[0].port == ports[-1]
     quorum_log.close(1)
 
@@ -334,7 +334,7 @@ def test_a_snapshot_makes_its_image_again(tmp_path: Path) -> None:
     image = delta.apply(77, 3, 1234)
     snapshot = write_image_snapshot(tmp_path, image, QuorumVoters(1, []), 5)
     assert [path.name for path in tmp_path.iterdir()] == [f"{78:020d}-{3:010d}.checkpoint"]
-    loaded = at_once(read_snapshot(tmp_path / snapshot.file_name))
+    loaded = run_to_completion(read_snapshot(tmp_path / snapshot.file_name))
     assert loaded.delta.apply(77, 3, 1234) == image
     assert (loaded.quorum.kraft_version, loaded.quorum.last_contained_timestamp_ms) == (1, 1234)
 

@@ -13,8 +13,8 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.replication.quorum.following import Following
-from odradek.server.config import BrokerConfig
-from odradek.server.formatting import format_directories
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import format_directories
 from odradek.server.testing.simulation import Node, Simulation
 
 from tests.server.data_path_stand import batch_of

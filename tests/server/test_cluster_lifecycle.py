@@ -22,8 +22,8 @@ from odradek.protocol.messages.envelope import EnvelopeRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
-from odradek.server.broker_lifecycle import LifecycleState
-from odradek.server.probes import is_gone, is_refused
+from odradek.server.cluster.broker_lifecycle import LifecycleState
+from odradek.server.peers.probes import is_gone, is_refused
 
 from tests.server.remote_broker import RemoteBroker, first_node, until
 
@@ -146,18 +146,18 @@ async def test_the_leaders_of_a_broker_that_died_move_at_once(first: BrokerServe
     await until(lambda: leader(first) == FIRST)
     assert second.registered.fenced
     assert time.monotonic() - died_at < 5, "the session has 9 s"
-    assert first.liveness is not None and first.liveness.refused_brokers == 1
+    assert first.broker_sessions is not None and first.broker_sessions.refused_brokers == 1
 
 
 async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
     first: BrokerServer, second: RemoteBroker
 ) -> None:
     await asked(second, topic_on(SECOND, FIRST), 7)
-    assert first.liveness is not None
-    probed = first.liveness._connections
+    assert first.broker_sessions is not None
+    probed = first.broker_sessions._connections
     second.lifecycle._end()
     second.peers.close()  # its connections end, but it is there
-    await until(lambda: SECOND not in probed.values() and not first.liveness._probes)  # type: ignore[union-attr]
+    await until(lambda: SECOND not in probed.values() and not first.broker_sessions._probes)  # type: ignore[union-attr]
     assert not second.registered.fenced and leader(first) == SECOND
 
 
@@ -171,7 +171,7 @@ async def test_a_broker_that_is_silent_is_fenced_when_its_session_is_over() -> N
         assert not second.registered.fenced, "heartbeats keep it"
         await second.fall_silent()
         await until(lambda: second.registered.fenced)
-        assert broker.server.liveness is not None and broker.server.liveness.expired_sessions == 1
+        assert broker.server.broker_sessions is not None and broker.server.broker_sessions.expired_sessions == 1
         second.lifecycle.state = LifecycleState.STARTING
         second.lifecycle.speak()
         await until(lambda: not second.registered.fenced)
@@ -183,7 +183,7 @@ async def test_a_broker_that_leaves_has_nothing_any_more_when_it_stops(
 ) -> None:
     await asked(second, topic_on(SECOND, FIRST), 7)
     await second.lifecycle.leave()
-    assert second.lifecycle.state is LifecycleState.LEFT
+    assert second.lifecycle.state is LifecycleState.SHUTTING_DOWN
     await until(lambda: leader(first) == FIRST and second.registered.fenced)
 
 
@@ -253,4 +253,4 @@ async def test_a_process_that_is_stopped_refuses_nobody() -> None:
 
 def test_a_lone_broker_registers_nobody_by_the_wire() -> None:
     with odradek.Broker() as broker:
-        assert broker.server.liveness is None and "forwarding" not in broker.server.__dict__
+        assert broker.server.broker_sessions is None and "forwarding" not in broker.server.__dict__

@@ -11,9 +11,9 @@ from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listen
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
 from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.uuids import uuid_from_text
-from odradek.server.config import BrokerConfig
-from odradek.server.formatting import format_directories, standalone_voters
-from odradek.server.quorum_log import DIRECTORY_NAME
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.formatting import format_directories, standalone_voters
+from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 
 from compat_tests.broker_process import free_port
 from tests.server.cluster_process import BROKER, CLUSTER_ID, CONTROLLER, Cluster, ClusterNode

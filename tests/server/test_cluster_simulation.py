@@ -24,13 +24,14 @@ from odradek.replication.quorum.core import Core
 from odradek.replication.quorum.elections import Elections
 from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
-from odradek.server import fetching, quorum_commits
-from odradek.server.fetch_answer import NO_EPOCH
-from odradek.server.followed_partition import FollowedPartition
-from odradek.server.partitions import Partitions
-from odradek.server.quorum_replicated_log import ReplicatedQuorumLog
-from odradek.server.replica import Replica
-from odradek.server.replica_fetcher import ReplicaFetcher
+from odradek.server.fetch import fetch as fetching
+from odradek.server.fetch.fetch_response import NO_EPOCH
+from odradek.server.partitions.partitions import Partitions
+from odradek.server.partitions.replica import Replica
+from odradek.server.quorum import commits as quorum_commits
+from odradek.server.quorum.replicated_log import ReplicatedQuorumLog
+from odradek.server.replica_fetch.followed_partition import FollowedPartition
+from odradek.server.replica_fetch.replica_fetcher import ReplicaFetcher
 from odradek.server.testing.simulation import Simulation
 from odradek.server.testing.simulation.cluster import Broken, Run
 from odradek.server.testing.simulation.cluster.invariants import (

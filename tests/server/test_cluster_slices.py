@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 from odradek.replication.controller.state import ControllerState
-from odradek.server import slices
-from odradek.server.quorum_commits import Commits
-from odradek.server.slices import SlicedWork, Steps, uncollected
+from odradek.server.quorum.commits import Commits
+from odradek.server.runtime import sliced_work as slices
+from odradek.server.runtime.sliced_work import SlicedWork, Steps, without_gc
 from odradek.server.testing.simulation.cluster import Run, nodes
 
 SEEDS = (0, 5)
 DURATION_S = 12.0
 #: The steps of a load, and those of a new controller.
-THIN = (uncollected.__name__, ControllerState.learn.__name__)
+THIN = (without_gc.__name__, ControllerState.learn.__name__)
 SMALL_LOG = {
     "metadata.max.retention.bytes": "1000",
     "internal.metadata.log.segment.bytes": "4000",

@@ -18,7 +18,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from odradek.protocol.schema import Message
-from odradek.server.properties import read_properties
+from odradek.server.config.properties import read_properties
 
 from compat_tests.oracle import ApacheKafka
 from compat_tests.wire import WireClient

@@ -8,7 +8,7 @@ import pytest
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.internal.cluster_metadata import ConfigRecord
-from odradek.server.config import BrokerConfig, InvalidConfig
+from odradek.server.config.broker_config import BrokerConfig, InvalidConfig
 
 BROKER, TOPIC = 4, 2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.metadata.configs import InvalidConfig
-from odradek.server.properties import parse_properties, read_properties
+from odradek.server.config.properties import parse_properties, read_properties
 
 from compat_tests.java.fetch import java
 

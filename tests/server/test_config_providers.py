@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.server.config import BrokerConfig, InvalidConfig
-from odradek.server.config_providers import resolved
+from odradek.server.config.broker_config import BrokerConfig, InvalidConfig
+from odradek.server.config.providers import resolved
 
 _CLASS = "org.apache.kafka.common.config.provider."
 

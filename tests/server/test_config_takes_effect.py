@@ -17,8 +17,8 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.server.config import BrokerConfig
-from odradek.server.connection_limits import ConnectionLimits
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.network.connection_limits import ConnectionLimits
 
 from compat_tests.wire import ConnectionClosed, WireClient
 

@@ -13,9 +13,9 @@ from odradek.protocol.codec import decode
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.server import connection as connections
-from odradek.server.connection import Connection
 from odradek.server.handlers import api_versions
+from odradek.server.network import connection as connections
+from odradek.server.network.connection import Connection
 
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 from tests.server.data_path_stand import DataPath, batch_of, fetch_request, wait_until

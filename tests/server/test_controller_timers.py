@@ -12,7 +12,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.server.hosted_partition import HostedPartition
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.testing.simulation import Node, Simulation
 
 from tests.server.data_path_stand import batch_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from immutables import Map
-from odradek.coordinator.share.dead_letters import MOST_TRIES, DeadLetter
+from odradek.coordinator.share_partition.dead_letters import MOST_TRIES, DeadLetter
 from odradek.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
@@ -28,7 +28,7 @@ from odradek.metadata.image import (
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from odradek.server.dead_letters import Counters, DeadLetters
+from odradek.server.share.dead_letters import Counters, DeadLetters
 
 GROUP, QUEUE = "g", "dlq.t"
 LETTER = DeadLetter(3, 4, 1, is_rejected=True)

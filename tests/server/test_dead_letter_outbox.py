@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from odradek.coordinator.share.dead_letters import Content, Contents, DeadLetter, Origin
+from odradek.coordinator.share_partition.dead_letters import Content, Contents, DeadLetter, Origin
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import decode_batch
-from odradek.server import dead_letter_outbox
-from odradek.server.dead_letter_outbox import Delivery, Outbox, Place
+from odradek.server.share import dead_letter_outbox
+from odradek.server.share.dead_letter_outbox import Delivery, Outbox, Place
 
 NOW = 1_000_000
 ROOM = 5_000

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.server.departures import HELD_MS, LISTED_MS
+from odradek.server.cluster.stopped_brokers import HELD_MS, LISTED_MS
 from odradek.server.testing.simulation import Node, Simulation
 from odradek.server.testing.simulation.cluster.client import Client
 
@@ -15,7 +15,7 @@ from tests.server.simulated_cluster import NODES, TOPIC, led_by_others, nodes, p
 
 async def notices(node: Node) -> None:
     """Until a connection to the dead broker has ended; the controller's word is some steps further."""
-    while not node.server.departures.leaving:
+    while not node.server.stopped_brokers.leaving:
         assert all(not broker.fenced for broker in node.server.image.cluster.brokers.values()), "it was too late"
         await asyncio.sleep(0.0001)
 

@@ -11,7 +11,8 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from odradek.server import fetching, page_cache
+from odradek.server.fetch import fetch as fetching
+from odradek.server.partitions import page_cache
 from odradek.storage import files
 
 from tests.server.data_path_stand import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until

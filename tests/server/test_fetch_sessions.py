@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.server.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
-from odradek.server.slices import at_once
+from odradek.server.fetch.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
+from odradek.server.runtime.sliced_work import run_to_completion
 
 VERSION = 12
 
@@ -17,13 +17,13 @@ def request(partitions: int = 1, session_id: int = 0, epoch: int = 0, topic: str
 
 
 def begun(sessions: FetchSessions, now_ms: int = 0, partitions: int = 1, *, is_follower: bool = False) -> int:
-    context = at_once(sessions.open(request(partitions), VERSION, now_ms))
+    context = run_to_completion(sessions.open(request(partitions), VERSION, now_ms))
     assert isinstance(context, FetchContext)
     return sessions.begin(context, now_ms, is_follower=is_follower)
 
 
 def opened(sessions: FetchSessions, asked: FetchRequest, now_ms: int = 0) -> FetchContext:
-    context = at_once(sessions.open(asked, VERSION, now_ms))
+    context = run_to_completion(sessions.open(asked, VERSION, now_ms))
     assert isinstance(context, FetchContext), context
     return context
 
@@ -33,7 +33,7 @@ def test_epochs_go_up_one_by_one_and_around() -> None:
     session = begun(sessions)
     for epoch in (1, 2, 3):
         opened(sessions, request(0, session, epoch))
-    assert at_once(sessions.open(request(0, session, 3), VERSION, 0)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert run_to_completion(sessions.open(request(0, session, 3), VERSION, 0)) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     next(iter(sessions)).epoch = (1 << 31) - 1
     opened(sessions, request(0, session, (1 << 31) - 1))
     assert next(iter(sessions)).epoch == 1
@@ -73,7 +73,8 @@ def test_a_session_that_is_not_used_makes_room() -> None:
     opened(sessions, request(0, used, 1), EVICTION_MS + 1)
     assert begun(sessions, EVICTION_MS + 1)
     assert (
-        at_once(sessions.open(request(0, stale, 1), VERSION, EVICTION_MS + 1)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        run_to_completion(sessions.open(request(0, stale, 1), VERSION, EVICTION_MS + 1))
+        is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )
     assert sessions.evictions == 1
 
@@ -112,11 +113,11 @@ class Peer:
 
 def test_session_ends_with_the_connection_that_used_it_last() -> None:
     sessions, first, second = FetchSessions(10), Peer(), Peer()
-    context = at_once(sessions.open(request(3), VERSION, 0, first))  # type: ignore[arg-type]
+    context = run_to_completion(sessions.open(request(3), VERSION, 0, first))  # type: ignore[arg-type]
     assert isinstance(context, FetchContext)
     session = sessions.begin(context, 0, is_follower=False, connection=first)  # type: ignore[arg-type]
     other = sessions.begin(context, 0, is_follower=False, connection=first)  # type: ignore[arg-type]
-    at_once(sessions.open(request(0, session, 1), VERSION, 0, second))  # type: ignore[arg-type]
+    run_to_completion(sessions.open(request(0, session, 1), VERSION, 0, second))  # type: ignore[arg-type]
     sessions.connection_lost(first)  # type: ignore[arg-type]
     assert [kept.id for kept in sessions] == [session] != [other]
     sessions.connection_lost(second)  # type: ignore[arg-type]
@@ -146,5 +147,7 @@ def test_partitions_of_all_sessions_are_limited() -> None:
 def test_session_that_grows_over_the_limit_ends() -> None:
     sessions = FetchSessions(10, partition_limit=100)
     session = begun(sessions, partitions=60)
-    assert at_once(sessions.open(request(101, session, 1), VERSION, 0)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (
+        run_to_completion(sessions.open(request(101, session, 1), VERSION, 0)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
     assert (len(sessions), sessions.partition_count) == (0, 0)

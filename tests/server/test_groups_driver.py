@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from odradek.server.coordinator_driver import SteadyClock, java_hash
+from odradek.server.coordinators.coordinator_driver import MonotonicClock, java_hash
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_group_hashes_as_in_java(text: str, value: int) -> None:
 async def test_the_clock_goes_on_when_the_time_of_day_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     wall, loop_time = 1_000_000, 50.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: loop_time)
-    clock = SteadyClock(lambda: wall)
+    clock = MonotonicClock(lambda: wall)
     assert clock() == 1_000_000
     wall, loop_time = 1_000_500, 50.5
     assert clock() == 1_000_500

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from odradek.coordinator.records import encode_record, offset_record
-from odradek.coordinator.result import GroupsConfig
-from odradek.coordinator.shard import GroupShard
+from odradek.coordinator.common.result import GroupsConfig
+from odradek.coordinator.groups.records import encode_record, offset_record
+from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.classic_group_records import OffsetCommitValue
@@ -31,10 +31,10 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 from odradek.replication.partition import Partition
-from odradek.server.batch_checks import AppendRules
-from odradek.server.group_shard_driver import GroupShardDriver
-from odradek.server.hosted_partition import HostedPartition
-from odradek.server.metrics import TopicMetrics
+from odradek.server.coordinators.group_shard_driver import GroupShardDriver
+from odradek.server.partitions.batch_validation import AppendRules
+from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.runtime.counters import TopicMetrics
 from odradek.storage.config import LogConfig
 from odradek.storage.files import LogDirectoryFailure
 from odradek.storage.log import Log

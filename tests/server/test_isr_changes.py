@@ -15,8 +15,8 @@ from odradek.protocol.messages.alter_partition import (
     TopicDataResponse,
 )
 from odradek.replication.isr import IsrProposal
-from odradek.server import alter_partition
-from odradek.server.alter_partition import IsrChanges
+from odradek.server.replica_fetch import isr_changes as alter_partition
+from odradek.server.replica_fetch.isr_changes import IsrChanges
 
 from tests.server.replicas_stand import eventually
 

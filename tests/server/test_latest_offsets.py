@@ -14,8 +14,8 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.server import latest_offsets as asking
-from odradek.server.latest_offsets import End, Ends, latest_offsets
+from odradek.server.share import latest_offsets as asking
+from odradek.server.share.latest_offsets import End, Ends, latest_offsets
 
 HERE, THERE, NOBODYS = ("t", 0), ("t", 1), ("t", 2)
 

@@ -6,8 +6,8 @@ import sys
 import threading
 
 import pytest
-from odradek.server import memory
-from odradek.server.memory import LARGE_BYTES, MemoryRelease
+from odradek.server.runtime import memory
+from odradek.server.runtime.memory import LARGE_BYTES, MemoryRelease
 
 DEADLINE_S = 10
 

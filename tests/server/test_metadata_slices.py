@@ -14,8 +14,9 @@ from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.server import large_requests, turns
 from odradek.server.handlers import metadata
+from odradek.server.network import large_requests
+from odradek.server.runtime import turns
 
 from compat_tests.wire import WireClient
 from tests.server.replicas_stand import eventually
@@ -51,18 +52,18 @@ async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
         server, created = broker.server, []
         server.controller.submit(CreateTopicsRequest(TOPICS, 60_000), 7, created.append)
         await eventually(lambda: created)
-        at_once: list[Any] = []
+        run_to_completion: list[Any] = []
         in_slices: list[Any] = []
         held: list[bool] = []
-        assert metadata.handle(asked(server, MetadataRequest(None), at_once, held)) is None
-        assert len(at_once) == 1 and not held, "what is little is answered at once"
+        assert metadata.handle(asked(server, MetadataRequest(None), run_to_completion, held)) is None
+        assert len(run_to_completion) == 1 and not held, "what is little is answered at once"
         slice_each_step(monkeypatch)
         metadata.handle(asked(server, MetadataRequest(None), in_slices, held))
         assert not in_slices and held == [True]
         with monkeypatch.context() as patch:
             patch.setattr(server, "image", EMPTY_IMAGE)
             await eventually(lambda: in_slices)
-        assert in_slices == at_once
+        assert in_slices == run_to_completion
         assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
 
 

@@ -16,9 +16,9 @@ from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsReques
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
-from odradek.server import peers as peers_module
-from odradek.server.listener import Endpoint
-from odradek.server.peers import Peers
+from odradek.server.network.listener import Endpoint
+from odradek.server.peers import peers as peers_module
+from odradek.server.peers.peers import Peers
 
 DEADLINE_S = 60
 TIMEOUT_MS = 50_000

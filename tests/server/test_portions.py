@@ -19,8 +19,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from odradek.server.portions import Merged, Portion, has_more_than, portions
-from odradek.server.request_limits import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, PORTIONINGS, item_limit
+from odradek.server.network.portions import Merged, Portion, has_more_than, portions
+from odradek.server.network.request_limits import DEFAULT_ITEM_LIMIT, MAX_REQUEST_ITEMS, PORTIONINGS, item_limit
 
 from compat_tests.wire import WireClient
 

@@ -12,12 +12,12 @@ from odradek.metadata.transactions import MetadataTransactions
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.schema import Message
-from odradek.server.config import BrokerConfig
-from odradek.server.metadata_batches import QuorumVoters
-from odradek.server.quorum_commits import Commits
-from odradek.server.quorum_log import QuorumLog
-from odradek.server.quorum_snapshots import SnapshotId, write_image_snapshot
-from odradek.server.slices import at_once
+from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.quorum.commits import Commits
+from odradek.server.quorum.metadata_batches import QuorumVoters
+from odradek.server.quorum.metadata_log import QuorumLog
+from odradek.server.quorum.snapshots import SnapshotId, write_image_snapshot
+from odradek.server.runtime.sliced_work import run_to_completion
 
 #: More than there are in a batch.
 PARTITIONS = 1500
@@ -116,5 +116,5 @@ def test_a_snapshot_that_is_damaged_or_cut_off_is_refused(commits: Commits, quor
         path.write_bytes(damaged)
         commits.replaced(snapshot)
         with pytest.raises(CorruptBatch):
-            at_once(commits.load())
+            run_to_completion(commits.load())
         assert commits.is_replaced and commits.offset == 10

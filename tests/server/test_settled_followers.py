@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
 from odradek.replication.isr import IsrProposal
-from odradek.server.fetch_sessions import FetchSession
-from odradek.server.followed_partition import FollowedPartition
-from odradek.server.follower_fetching import FollowerFetch
-from odradek.server.hosted_partition import HostedPartition
+from odradek.server.fetch.fetch_sessions import FetchSession
+from odradek.server.fetch.follower_fetch import FollowerFetch
+from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.replica_fetch.followed_partition import FollowedPartition
 
 from tests.server.data_path_stand import batch_of
 from tests.server.replicas_stand import TOPIC, TOPIC_ID, Replicas, eventually

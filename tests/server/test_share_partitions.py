@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.share.persister.state import ShareKey
+from odradek.coordinator.share_state.state import ShareKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import read_share_group_state as read
-from odradek.server import share_configs
-from odradek.server.share_partitions import SharePartitions
+from odradek.server.share import share_configs
+from odradek.server.share.share_partitions import SharePartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)
 

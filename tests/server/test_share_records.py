@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.share_records import STRETCH_BYTES, batches_of, cut
+from odradek.server.share.share_records import STRETCH_BYTES, batches_of, cut
 from odradek.storage.files import OpenFile
 from odradek.storage.slices import LogSlice
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.coordinator.share.persister.combining import StateBatch
-from odradek.coordinator.share.persister.shard import TopicsChanged
-from odradek.coordinator.share.persister.state import PersisterConfig, ShareKey
+from odradek.coordinator.share_state.combining import StateBatch
+from odradek.coordinator.share_state.shard import TopicsChanged
+from odradek.coordinator.share_state.state import PersisterConfig, ShareKey
 from odradek.protocol.messages import initialize_share_group_state as initialize
 from odradek.protocol.messages import write_share_group_state as write
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.schema import Message
-from odradek.server.share_state_driver import PersisterCounters, PersisterShardDriver
+from odradek.server.coordinators.share_state_driver import PersisterCounters, PersisterShardDriver
 
 from tests.coordinator.share_simulation import TOPIC_ID, image_of
 from tests.server.test_groups_shard_driver import LOCAL, OTHER, Stand, eventually, now_ms

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from odradek import Broker
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from odradek.server import slices
-from odradek.server.slices import SlicedWork, Steps, at_once, uncollected
+from odradek.server.runtime import sliced_work as slices
+from odradek.server.runtime.sliced_work import SlicedWork, Steps, run_to_completion, without_gc
 
 from tests.server.replicas_stand import eventually
 
@@ -83,15 +83,15 @@ def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> N
     frozen = gc.get_freeze_count()
     try:
         assert gc.isenabled()
-        at_once(uncollected(steps()))
+        run_to_completion(without_gc(steps()))
         assert gc.isenabled() and gc.get_freeze_count() > frozen, "what was made is not looked through again"
-        given_up = uncollected(steps())
+        given_up = without_gc(steps())
         next(given_up)
         assert not gc.isenabled()
         given_up.close()
         assert gc.isenabled(), "also when the work was not done"
         gc.disable()
-        at_once(uncollected(steps()))
+        run_to_completion(without_gc(steps()))
         assert not gc.isenabled(), "who collects none goes on with that"
     finally:
         gc.enable()

@@ -8,9 +8,9 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.server import transactional_produce
-from odradek.server.transaction_markers import Marker
-from odradek.server.transaction_membership import Membership
+from odradek.server.coordinators.transaction_markers import Marker
+from odradek.server.coordinators.transaction_verification import Membership
+from odradek.server.produce import transactional_produce
 
 from tests.server.data_path_stand import DataPath, batch_of
 

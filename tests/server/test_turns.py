@@ -12,11 +12,11 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.server import turns
 from odradek.server.handlers import metadata
-from odradek.server.metrics_families import families
-from odradek.server.turn_budget import LOG_INTERVAL_S, TURN_BUDGET_S, WARNED_TURN_S, TurnWatch
-from odradek.server.turns import WAITING, Task, Turns, Work
+from odradek.server.metrics.families import families
+from odradek.server.runtime import turns
+from odradek.server.runtime.turn_budget import LOG_INTERVAL_S, TURN_BUDGET_S, WARNED_TURN_S, TurnWatch
+from odradek.server.runtime.turns import WAITING, Task, Turns, Work
 
 from compat_tests.wire import WireClient, request_frame
 from tests.server.data_path_stand import wait_until

@@ -14,10 +14,10 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.server.coordinators.transaction_markers import Marker
+from odradek.server.coordinators.transaction_verification import Membership
 from odradek.server.handlers import txn_offset_commit
-from odradek.server.hosted_partition import HostedPartition
-from odradek.server.transaction_markers import Marker
-from odradek.server.transaction_membership import Membership
+from odradek.server.partitions.hosted_partition import HostedPartition
 
 from tests.server.data_path_stand import DataPath, wait_until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.server.waiters import LONGEST_BUCKETED_WAIT_MS, Deadlines, Parked, Wakeups
+from odradek.server.runtime.waiters import LONGEST_BUCKETED_WAIT_MS, Deadlines, Parked, Wakeups
 
 
 class Waiting(Parked):

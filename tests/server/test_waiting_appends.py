@@ -17,7 +17,8 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.compression import Compression
-from odradek.server import append_queue, batch_checks
+from odradek.server.partitions import append_queue
+from odradek.server.partitions import batch_validation as batch_checks
 from odradek.storage.files import LogDirectoryFailure
 from odradek.storage.flushing import PendingFlush
 

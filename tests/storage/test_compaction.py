@@ -33,7 +33,7 @@ def clean(log, now_ms, cleaner_offset=None, stable=None, most_keys=10_000):
     cleaning = pickle.loads(pickle.dumps(job(log, dirt, now_ms, most_keys)))
     result = pickle.loads(pickle.dumps(cleaning.run()))
     assert finish(log, cleaning, result, now_ms)
-    log.delete_doomed(now_ms)
+    log.delete_scheduled(now_ms)
     return result.end_offset
 
 

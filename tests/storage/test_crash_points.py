@@ -102,7 +102,7 @@ class Compacts(Scenario):
         for _ in range(2):
             cleaning = job(log, look(log, None, log.log_end_offset, 0), 0, 1000)
             assert finish(log, cleaning, cleaning.run(), 0)
-            log.delete_doomed(0)
+            log.delete_scheduled(0)
         self.append(log, 2)
 
     def check(self, log, records):
@@ -117,7 +117,7 @@ class Retains(Scenario):
     def run(self, log):
         self.append(log, 12)
         delete_old_segments(log, 0, log.log_end_offset)
-        log.delete_doomed(0)
+        log.delete_scheduled(0)
         self.append(log, 3)
 
     def check(self, log, records):

@@ -157,8 +157,8 @@ def test_a_deleted_replica_is_out_of_the_way_at_once_and_gone_later(tmp_path, lo
     assert not (tmp_path / "t-0").exists()
     assert [replica.suffix for replica in directory.replicas()] == [DELETE_SUFFIX]
     open_log(directory)
-    assert directory.delete_doomed(NOW + 59_999) == 1
-    assert directory.delete_doomed(NOW + 60_000) == 0
+    assert directory.delete_scheduled(NOW + 59_999) == 1
+    assert directory.delete_scheduled(NOW + 60_000) == 0
     assert [replica.suffix for replica in directory.replicas()] == [""]
     assert piece.bytes() == written
 

@@ -141,7 +141,7 @@ def test_a_compacted_log_with_emptied_batches_and_delete_horizons(logbook, dump)
     # The producer's last batch is emptied where its key was written again.
     cleaning = job(log, look(log, None, log.log_end_offset, logbook.now_ms), logbook.now_ms, 1000)
     assert finish(log, cleaning, cleaning.run(), logbook.now_ms)
-    log.delete_doomed(logbook.now_ms)
+    log.delete_scheduled(logbook.now_ms)
     log.close(logbook.now_ms)
     files = sorted(str(path) for path in logbook.path.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
     result = dump._tools.run(TOOL, "--files", ",".join(files), "--deep-iteration").checked()

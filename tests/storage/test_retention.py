@@ -93,8 +93,8 @@ def test_files_of_removed_segments_wait_before_they_go(log, logbook):
     renamed = sorted(path.name for path in logbook.path.glob("*.log.deleted"))
     assert renamed == ["00000000000000000000.log.deleted", "00000000000000000001.log.deleted"]
     assert sorted(path.name for path in logbook.path.glob("*.snapshot")) == snapshots[1:], "that of offset 1 went"
-    assert log.delete_doomed(logbook.now_ms + 12_999) == 2
-    assert log.delete_doomed(logbook.now_ms + 13_000) == 0
+    assert log.delete_scheduled(logbook.now_ms + 12_999) == 2
+    assert log.delete_scheduled(logbook.now_ms + 13_000) == 0
     assert not list(logbook.path.glob("*.deleted"))
 
 
@@ -103,7 +103,7 @@ def test_who_reads_a_removed_segment_may_finish(log, logbook):
     whole = piece.bytes()
     set_config(log, retention_ms=10_000)
     delete_old_segments(log, logbook.now_ms + 100_000, 5)
-    log.delete_doomed(logbook.now_ms + 1_000_000)
+    log.delete_scheduled(logbook.now_ms + 1_000_000)
     assert piece.bytes() == whole
 
 

@@ -48,7 +48,7 @@ def compact(log: Log) -> None:
     if dirt.needs_cleaning(log.config):
         cleaning = job(log, dirt, 0, 1000)
         finish(log, cleaning, cleaning.run(), 0)
-        log.delete_doomed(0)
+        log.delete_scheduled(0)
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
             compact(log)
         if mode == "retain" and chance.random() < 0.1:
             delete_old_segments(log, 0, log.log_end_offset)
-            log.delete_doomed(0)
+            log.delete_scheduled(0)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...broker import BrokerServer
-from ...config import BrokerConfig
+from ...config.broker_config import BrokerConfig
 from ...embedded import EMBEDDED_DEFAULTS
 from .disk import Disk
 from .loop import OWNER, Incarnation, VirtualLoop

@@ -10,7 +10,7 @@ from typing import Any
 from .....metadata.image import MetadataImage, PartitionImage
 from .....replication.quorum.replica import QuorumReplica
 from ....broker import BrokerServer
-from ....hosted_partition import HostedPartition
+from ....partitions.hosted_partition import HostedPartition
 from ..world import Node
 from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, Monotonic
 from .nodes import Cluster

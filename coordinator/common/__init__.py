@@ -1,0 +1,1 @@
+"""Parts that all coordinators share: results, timers, record frames."""

@@ -1,0 +1,1 @@
+"""Group coordinator: one shard per partition of `__consumer_offsets`."""

@@ -1,0 +1,160 @@
+"""What a shard knows, and the one way to change it: `write` records a decision and replays it at once.
+
+Nothing of what must survive is set in any other way, so that a shard that replays its log comes to the same
+(`ClassicGroup.durable`, what consumer groups are, and the committed offsets).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from ....metadata.image import EMPTY_IMAGE, MetadataImage
+from ....protocol.errors import ErrorCode
+from ....protocol.internal.classic_group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from ....protocol.schema import Message
+from ...common.result import GroupRequest, GroupsConfig, Record, Reply
+from ...common.timers import Timers
+from ..classic.group import ClassicGroup
+from ..records import group_record, offset_record
+from .counters import GroupCounters
+from .group import Group
+from .offset_store import OffsetStore
+
+if TYPE_CHECKING:
+    from .kind import Kind, Replay
+
+AGroup = TypeVar("AGroup", bound=Group)
+
+
+class ShardState:
+    def __init__(
+        self, config: GroupsConfig, kinds: Mapping[str, Kind], replays: Mapping[type[Message], Replay]
+    ) -> None:
+        self.config = config
+        self._kinds = kinds
+        self._replays = replays
+        self.groups: dict[str, Group] = {}
+        #: The last group of which a record said that it is no more: a record behind that may say what became of it.
+        self.last_removed: Group | None = None
+        #: Topics and the groups' own configurations, as last published.
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.offsets = OffsetStore()
+        self.counters = GroupCounters()
+        self.timers = Timers()
+        self.records: list[Record] = []
+        self.replies: list[Reply] = []
+        #: The offset that the next record will have in the log; this shard is its partition's only writer.
+        self.next_offset = 0
+
+    def reply(self, message: GroupRequest, response: Message) -> None:
+        self.replies.append(Reply(message.token, response))
+
+    # Groups.
+
+    def find(self, kind: type[AGroup], group_id: str) -> AGroup | None:
+        """The group, if it is of this kind."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, kind) else None
+
+    def every(self, kind: type[AGroup]) -> list[AGroup]:
+        return [group for group in self.groups.values() if isinstance(group, kind)]
+
+    def kind_of(self, group: Group) -> Kind:
+        return self._kinds[group.kind]
+
+    def put(self, group: Group) -> None:
+        """In the place of the group of another kind that had its id. For what replays."""
+        self._take_out(group.group_id)
+        self.groups[group.group_id] = group
+
+    def remove(self, group_id: str) -> None:
+        """It is no more. For what replays."""
+        self.last_removed = self._take_out(group_id)
+
+    def _take_out(self, group_id: str) -> Group | None:
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            group.cancel_timers()
+        return group
+
+    def may_replace(self, group_id: str) -> bool:
+        """Whether the id is free for a group of another kind: nobody has it, or an empty group."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return True
+        kind = self.kind_of(group)
+        return kind.replaceable_when_empty and kind.refuse_deletion(group) is ErrorCode.NONE
+
+    def replace(self, group_id: str) -> bool:
+        """Deletes the empty group that has the id; its offsets stay. False when it may not be."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return True
+        if not self.may_replace(group_id):
+            return False
+        self.kind_of(group).delete(self, group)
+        return True
+
+    def answer_as_other_kind(self, message: GroupRequest, group_id: str, now: int) -> bool:
+        """Has a group of another kind answer a request of the classic protocol; False when there is none that does."""
+        group = self.groups.get(group_id)
+        if group is None or self.may_replace(group_id):
+            return False
+        answer = self.kind_of(group).classic_requests.get(type(message.request))
+        if answer is None:
+            return False
+        answer(self, group, message, now)
+        return True
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        """The classic group, made if there is none."""
+        group = self.find(ClassicGroup, group_id)
+        if group is None:
+            group = ClassicGroup(group_id, self.timers, self.replies)
+            self.put(group)
+        return group
+
+    def create_group(self, group_id: str, now: int) -> ClassicGroup:
+        group = self.classic(group_id)
+        group.state_timestamp_ms = now
+        return group
+
+    # Changes.
+
+    def write_group(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+        self.write(group_record(group.group_id, group.as_record(assignments)))
+
+    def write_empty_group(self, group: ClassicGroup) -> None:
+        """That there is a group, before anything is known of it."""
+        empty = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
+        self.write(group_record(group.group_id, empty))
+
+    def delete_group(self, group_id: str) -> None:
+        self.write(group_record(group_id, None))
+
+    def write_offset(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> None:
+        """`value` None deletes the committed offset."""
+        self.write(offset_record(group_id, topic, partition, value))
+
+    def write_transactional_offset(
+        self, group_id: str, topic: str, partition: int, value: OffsetCommitValue, producer: tuple[int, int]
+    ) -> None:
+        """`producer`: id and epoch of the one whose transaction it is of."""
+        self.write(offset_record(group_id, topic, partition, value, *producer))
+
+    def replay(self, record: Record, producer_id: int = -1) -> None:
+        """`producer_id` is not -1 for a record of a transaction, which counts once the transaction is committed."""
+        key, value, *_ = record
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None and key.group not in self.groups:
+                self.classic(key.group)
+            self.offsets.replay(key, value, self.next_offset, producer_id)
+        else:
+            self._replays[type(key)](self, key, value)
+        self.next_offset += 1
+
+    def write(self, record: Record) -> None:
+        self.records.append(record)
+        self.replay(record, record.producer_id)

@@ -1,0 +1,86 @@
+"""Offset rules of classic groups: validation of commits and deletions, and expiration (KIP-211)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.offset_commit import OffsetCommitRequest
+from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ..base.kind import OffsetRules
+from ..base.offset_store import CommittedOffset
+from .group import ClassicGroup, State
+from .subscriptions import CONSUMER_PROTOCOL_TYPE
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+NO_EXPIRY_OF_ITS_OWN = -1
+
+
+def refuse_commit(
+    state: ShardState, group: ClassicGroup, request: OffsetCommitRequest, version: int, now: int
+) -> ErrorCode:
+    """Validates a commit. Without a generation it is from a simple consumer or a tool, and the group must be empty."""
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    # An empty member id is not a member either, so this also rejects commits from outside the group.
+    error = group.refuse_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is State.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    if group.state in (State.STABLE, State.PREPARING_REBALANCE):
+        group.touch(group.members[request.member_id], now)
+    return ErrorCode.NONE
+
+
+def refuse_transactional_commit(group: ClassicGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    error = group.refuse_member(request.member_id, request.group_instance_id)
+    if error is ErrorCode.NONE and generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
+def refuse_delete(group: ClassicGroup) -> ErrorCode:
+    """Validates an offset deletion. Only for consumers are the subscribed topics known."""
+    if group.state is not State.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def refuse_deletion(group: ClassicGroup) -> ErrorCode:
+    return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def is_expired(state: ShardState, group: ClassicGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
+    if not _may_expire(group) or group.is_subscribed_to(topic):
+        return False
+    if committed.expire_timestamp_ms != NO_EXPIRY_OF_ITS_OWN:
+        return now >= committed.expire_timestamp_ms
+    since = committed.commit_timestamp_ms
+    if group.protocol_type is not None and group.state is State.EMPTY and group.state_timestamp_ms != -1:
+        since = group.state_timestamp_ms
+    return now - since >= state.config.offsets_retention_ms
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    """Returns whether offsets may expire. For a group with members its subscriptions must be known."""
+    if group.protocol_type is None or group.state is State.EMPTY:
+        return True
+    is_known = group.protocol_type == CONSUMER_PROTOCOL_TYPE and group.subscribed_topics is not None
+    return is_known and group.state is State.STABLE
+
+
+RULES = OffsetRules(
+    refuse_commit=refuse_commit,
+    refuse_transactional_commit=refuse_transactional_commit,
+    refuse_delete=refuse_delete,
+    is_expired=is_expired,
+)

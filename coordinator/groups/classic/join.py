@@ -1,0 +1,206 @@
+"""JoinGroup, versions 0-9 (KIP-62, 345, 394, 559, 800, 814).
+
+A member without an id gets one: from version 4 in an answer of its own (MEMBER_ID_REQUIRED), so that a client whose
+answer is lost does not leave a ghost behind. A static member (group.instance.id) that comes without an id takes the place
+of its predecessor, in a Stable group without a rebalance when the protocol stays the same.
+"""
+
+from __future__ import annotations
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ....protocol.primitives import MAX_STRING_BYTES
+from ...common.result import GroupRequest
+from ...common.timers import Timer
+from ..base.state import ShardState
+from .group import ClassicGroup, State
+from .member import Member
+from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
+from .refusals import join_refused
+
+#: The first version whose clients are given their id before they join.
+MEMBER_ID_REQUIRED_VERSION = 4
+#: The first version that can be told not to assign (KIP-814).
+SKIP_ASSIGNMENT_VERSION = 9
+
+
+def join(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, JoinGroupRequest)
+    group = state.find(ClassicGroup, request.group_id)
+    if group is None and state.answer_as_other_kind(message, request.group_id, now):
+        return
+    if group is None and not state.replace(request.group_id):
+        state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        return
+    if group is not None:
+        _join_group(state, group, message, request, now)
+    elif request.member_id:
+        state.reply(message, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+    else:
+        group = state.create_group(request.group_id, now)
+        # That the group exists is recorded before anything else of it, and whatever becomes of this request.
+        state.write_empty_group(group)
+        _join_group(state, group, message, request, now)
+
+
+def _join_group(
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+) -> None:
+    member_id = request.member_id
+    if not _has_room(state, group, member_id):
+        group.remove(member_id)
+        state.reply(message, join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    elif not group.supports(request.protocol_type, _protocols(request)):
+        state.reply(message, join_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+    elif member_id:
+        _join_known(state, group, message, request, now)
+    elif request.group_instance_id is not None:
+        _join_static(state, group, message, request, now)
+    else:
+        _join_dynamic(state, group, message, request, now)
+
+
+def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
+    """While members join, those who did count, so that the last to come are left out when the limit was lowered."""
+    if group.state is State.EMPTY:
+        return True
+    member = group.members.get(member_id)
+    if group.state is State.PREPARING_REBALANCE:
+        waits = member is not None and member.awaiting_join is not None
+        return waits or group.awaiting_join_count < state.config.max_group_size
+    return member is not None or len(group.members) < state.config.max_group_size
+
+
+def _join_dynamic(
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+) -> None:
+    member_id = _member_id(message.client_id, message.member_uuid)
+    if message.version >= MEMBER_ID_REQUIRED_VERSION:
+        group.add_pending(member_id, now + request.session_timeout_ms)
+        state.reply(message, join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    else:
+        _add(state, group, member_id, message, request, now)
+
+
+def _join_static(
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+) -> None:
+    instance_id = request.group_instance_id
+    assert instance_id is not None
+    member_id = _member_id(instance_id, message.member_uuid)
+    if instance_id in group.static_members:
+        _replace(state, group, member_id, message, request, now)
+    else:
+        _add(state, group, member_id, message, request, now)
+
+
+def _join_known(
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+) -> None:
+    member_id = request.member_id
+    if member_id in group.pending_joins:
+        if request.group_instance_id is not None:
+            # Ids are only left pending for members that have no instance id; Kafka fails on this too.
+            state.reply(message, join_refused(ErrorCode.UNKNOWN_SERVER_ERROR))
+        else:
+            _add(state, group, member_id, message, request, now)
+        return
+    error = group.refuse_member(member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        state.reply(message, join_refused(error, member_id))
+        return
+    member = group.members[member_id]
+    if _changes_nothing(group, member, request):
+        state.reply(message, joined(group, member))
+        return
+    _update(group, member, message, request)
+    rebalance(state, group, now, f"{member_id} joins again ({_reason(request)})")
+
+
+def _changes_nothing(group: ClassicGroup, member: Member, request: JoinGroupRequest) -> bool:
+    """A JoinGroup that only asks again for an answer that was lost; the leader of a Stable group means a rebalance."""
+    if group.state is State.COMPLETING_REBALANCE:
+        return member.speaks_the_same(_protocols(request))
+    if group.state is State.STABLE:
+        return group.leader_id != member.member_id and member.speaks_the_same(_protocols(request))
+    return False
+
+
+def _add(
+    state: ShardState, group: ClassicGroup, member_id: str, message: GroupRequest, request: JoinGroupRequest, now: int
+) -> None:
+    member = Member(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=message.client_id,
+        client_host=message.client_host,
+        rebalance_timeout_ms=_rebalance_timeout_ms(message, request),
+        session_timeout_ms=request.session_timeout_ms,
+        protocols=_protocols(request),
+        session=Timer(("classic session", group.group_id, member_id)),
+        is_new=True,
+        has_joined=True,
+    )
+    if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+        group.new_member_added = True
+    if not group.members:
+        group.protocol_type = request.protocol_type
+    group.add(member, message.token)
+    group.set_timer(member.session, now + state.config.new_member_join_timeout_ms)
+    rebalance(state, group, now, f"{member_id} joins ({_reason(request)})")
+
+
+def _replace(
+    state: ShardState, group: ClassicGroup, member_id: str, message: GroupRequest, request: JoinGroupRequest, now: int
+) -> None:
+    """A static member comes back: its old id is fenced, its place and its assignment are the new one's."""
+    old_leader_id = group.leader_id or ""
+    member = group.replace_static(request.group_instance_id or "", member_id)
+    group.touch(member, now)
+    _update(group, member, message, request)
+    if group.state is State.PREPARING_REBALANCE:
+        go_on(state, group, now)
+    elif group.state is State.STABLE and group.select_protocol() == group.protocol_name:
+        state.write_group(group, {m.member_id: m.assignment for m in group.members.values()})
+        group.answer_join(member, _kept_place(group, member, message.version, old_leader_id))
+    else:
+        # The leader may be assigning to the old id just now, or the protocol changes.
+        prepare(state, group, now, f"{member_id} takes the place of its instance ({_reason(request)})")
+
+
+def _kept_place(group: ClassicGroup, member: Member, version: int, old_leader_id: str) -> JoinGroupResponse:
+    """A leader that comes back must not assign again. From version 9 it is told so (KIP-814), and gets the members all the
+    same, to watch their topics; an older one is told of the leader that it was under its old id."""
+    is_leader = group.leader_id == member.member_id
+    can_skip = version >= SKIP_ASSIGNMENT_VERSION
+    response = joined(group, member)
+    response.leader = (group.leader_id or "") if can_skip else old_leader_id
+    response.skip_assignment = is_leader and can_skip
+    response.members = members_for_leader(group) if is_leader and can_skip else []
+    return response
+
+
+def _update(group: ClassicGroup, member: Member, message: GroupRequest, request: JoinGroupRequest) -> None:
+    group.update(member, _protocols(request), _rebalance_timeout_ms(message, request), request.session_timeout_ms)
+    group.await_join(member, message.token)
+
+
+def _rebalance_timeout_ms(message: GroupRequest, request: JoinGroupRequest) -> int:
+    """Version 0 has one timeout for both."""
+    return request.session_timeout_ms if message.version == 0 else request.rebalance_timeout_ms
+
+
+def _protocols(request: JoinGroupRequest) -> dict[str, bytes]:
+    return {protocol.name: protocol.metadata for protocol in request.protocols}
+
+
+def _reason(request: JoinGroupRequest) -> str:
+    return request.reason or "no reason given"
+
+
+def _member_id(prefix: str | None, member_uuid: str) -> str:
+    """Kafka's form. A prefix of nearly all bytes that a string may have is cut: the id must fit in one, too."""
+    room = MAX_STRING_BYTES - 1 - len(member_uuid)
+    data = str(prefix).encode()
+    return f"{data[:room].decode(errors='ignore')}-{member_uuid}"

@@ -1,0 +1,85 @@
+"""ConsumerGroupDescribe 0-1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ....metadata.image import MetadataImage
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    TopicPartitions,
+)
+from ....protocol.messages.consumer_group_describe import Member as DescribedMember
+from ...common.result import GroupRequest
+from ..base.membership import no_group
+from ..base.state import ShardState
+from .group import ConsumerGroup
+from .member import Member
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+def describe(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ConsumerGroupDescribeRequest)
+    groups = [_described(state, group_id) for group_id in request.group_ids]
+    state.reply(message, ConsumerGroupDescribeResponse(groups=groups))
+
+
+def _described(state: ShardState, group_id: str) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+    group = state.find(ConsumerGroup, group_id)
+    if group is None:
+        error, words = no_group(state.groups, group_id, ConsumerGroup.kind, "Group")
+        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor(state.config.consumer_assignors),
+        members=[_member(state.image, group, member) for member in group.members.values()],
+    )
+
+
+def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> DescribedMember:
+    metadata = member.metadata
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=metadata.subscribed_topic_names,
+        subscribed_topic_regex=metadata.subscribed_topic_regex or "",
+        assignment=_assignment(image, _held(member)),
+        target_assignment=_assignment(
+            image, {t: sorted(p) for t, p in group.targets.get(member.member_id, {}).items()}
+        ),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _held(member: Member) -> dict[bytes, list[int]]:
+    held: dict[bytes, list[int]] = {}
+    for topic_id, index in member.held():
+        held.setdefault(topic_id, []).append(index)
+    return held
+
+
+def _assignment(image: MetadataImage, partitions: Mapping[bytes, list[int]]) -> Assignment:
+    """Returns the assignment with topic names, without deleted topics."""
+    topics = [(topic, indexes) for t, indexes in partitions.items() if (topic := image.topic_by_id(t)) is not None]
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
+            for topic, indexes in topics
+            if indexes
+        ]
+    )

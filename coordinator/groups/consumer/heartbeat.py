@@ -1,0 +1,223 @@
+"""ConsumerGroupHeartbeat 0-1: join, subscribe, own, leave.
+
+The steps have Kafka's order: the member, its subscription, the group epoch, the target, the member's part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ....protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitionsResponse,
+)
+from ...common.patterns import InvalidRegularExpression, compiled
+from ...common.result import GroupRequest
+from ..base import membership
+from ..base.membership import Refusal
+from ..base.state import ShardState
+from ..classic.group import ClassicGroup
+from . import migration, refusals, settings, writing
+from .group import ConsumerGroup
+from .member import (
+    EMPTY_METADATA,
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Member,
+    Owned,
+    Partitions,
+    as_partitions,
+    generated_member_id,
+)
+from .member_step import reconcile_member
+from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
+from .targets import update_epoch, update_target
+
+
+def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, ConsumerGroupHeartbeatRequest)
+    refusal = refusals.refuse(request, message.version)
+    if refusal is None:
+        is_leaving = request.member_epoch < JOIN_EPOCH
+        answer = _leave(state, request, now) if is_leaving else _beat(state, message, request, now)
+    else:
+        answer = refusal
+    state.reply(message, refusals.response(answer) if isinstance(answer, Refusal) else answer)
+
+
+def _leave(
+    state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    group = state.find(ConsumerGroup, request.group_id)
+    if group is None:
+        return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind, "Group")
+    member = membership.find_member(group, request)
+    if isinstance(member, Refusal):
+        return member
+    if request.member_epoch == LEAVE_STATIC_EPOCH:
+        # The static member may return within its session. It then gets its partitions back, whatever their epoch.
+        kept = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
+        left = replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=kept, revoking={})
+        writing.write_current(state, group.group_id, left)
+    else:
+        migration.remove_or_downgrade(state, group, [member.member_id], now)
+    return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
+
+
+def _beat(
+    state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    group = state.find(ConsumerGroup, request.group_id)
+    if group is None:
+        found = _new_group(state, request, now)
+        if isinstance(found, Refusal):
+            return found
+        group = found
+    member_id = request.member_id or generated_member_id(message.member_uuid)
+    limit = state.config.consumer_max_size
+    is_new = member_id not in group.members and request.instance_id not in group.static_members
+    if is_new and request.member_epoch == JOIN_EPOCH and len(group.members) >= limit:
+        return membership.full(ConsumerGroup.kind, limit)
+    owned = as_partitions(request.topic_partitions) if request.topic_partitions is not None else None
+    if request.member_epoch == JOIN_EPOCH:
+        member = _joining_member(state, group, request, member_id)
+    else:
+        member = membership.find_member(group, request)
+        if isinstance(member, Member):
+            refusal = refusals.refuse_epoch(member, request.member_epoch, owned)
+            member = member if refusal is None else refusal
+    if isinstance(member, Refusal):
+        return member
+    return _go_on(state, group, member, member_id, message, request, owned, now)
+
+
+def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
+    """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
+    if request.member_epoch != JOIN_EPOCH:
+        return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
+    classic = state.find(ClassicGroup, request.group_id)
+    if state.may_replace(request.group_id) or classic is None:
+        if classic is None and request.group_id in state.groups:
+            return membership.no_group(state.groups, request.group_id, ConsumerGroup.kind)
+        return ConsumerGroup(request.group_id)
+    refusal = migration.refuse_upgrade(state, classic) or _refuse_before_upgrade(state, classic, request)
+    return migration.upgrade(state, classic, now) if refusal is None else refusal
+
+
+def _refuse_before_upgrade(
+    state: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest
+) -> Refusal | None:
+    """Runs the remaining checks before an upgrade, since a request that fails must not change anything."""
+    is_known = request.instance_id in classic.static_members or request.member_id in classic.members
+    if not is_known and len(classic.members) >= state.config.consumer_max_size:
+        return membership.full(ConsumerGroup.kind, state.config.consumer_max_size)
+    try:
+        compiled(request.subscribed_topic_regex or "")
+    except InvalidRegularExpression as error:
+        return refusals.invalid_regex(request.subscribed_topic_regex or "", error)
+    return None
+
+
+def _joining_member(
+    state: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
+) -> Member | Refusal:
+    """Returns the joining member: a new one, or the known one that rejoins.
+
+    A static member takes over the state that it left under another member id.
+    """
+    known_id = group.static_members.get(request.instance_id) if request.instance_id is not None else member_id
+    known = group.members.get(known_id) if known_id is not None else None
+    if known is None or known_id is None:
+        return Member(member_id, EMPTY_METADATA)
+    if request.instance_id is None:
+        return known
+    if known.epoch != LEAVE_STATIC_EPOCH and not known.is_classic:
+        return membership.unreleased(request, known_id)
+    return known
+
+
+def _go_on(
+    state: ShardState,
+    group: ConsumerGroup,
+    member: Member,
+    member_id: str,
+    message: GroupRequest,
+    request: ConsumerGroupHeartbeatRequest,
+    owned: Partitions | None,
+    now: int,
+) -> ConsumerGroupHeartbeatResponse | Refusal:
+    metadata = _updated(member.metadata, message, request)
+    try:
+        check_new_regex(group, member, metadata)
+    except InvalidRegularExpression as error:
+        return refusals.invalid_regex(metadata.subscribed_topic_regex or "", error)
+    group_id = group.group_id
+    if state.groups.get(group_id) is not group:
+        state.replace(group_id)
+        state.put(group)
+    if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
+        member = writing.replace_member(state, group, member, member_id)
+    # Counting votes iterates over all members.
+    may_vote_anew = metadata.server_assignor != member.metadata.server_assignor
+    assignor = group.assignor(state.config.consumer_assignors) if may_vote_anew else ""
+    if member.member_id not in group.members or metadata != member.metadata:
+        writing.write_member(state, group_id, member.member_id, metadata)
+    names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
+    regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
+    assignor_changed = may_vote_anew and group.assignor(state.config.consumer_assignors) != assignor
+    is_changed = names_changed or regex_change is RegexChange.RESOLVED or assignor_changed
+    update_epoch(state, group, is_changed or group.was_rebalancing)
+    group.was_rebalancing = False
+    update_target(state, group, now)
+    subscription_changed = names_changed or regex_change is not RegexChange.NONE
+    after = reconcile_member(state, group, group.members[member.member_id], owned, subscription_changed, now)
+    if after is None:
+        return refusals.in_unknown_state()
+    state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
+    resolve_regexes(state, group, now)
+    return _response(state, group_id, request, member.assigned, after)
+
+
+def _updated(
+    metadata: ConsumerGroupMemberMetadataValue, message: GroupRequest, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupMemberMetadataValue:
+    """Returns the updated metadata. Fields that the request omits keep their values."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return ConsumerGroupMemberMetadataValue(
+        instance_id=request.instance_id if request.instance_id is not None else metadata.instance_id,
+        rack_id=request.rack_id if request.rack_id is not None else metadata.rack_id,
+        client_id=message.client_id,
+        client_host=message.client_host,
+        subscribed_topic_names=sorted(set(names)) if names is not None else metadata.subscribed_topic_names,
+        subscribed_topic_regex=regex if regex is not None else metadata.subscribed_topic_regex,
+        rebalance_timeout_ms=timeout_ms if timeout_ms != -1 else metadata.rebalance_timeout_ms,
+        server_assignor=request.server_assignor if request.server_assignor is not None else metadata.server_assignor,
+        classic_member_metadata=None,
+    )
+
+
+def _response(
+    state: ShardState, group_id: str, request: ConsumerGroupHeartbeatRequest, had: Owned, after: Member
+) -> ConsumerGroupHeartbeatResponse:
+    """Returns the response. It has the assignment after a join, a full request (as after an error), or a change."""
+    says_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    is_full = request.rebalance_timeout_ms != -1 and says_subscription and request.topic_partitions is not None
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms(state, group_id),
+    )
+    if request.member_epoch == JOIN_EPOCH or is_full or had != after.assigned:
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitionsResponse(topic_id=topic_id, partitions=sorted(epochs))
+                for topic_id, epochs in after.assigned.items()
+                if epochs
+            ]
+        )
+    return response

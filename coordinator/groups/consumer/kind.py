@@ -1,0 +1,60 @@
+"""Consumer groups (KIP-848): the coordinator assigns, each member reconciles at its own pace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....protocol.internal.consumer_group_records import ConsumerGroupMetadataKey
+from ....protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ....protocol.messages.heartbeat import HeartbeatRequest
+from ....protocol.messages.join_group import JoinGroupRequest
+from ....protocol.messages.leave_group import LeaveGroupRequest
+from ....protocol.messages.sync_group import SyncGroupRequest
+from ...common.timers import Event
+from ..base.assigned_group import replays
+from ..base.kind import Kind
+from . import classic_members, commits, describe, heartbeat, migration, targets, writing
+from .group import ConsumerGroup
+from .member import MemberState
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+
+def _metadata_changed(state: ShardState, group: ConsumerGroup, topics: frozenset[str]) -> None:
+    group.has_outdated_regexes = True
+    if not topics.isdisjoint(group.subscribed_topics()):
+        group.is_outdated = True
+
+
+def _expired(state: ShardState, event: Event, now: int) -> None:
+    """A member was silent for its session, or did not give back, join or sync in time."""
+    group = state.find(ConsumerGroup, event[1])
+    assert group is not None, "a deleted group takes its timers along"
+    member = group.members[event[2]]
+    if event[0] != "consumer revocation" or member.state is MemberState.UNREVOKED_PARTITIONS:
+        migration.remove_or_downgrade(state, group, [member.member_id], now)
+
+
+CONSUMER = Kind(
+    name=ConsumerGroup.kind,
+    operations={
+        ConsumerGroupHeartbeatRequest: heartbeat.heartbeat,
+        ConsumerGroupDescribeRequest: describe.describe,
+    },
+    replays=replays(ConsumerGroup, ConsumerGroupMetadataKey),
+    offsets=commits.RULES,
+    restore=targets.restore,
+    expired=_expired,
+    delete=writing.delete_group,
+    refuse_deletion=ConsumerGroup.refuse_deletion,
+    metadata_changed=_metadata_changed,
+    classic_requests={
+        JoinGroupRequest: classic_members.join,
+        SyncGroupRequest: classic_members.sync,
+        HeartbeatRequest: classic_members.heartbeat,
+        LeaveGroupRequest: classic_members.leave,
+    },
+    joins=(ConsumerGroupHeartbeatRequest,),
+)

@@ -1,0 +1,291 @@
+"""Groups change their protocol while they work (KIP-848): `group.consumer.migration.policy` says which way.
+
+Up: the first member that speaks the new protocol finds a classic group with members, which becomes a consumer group in
+which they go on as classic members (classic_members.py). Down: the last member that speaks the new protocol goes, and
+those who are left are a classic group again.
+
+A group may change in the middle of a rebalance, when members still have what they are to give back. No partition gets a
+second owner by that: what a member has is known on both ways. Kafka looks at assignments only on the way up, and takes
+targets for them on the way down, so that whoever joins next may be given what another still has.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....protocol.errors import ErrorCode
+from ....protocol.internal.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
+from ...common.timers import Timer
+from ..base.membership import Refusal
+from ..classic import rebalance
+from ..classic.group import ClassicGroup, State
+from ..classic.member import Member as ClassicMember
+from ..classic.refusals import join_refused, sync_refused
+from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
+from . import targets, writing
+from .consumer_protocol import (
+    MalformedEmbedded,
+    by_id,
+    read_assignment,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
+from .group import ConsumerGroup
+from .member import Member, MemberState, Owned, Partitions, held_partitions
+from .topics import metadata_hash
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+log = logging.getLogger(__name__)
+
+BOTH_WAYS = "bidirectional"
+UPWARDS = (BOTH_WAYS, "upgrade")
+DOWNWARDS = (BOTH_WAYS, "downgrade")
+
+
+# Up.
+
+
+def refuse_upgrade(state: ShardState, group: ClassicGroup) -> Refusal | None:
+    why = _why_not_up(state, group)
+    if why is None:
+        return None
+    words = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}."
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, words)
+
+
+def _why_not_up(state: ShardState, group: ClassicGroup) -> str | None:
+    if state.config.consumer_migration_policy not in UPWARDS:
+        return "online upgrade is disabled"
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return "the group does not use the consumer embedded protocol"
+    if len(group.members) > state.config.consumer_max_size:
+        return "the group size exceeds the consumer group maximum size"
+    try:
+        for member in group.members.values():
+            read_subscription(_metadata(group, member))
+            if read_assignment(member.assignment).user_data:
+                return (
+                    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                    "assignor before re-attempting the upgrade"
+                )
+    except MalformedEmbedded:
+        return "the embedded consumer protocol is malformed"
+    return None
+
+
+def _metadata(group: ClassicGroup, member: ClassicMember) -> bytes:
+    """What it says in the group's protocol; in its own favourite, before the group has one."""
+    return member.protocols.get(group.protocol_name or "") or next(iter(member.protocols.values()))
+
+
+def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup:
+    """Every member goes on with what it has; nobody has to give up anything yet."""
+    holdings = _holdings(state, classic)
+    members = [(m, _upgraded(classic, m, holdings[m.member_id])) for m in classic.members.values()]
+    for before, _ in members:
+        classic.answer_join(before, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
+        classic.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+    state.delete_group(classic.group_id)
+    group = ConsumerGroup(classic.group_id)
+    state.put(group)
+    group_id, epoch = group.group_id, classic.generation_id
+    for _, member in members:
+        writing.write_member(state, group_id, member.member_id, member.metadata)
+    writing.write_epoch(state, group_id, epoch, metadata_hash(state.image, group.subscribed_topics()))
+    group.was_rebalancing = not _is_settled(state, classic, group.subscribed_topics(), holdings.values())
+    for _, member in members:
+        assigned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
+        writing.write_target(state, group_id, member.member_id, assigned)
+    writing.write_target_epoch(state, group_id, epoch, 0)
+    for before, member in members:
+        writing.write_current(state, group_id, member)
+        state.timers.set(group.session(member.member_id), now + before.session_timeout_ms)
+    log.info("the classic group %s is a consumer group now", group_id)
+    return group
+
+
+def _is_settled(
+    state: ShardState, group: ClassicGroup, subscribed: Iterable[str], holdings: Collection[Holding]
+) -> bool:
+    """Whether its leader has assigned all there is. If not, somebody must, though he who comes now brings nothing new: a
+    static member that takes its own place under the new protocol. In Kafka nobody does, until something changes.
+    """
+    is_stable = group.state is State.STABLE and group.predecessor is None
+    if not is_stable or any(holding.revoking for holding in holdings):
+        return False
+    topics = [topic for name in subscribed if (topic := state.image.topic(name)) is not None]
+    every = {(topic.id, index) for topic in topics for index in topic.partitions}
+    return every <= {place for holding in holdings for place in _places(holding.assigned)}
+
+
+class Holding(NamedTuple):
+    """What a member has: that which it goes on with, and the rest, which it has been told to give back."""
+
+    assigned: Partitions
+    revoking: Partitions
+
+
+def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
+    """Of each member: what it was assigned, and what it said it has when it joined.
+
+    A member of the cooperative protocol keeps what it was not assigned any more until it joins again. And where a rebalance
+    was broken off nobody has an assignment, but all they had before.
+    """
+    members = group.members.values()
+    assigned = {m.member_id: by_id(state.image, read_assignment(m.assignment).assigned_partitions) for m in members}
+    owned = {m.member_id: by_id(state.image, read_subscription(_metadata(group, m)).owned_partitions) for m in members}
+    if isinstance(group.predecessor, ConsumerGroup):
+        said = {m.member_id: owned[m.member_id] for m in members if m.has_joined}
+        return _of_targets(members, assigned, _believed(group.predecessor.last_held, said))
+    taken = {place for partitions in assigned.values() for place in _places(partitions)}
+    found = {}
+    for member in members:
+        kept = _without(owned[member.member_id], taken)
+        taken.update(_places(kept))
+        found[member.member_id] = _holding(member, assigned[member.member_id], kept)
+    return found
+
+
+def _believed(known: Mapping[str, Partitions], said: Mapping[str, Partitions]) -> dict[str, Partitions]:
+    """What members have: as they say who have joined since, but for what another is known to have had. Of that they have
+    not heard yet that they lost it.
+    """
+    holders = {place: member_id for member_id, partitions in known.items() for place in _places(partitions)}
+    believed = dict(known)
+    for member_id, partitions in said.items():
+        of_others = {place for place in _places(partitions) if holders.setdefault(place, member_id) != member_id}
+        believed[member_id] = _without(partitions, of_others)
+    return believed
+
+
+def _of_targets(
+    members: Iterable[ClassicMember], assigned: Mapping[str, Partitions], held: Mapping[str, Partitions]
+) -> dict[str, Holding]:
+    """The group was a consumer group just now: its assignments are targets, which members have or have not."""
+    found = {}
+    for member in members:
+        has = held.get(member.member_id)
+        if has is None:
+            # Compaction has left nothing of it. By then it has long had what it was to have.
+            found[member.member_id] = Holding(assigned[member.member_id], {})
+            continue
+        wanted = set(_places(assigned[member.member_id]))
+        rest = _without(has, wanted)
+        found[member.member_id] = _holding(member, _without(has, set(_places(rest))), rest)
+    return found
+
+
+def _holding(member: ClassicMember, assigned: Partitions, rest: Partitions) -> Holding:
+    return Holding(assigned, rest) if member.assignment else Holding(rest, {})
+
+
+def _without(partitions: Partitions, places: Set[tuple[bytes, int]]) -> Partitions:
+    left = {t: frozenset(i for i in indexes if (t, i) not in places) for t, indexes in partitions.items()}
+    return {topic_id: indexes for topic_id, indexes in left.items() if indexes}
+
+
+def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
+    return ((topic_id, index) for topic_id, indexes in partitions.items() for index in indexes)
+
+
+def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> Member:
+    subscription = read_subscription(_metadata(group, member))
+    metadata = ConsumerGroupMemberMetadataValue(
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(set(subscription.topics)),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=None,
+        classic_member_metadata=classic_metadata(member.session_timeout_ms, member.protocols.items()),
+    )
+    epoch = group.generation_id
+    member_state = MemberState.UNREVOKED_PARTITIONS if holding.revoking else MemberState.STABLE
+    assigned, revoking = (_since(partitions, epoch) for partitions in holding)
+    return Member(member.member_id, metadata, epoch, epoch, member_state, assigned, revoking)
+
+
+def _since(partitions: Partitions, epoch: int) -> Owned:
+    return {topic_id: dict.fromkeys(sorted(indexes), epoch) for topic_id, indexes in partitions.items()}
+
+
+def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, bytes]]) -> ClassicMemberMetadata:
+    supported = [ClassicProtocol(name=name, metadata=bytes(metadata)) for name, metadata in protocols]
+    return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=supported)
+
+
+# Down.
+
+
+def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str]) -> bool:
+    """Whether it is a classic group that `without` these members is left."""
+    left = [member for member_id, member in group.members.items() if member_id not in without]
+    return (
+        bool(left)
+        and all(member.is_classic for member in left)
+        and state.config.consumer_migration_policy in DOWNWARDS
+        and len(left) <= state.config.max_group_size
+    )
+
+
+def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now: int) -> ClassicGroup:
+    """The members go on with their targets, in a Stable group of the generation that the epoch was."""
+    left = [member for member_id, member in group.members.items() if member_id not in without]
+    targets_before = dict(group.targets)
+    writing.delete_group(state, group)
+    classic = state.classic(group.group_id)
+    for member in left:
+        classic.add(_downgraded(classic, member), None)
+    classic.become_stable(CONSUMER_PROTOCOL_TYPE, group.epoch, now)
+    for one in classic.members.values():
+        version = version_of(one.protocols[classic.protocol_name or ""])
+        one.assignment = write_assignment(state.image, targets_before.get(one.member_id, {}), version)
+        classic.touch(one, now)
+    state.write_group(classic, {one.member_id: one.assignment for one in classic.members.values()})
+    log.info("the consumer group %s is a classic group again", group.group_id)
+    return classic
+
+
+def has_targets(group: ConsumerGroup) -> bool:
+    """Whether every member has what the group wants it to have."""
+    return group.epoch == group.target_epoch and all(
+        held_partitions(member) == group.targets.get(member_id, {}) for member_id, member in group.members.items()
+    )
+
+
+def _downgraded(group: ClassicGroup, member: Member) -> ClassicMember:
+    metadata = member.metadata
+    classic = metadata.classic_member_metadata
+    assert classic is not None, "only classic members are left"
+    return ClassicMember(
+        member_id=member.member_id,
+        group_instance_id=metadata.instance_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        rebalance_timeout_ms=metadata.rebalance_timeout_ms,
+        session_timeout_ms=classic.session_timeout_ms,
+        protocols={protocol.name: protocol.metadata for protocol in classic.supported_protocols},
+        session=Timer(("classic session", group.group_id, member.member_id)),
+    )
+
+
+def remove_or_downgrade(state: ShardState, group: ConsumerGroup, member_ids: Collection[str], now: int) -> None:
+    """Members left or were fenced."""
+    if not member_ids:
+        return
+    if may_downgrade(state, group, member_ids):
+        classic = downgrade(state, group, member_ids, now)
+        rebalance.prepare(state, classic, now, "the last member of the new protocol is gone")
+    else:
+        targets.remove_from_group(state, group, member_ids)

@@ -1,0 +1,100 @@
+"""Validation of ConsumerGroupHeartbeat, with Kafka's messages. Each check is a small function; they run in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ..base.membership import Refusal, first_refusal, invalid, wrong_epoch
+from .assignors import ASSIGNORS
+from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, Partitions
+
+Heartbeat = ConsumerGroupHeartbeatRequest
+#: Members generate their own ids from this version on (KIP-1082).
+OWN_MEMBER_ID_VERSION = 1
+
+
+def response(refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
+
+
+def _names(request: Heartbeat, version: int) -> Refusal | None:
+    must_have_id = version >= OWN_MEMBER_ID_VERSION or request.member_epoch != JOIN_EPOCH
+    if must_have_id and not request.member_id.strip():
+        return invalid("MemberId can't be empty.")
+    if not request.group_id.strip():
+        return invalid("GroupId can't be empty.")
+    if request.instance_id is not None and not request.instance_id.strip():
+        return invalid("InstanceId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        return invalid("RackId can't be empty.")
+    return None
+
+
+def _joining(request: Heartbeat, version: int) -> Refusal | None:
+    """Checks that a joining member sends all fields."""
+    if request.member_epoch != JOIN_EPOCH:
+        return None
+    if request.rebalance_timeout_ms == -1:
+        return invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        return invalid("TopicPartitions must be empty when (re-)joining.")
+    has_names = bool(request.subscribed_topic_names)
+    has_regex = request.subscribed_topic_regex is not None
+    if not has_names and not has_regex and request.subscribed_topic_names is None:
+        return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    return None
+
+
+def _epochs(request: Heartbeat, version: int) -> Refusal | None:
+    if request.member_epoch < LEAVE_STATIC_EPOCH:
+        return invalid("MemberEpoch is invalid.")
+    if request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
+        return invalid("InstanceId can't be null.")
+    return None
+
+
+def _assignor(request: Heartbeat, version: int) -> Refusal | None:
+    if request.server_assignor is None or request.server_assignor in ASSIGNORS:
+        return None
+    supported = ", ".join(ASSIGNORS)
+    words = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
+    return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, words)
+
+
+CHECKS: tuple[Callable[[Heartbeat, int], Refusal | None], ...] = (_names, _joining, _epochs, _assignor)
+
+
+def refuse(request: Heartbeat, version: int) -> Refusal | None:
+    return first_refusal(CHECKS, request, version)
+
+
+def refuse_epoch(member: Member, epoch: int, owned: Partitions | None) -> Refusal | None:
+    """Checks the member epoch. The previous epoch is valid if the member owns only partitions of its assignment.
+
+    Such a member has missed the coordinator's last response.
+    """
+    if epoch > member.epoch:
+        size = "greater"
+    elif epoch < member.epoch and (epoch != member.previous_epoch or not _is_subset(owned, member)):
+        size = "smaller"
+    else:
+        return None
+    return wrong_epoch("consumer", size, epoch, member.epoch)
+
+
+def _is_subset(owned: Partitions | None, member: Member) -> bool:
+    if owned is None:
+        return False
+    return all(indexes <= member.assigned.get(topic_id, {}).keys() for topic_id, indexes in owned.items())
+
+
+def in_unknown_state() -> Refusal:
+    words = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, words)
+
+
+def invalid_regex(regex: str, why: Exception) -> Refusal:
+    words = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}."
+    return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, words)

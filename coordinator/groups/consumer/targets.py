@@ -1,0 +1,82 @@
+"""Group epochs and target assignments of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from . import settings, writing
+from .assignors import ASSIGNORS, Subscriber
+from .group import ConsumerGroup
+from .member import MemberState
+from .regexes import unused_regexes
+from .topics import metadata_hash
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+
+def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> None:
+    """Increments the group epoch if subscriptions or subscribed topics changed."""
+    if not is_changed and not group.is_outdated:
+        return
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    group.is_outdated = False
+    if is_changed or digest != group.metadata_hash:
+        writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+        state.counters.consumer_rebalances += 1
+    if group.has_partition_metadata:
+        writing.delete_partition_metadata(state, group.group_id)
+
+
+def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
+    """Computes the target for the group's epoch, unless the last one is younger than the assignment interval.
+
+    A later heartbeat computes a deferred target.
+    """
+    if group.epoch <= group.target_epoch:
+        return
+    interval_ms = settings.assignment_interval_ms(state, group.group_id)
+    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
+        return
+    topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
+    subscribers = {
+        member_id: Subscriber(
+            member.instance_id,
+            frozenset(topics[name].id for name in group.topics_of(member.metadata) if name in topics),
+            group.targets.get(member_id, {}),
+        )
+        for member_id, member in group.members.items()
+    }
+    assign = ASSIGNORS[group.assignor(state.config.consumer_assignors)]
+    targets = assign(subscribers, {topic.id: len(topic.partitions) for topic in topics.values()})
+    writing.write_targets(state, group, targets, group.epoch, now)
+
+
+def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
+    """Removes members that left or were fenced.
+
+    Their partitions are free at once, and the next heartbeat computes a new target assignment.
+    """
+    writing.remove_members(state, group.group_id, member_ids)
+    for regex in unused_regexes(group):
+        writing.write_regex(state, group.group_id, regex, None)
+    digest = metadata_hash(state.image, group.subscribed_topics())
+    writing.write_epoch(state, group.group_id, group.epoch + 1, digest)
+    if not group.members:
+        # The next member does not wait for the assignment interval.
+        writing.write_target_epoch(state, group.group_id, group.epoch, 0)
+
+
+def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
+    """Starts a whole session for every member after a load, and a whole revocation timeout where one is pending."""
+    group.is_outdated = True
+    for member_id, member in group.members.items():
+        classic = member.metadata.classic_member_metadata
+        if classic is not None:
+            # The revocation timeout of a classic member begins when it gets REBALANCE_IN_PROGRESS.
+            state.timers.set(group.session(member_id), now + classic.session_timeout_ms)
+            continue
+        state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)

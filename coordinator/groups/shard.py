@@ -1,0 +1,109 @@
+"""The coordinator of the groups that one partition of `__consumer_offsets` holds. Knows no disk, no clock, no chance.
+
+    shard = GroupShard(config)
+    shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
+    shard.loaded(now)                 and from then on
+    shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
+    shard.take()                      -> Output: records to append, then replies to give when those are committed
+    shard.deadline(), expire(now)     when to wake it up, and its waking
+
+`now` is in milliseconds since 1970, as the records' timestamps are. A shard whose records cannot be appended, or whose
+leadership ends, is dropped whole and loaded again from the log: it has gone ahead of it.
+"""
+
+from __future__ import annotations
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_groups import DeleteGroupsRequest
+from ...protocol.messages.describe_groups import DescribeGroupsRequest
+from ...protocol.messages.list_groups import ListGroupsRequest
+from ...protocol.messages.offset_commit import OffsetCommitRequest
+from ...protocol.messages.offset_delete import OffsetDeleteRequest
+from ...protocol.messages.offset_fetch import OffsetFetchRequest
+from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ...protocol.schema import Message
+from ..common.result import GroupRequest, GroupsConfig, MetadataChanged, Output, Record, TopicsDeleted
+from ..common.timers import Timer
+from . import admin, kinds, offsets, transactional_offsets
+from .base.kind import Operation
+from .base.state import ShardState
+from .error_responses import refused
+from .retention import delete_offsets_of_topics, expire_offsets
+from .validation import refuse
+
+#: What groups of all kinds are asked; what each kind is asked besides is in kinds.py.
+OPERATIONS: dict[type[Message], Operation] = {
+    OffsetCommitRequest: offsets.commit,
+    OffsetFetchRequest: offsets.fetch,
+    TxnOffsetCommitRequest: transactional_offsets.commit,
+    OffsetDeleteRequest: offsets.delete,
+    DescribeGroupsRequest: admin.describe,
+    ListGroupsRequest: admin.list_groups,
+    DeleteGroupsRequest: admin.delete_groups,
+}
+
+
+class GroupShard:
+    def __init__(self, config: GroupsConfig, next_offset: int = 0) -> None:
+        self.state = ShardState(config, kinds.KINDS, kinds.REPLAYS)
+        self.state.next_offset = next_offset
+        self._retention_timer = Timer(("retention",))
+
+    def handle(self, message: GroupRequest | TopicsDeleted | MetadataChanged, now: int) -> None:
+        if type(message) is GroupRequest:
+            request = message.request
+            error = refuse(self.state.config, request, message.version)
+            if error is ErrorCode.NONE:
+                operation = OPERATIONS.get(type(request)) or kinds.operation(type(request))
+                operation(self.state, message, now)
+            else:
+                self.state.reply(message, refused(request, error))
+        elif type(message) is MetadataChanged:
+            self._metadata_changed(message)
+        else:
+            assert isinstance(message, TopicsDeleted)
+            delete_offsets_of_topics(self.state, message.topics)
+
+    def deadline(self) -> int | None:
+        return self.state.timers.next_deadline()
+
+    def expire(self, now: int) -> None:
+        while (timer := self.state.timers.due(now)) is not None:
+            self._expired(timer, now)
+
+    def take(self) -> Output:
+        """What was decided since the last call. The caller appends the records before it gives any of the replies."""
+        state = self.state
+        output = Output(state.records[:], state.replies[:])
+        # The lists stay: the groups hold the one of replies.
+        state.records.clear()
+        state.replies.clear()
+        return output
+
+    def replay(self, record: Record, producer_id: int = -1) -> None:
+        self.state.replay(record, producer_id)
+
+    def end_of_transaction(self, producer_id: int, committed: bool) -> None:
+        self.state.offsets.replay_end_of_transaction(producer_id, committed)
+
+    def loaded(self, now: int) -> None:
+        self._plan_retention(now)
+        for group in list(self.state.groups.values()):
+            self.state.kind_of(group).restore(self.state, group, now)
+
+    def _metadata_changed(self, message: MetadataChanged) -> None:
+        self.state.image = message.image
+        for group in list(self.state.groups.values()) if message.topics else ():
+            changed = self.state.kind_of(group).metadata_changed
+            if changed is not None:
+                changed(self.state, group, message.topics)
+
+    def _plan_retention(self, now: int) -> None:
+        self.state.timers.set(self._retention_timer, now + self.state.config.offsets_retention_check_interval_ms)
+
+    def _expired(self, timer: Timer, now: int) -> None:
+        if timer is self._retention_timer:
+            expire_offsets(self.state, now)
+            self._plan_retention(now)
+        else:
+            kinds.KINDS[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now)

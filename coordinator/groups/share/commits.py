@@ -1,0 +1,24 @@
+"""Offset rules of share groups: they commit no offsets, since the persister keeps their state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....protocol.errors import ErrorCode
+from ..base.kind import OffsetRules
+
+
+def _no_offsets(*_: Any) -> ErrorCode:
+    return ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _never_expired(*_: Any) -> bool:
+    return False
+
+
+RULES = OffsetRules(
+    refuse_commit=_no_offsets,
+    refuse_transactional_commit=_no_offsets,
+    refuse_delete=_no_offsets,
+    is_expired=_never_expired,
+)

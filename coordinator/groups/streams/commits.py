@@ -1,0 +1,54 @@
+"""Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/base/member_commits.py."""
+
+from __future__ import annotations
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.offset_commit import OffsetCommitRequest
+from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ..base import member_commits
+from ..base.kind import OffsetRules
+from .group import StreamsGroup
+from .tasks import TaskId
+from .topology import subtopology_of
+
+
+def refuse_transactional_commit(group: StreamsGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+    """Validates a transactional commit. A request without a member is fenced by the producer epoch only (KIP-447)."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch < 0 and (not group.members or (not request.member_id and request.group_instance_id is None)):
+        return ErrorCode.NONE
+    member = group.members.get(request.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.STALE_MEMBER_EPOCH if epoch > member.epoch else ErrorCode.NONE
+
+
+def refuse_partition(
+    group: StreamsGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest, topic_id: bytes, index: int
+) -> ErrorCode:
+    """Validates the epoch of a commit for one partition.
+
+    A member with an older epoch may still commit for a task that it has owned since that epoch or before (KIP-1251).
+    """
+    member = group.members.get(request.member_id)
+    epoch = request.generation_id_or_member_epoch
+    if member is None or epoch == member.epoch:
+        return ErrorCode.NONE
+    topic = next(topic.name for topic in request.topics if topic.topic_id == topic_id)
+    subtopology_id = subtopology_of(group.topology, topic) if group.topology is not None else None
+    if subtopology_id is None:
+        return ErrorCode.STALE_MEMBER_EPOCH
+    task = TaskId(subtopology_id, index)
+    since = member.assigned.active.get(task, member.revoking.active.get(task))
+    return ErrorCode.NONE if since is not None and epoch >= since else ErrorCode.STALE_MEMBER_EPOCH
+
+
+RULES = OffsetRules(
+    refuse_commit=member_commits.refuse_commit,
+    refuse_transactional_commit=refuse_transactional_commit,
+    refuse_delete=member_commits.refuse_delete,
+    is_expired=member_commits.is_expired,
+    refuse_partition=refuse_partition,
+    refuse_transactional_partition=refuse_partition,
+    refuse_fetch=member_commits.refuse_fetch,
+)

@@ -1,0 +1,134 @@
+"""StreamsGroupDescribe 0-1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ....protocol.internal.streams_group_records import TopicInfo as TopicInRecord
+from ....protocol.messages.streams_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Endpoint,
+    KeyValue,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+from ....protocol.messages.streams_group_describe import Member as DescribedMember
+from ...common.result import GroupRequest
+from ..base.membership import no_group
+from . import description
+from .group import StreamsGroup
+from .member import Member
+from .tasks import HeldTasks, TaskId, Tasks, by_subtopology
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+#: The only assignor.
+ASSIGNOR = "sticky"
+
+
+def describe(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, StreamsGroupDescribeRequest)
+    groups = [_described(state, group_id) for group_id in request.group_ids]
+    for told in groups if request.include_topology_description else ():
+        if (group := state.find(StreamsGroup, told.group_id)) is not None:
+            description.tell(state, group, told)
+    state.reply(message, StreamsGroupDescribeResponse(groups=groups))
+
+
+def _described(state: ShardState, group_id: str) -> DescribedGroup:
+    group = state.find(StreamsGroup, group_id)
+    if group is None:
+        error, words = no_group(state.groups, group_id, StreamsGroup.kind, "Group")
+        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=ASSIGNOR,
+        topology=_topology(group),
+        members=[_member(group, member) for member in group.members.values()],
+    )
+
+
+def _topology(group: StreamsGroup) -> Topology | None:
+    """Returns the topology, with the partition counts of its internal topics once all topics are ready."""
+    if group.topology is None:
+        return None
+    configured = group.configured
+    counts = configured.partition_counts if configured is not None and configured.is_ready else {}
+    return Topology(
+        epoch=group.topology.epoch,
+        subtopologies=[
+            Subtopology(
+                subtopology_id=one.subtopology_id,
+                source_topics=sorted(one.source_topics),
+                repartition_sink_topics=sorted(one.repartition_sink_topics),
+                repartition_source_topics=_topics(one.repartition_source_topics, counts),
+                state_changelog_topics=_topics(one.state_changelog_topics, counts),
+            )
+            for one in sorted(group.topology.subtopologies, key=lambda one: one.subtopology_id)
+        ],
+    )
+
+
+def _topics(topics: Iterable[TopicInRecord], counts: Mapping[str, int]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            name=topic.name,
+            partitions=counts.get(topic.name, topic.partitions),
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=config.key, value=config.value) for config in topic.topic_configs],
+        )
+        for topic in sorted(topics, key=lambda topic: topic.name)
+    ]
+
+
+def _member(group: StreamsGroup, member: Member) -> DescribedMember:
+    metadata = member.metadata
+    endpoint = metadata.user_endpoint
+    return DescribedMember(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        topology_epoch=metadata.topology_epoch,
+        process_id=metadata.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        client_tags=[KeyValue(key=tag.key, value=tag.value) for tag in metadata.client_tags],
+        task_offsets=_offsets(group.task_offsets.get(member.member_id, {})),
+        task_end_offsets=_offsets(group.task_end_offsets.get(member.member_id, {})),
+        assignment=_assignment(member.assigned),
+        target_assignment=_assignment(group.target_of(member.member_id)),
+    )
+
+
+def _offsets(offsets: Mapping[TaskId, int]) -> list[TaskOffset]:
+    return [
+        TaskOffset(subtopology_id=task.subtopology_id, partition=task.partition, offset=offset)
+        for task, offset in sorted(offsets.items())
+    ]
+
+
+def _assignment(tasks: Tasks | HeldTasks) -> Assignment:
+    return Assignment(
+        active_tasks=_tasks(tasks.active), standby_tasks=_tasks(tasks.standby), warmup_tasks=_tasks(tasks.warmup)
+    )
+
+
+def _tasks(tasks: Iterable[TaskId]) -> list[TaskIds]:
+    return [
+        TaskIds(subtopology_id=subtopology_id, partitions=partitions)
+        for subtopology_id, partitions in by_subtopology(tasks).items()
+    ]

@@ -1,0 +1,303 @@
+"""StreamsGroupHeartbeat 0-1: join with a topology, own tasks, leave.
+
+First `_understood` validates the request in Kafka's order, without any change. Then the records are written: the
+member, the topology, the group epoch, the target, the member's part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ....protocol.internal.streams_group_records import (
+    Endpoint,
+    KeyValue,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupTopologyValue,
+)
+from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ....protocol.schema import Message
+from ...common.result import GroupRequest
+from ..base import membership
+from ..base.membership import Refusal
+from ..classic.group import ClassicGroup
+from ..consumer.topics import metadata_hash
+from . import refusals, settings, writing
+from .answer import answer
+from .configured import ConfiguredTopology, configure
+from .group import NO_TOPOLOGY_EPOCH, StreamsGroup
+from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Member, MemberState
+from .partition_counts import InvalidTopology
+from .reconciliation import Target, reconcile
+from .targets import remove_from_group, update_target
+from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks
+from .topology import as_record, is_same, required_topics
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+Request = StreamsGroupHeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A valid heartbeat."""
+
+    group: StreamsGroup
+    #: The member before this heartbeat; for a returning static member, the state that it takes over.
+    member: Member
+    replaced: Member | None
+    metadata: StreamsGroupMemberMetadataValue
+    topology: StreamsGroupTopologyValue
+    configured: ConfiguredTopology
+    metadata_hash: int
+    owned: Tasks | None
+
+
+def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+    request = message.request
+    assert isinstance(request, Request)
+    refusal = refusals.refuse(request)
+    response: Message | Refusal
+    if refusal is not None:
+        response = refusal
+    elif request.member_epoch < JOIN_EPOCH:
+        response = _leave(state, request)
+    else:
+        understood = _understood(state, message, request)
+        response = understood if isinstance(understood, Refusal) else _go_on(state, message, request, understood, now)
+    state.reply(message, refusals.response(response) if isinstance(response, Refusal) else response)
+
+
+def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse | Refusal:
+    group = state.find(StreamsGroup, request.group_id)
+    if group is None:
+        return membership.no_group(state.groups, request.group_id, StreamsGroup.kind, "Group")
+    if request.shutdown_application and group.shutdown_asked_by is None:
+        group.shutdown_asked_by = request.member_id
+    member = membership.find_member(group, request)
+    if isinstance(member, Refusal):
+        return member
+    if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
+        # The static member may return within its session. It then gets its tasks back.
+        held = replace(member.assigned, active=dict.fromkeys(member.assigned.active, 0))
+        writing.write_current(
+            state,
+            group.group_id,
+            replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=held, revoking=NOTHING_HELD),
+        )
+    else:
+        remove_from_group(state, group, member.member_id)
+    return StreamsGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch, status=[])
+
+
+# Validation.
+
+
+def _understood(state: ShardState, message: GroupRequest, request: Request) -> Understood | Refusal:
+    group = _group(state, request)
+    if isinstance(group, Refusal):
+        return group
+    owned = refusals.owned_tasks(request)
+    replaced = _replaced(group, request)
+    found = replaced if isinstance(replaced, Refusal) else _member(group, request, replaced)
+    if isinstance(found, Refusal):
+        return found
+    assert not isinstance(replaced, Refusal)
+    refusal = refusals.refuse_epoch(found, request.member_epoch, owned) or refusals.refuse_unknown_state(found, owned)
+    if refusal is not None:
+        return refusal
+    topology = _topology(group, request)
+    if isinstance(topology, Refusal):
+        return topology
+    try:
+        configured, digest = _configured(state, group, topology)
+    except InvalidTopology as error:
+        return refusals.invalid_topology(str(error))
+    refusal = refusals.refuse_tasks(configured, owned)
+    if refusal is not None:
+        return refusal
+    metadata = _updated(found.metadata, message, request)
+    return Understood(group, found, replaced, metadata, topology, configured, digest, owned)
+
+
+def _group(state: ShardState, request: Request) -> StreamsGroup | Refusal:
+    """Returns the group, or a new one if there is none or an empty classic group."""
+    group_id = request.group_id
+    group = state.find(StreamsGroup, group_id)
+    is_joining = request.member_epoch == JOIN_EPOCH
+    if group is None:
+        is_free = group_id not in state.groups or state.find(ClassicGroup, group_id) is not None
+        if not is_joining or not is_free or not state.may_replace(group_id):
+            return membership.no_group(state.groups, group_id, StreamsGroup.kind)
+        return StreamsGroup(group_id)
+    limit = state.config.streams.max_size
+    is_known = request.instance_id in group.static_members or request.member_id in group.members
+    if is_joining and not is_known and len(group.members) >= limit:
+        return membership.full(StreamsGroup.kind, limit)
+    return group
+
+
+def _replaced(group: StreamsGroup, request: Request) -> Member | Refusal | None:
+    """Returns the static member that this one replaces. It must have left with the epoch of a static member."""
+    if request.instance_id is None or request.member_epoch != JOIN_EPOCH:
+        return None
+    known_id = group.static_members.get(request.instance_id)
+    if known_id is None:
+        return None
+    known = group.members[known_id]
+    return known if known.epoch == LEAVE_STATIC_EPOCH else membership.unreleased(request, known_id)
+
+
+def _member(group: StreamsGroup, request: Request, replaced: Member | None) -> Member | Refusal:
+    if replaced is not None:
+        return replace(replaced, member_id=request.member_id, epoch=JOIN_EPOCH, previous_epoch=0)
+    if request.member_epoch == JOIN_EPOCH:
+        return group.members.get(request.member_id) or Member(request.member_id)
+    return membership.find_member(group, request)
+
+
+def _topology(group: StreamsGroup, request: Request) -> StreamsGroupTopologyValue | Refusal:
+    """Returns the group's topology, which is that of its first member.
+
+    A member may have an older topology. It gets the status STALE_TOPOLOGY, and no tasks of its own topology.
+    """
+    if request.topology is None:
+        assert group.topology is not None, "a group begins with a topology"
+        return group.topology
+    said = as_record(request.topology)
+    if group.topology is None:
+        return said
+    if group.topology.epoch > said.epoch or is_same(group.topology, said):
+        return group.topology
+    return refusals.other_topology()
+
+
+def _configured(
+    state: ShardState, group: StreamsGroup, topology: StreamsGroupTopologyValue
+) -> tuple[ConfiguredTopology, int]:
+    """Returns the configured topology and the metadata hash. Configures again if the topics may have changed.
+
+    Raises InvalidTopology.
+    """
+    known = group.configured
+    if known is not None and not group.is_outdated:
+        return known, group.metadata.metadata_hash
+    digest = metadata_hash(state.image, required_topics(topology))
+    if known is not None and digest == group.metadata.metadata_hash:
+        return known, digest
+    return configure(topology, state.image), digest
+
+
+def _updated(
+    metadata: StreamsGroupMemberMetadataValue, message: GroupRequest, request: Request
+) -> StreamsGroupMemberMetadataValue:
+    """Returns the updated metadata. Omitted fields keep their values, except the endpoint of a joining member."""
+    endpoint, tags, topology = request.user_endpoint, request.client_tags, request.topology
+    new_endpoint = None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port)
+    if endpoint is None and request.member_epoch != JOIN_EPOCH:
+        new_endpoint = metadata.user_endpoint
+    new_tags = metadata.client_tags
+    if tags is not None:
+        new_tags = [KeyValue(key=key, value=value) for key, value in sorted({t.key: t.value for t in tags}.items())]
+    timeout_ms = request.rebalance_timeout_ms
+    return StreamsGroupMemberMetadataValue(
+        instance_id=request.instance_id if request.instance_id is not None else metadata.instance_id,
+        rack_id=request.rack_id if request.rack_id is not None else metadata.rack_id,
+        client_id=message.client_id,
+        client_host=message.client_host,
+        rebalance_timeout_ms=timeout_ms if timeout_ms != -1 else metadata.rebalance_timeout_ms,
+        topology_epoch=topology.epoch if topology is not None else metadata.topology_epoch,
+        process_id=request.process_id if request.process_id is not None else metadata.process_id,
+        user_endpoint=new_endpoint,
+        client_tags=new_tags,
+    )
+
+
+# Execution.
+
+
+def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Understood, now: int) -> Message:
+    group, group_id, member_id = said.group, request.group_id, request.member_id
+    is_new_group = state.find(StreamsGroup, group_id) is None
+    was_empty = not group.members
+    if is_new_group:
+        state.replace(group_id)
+        state.put(group)
+    if said.replaced is not None:
+        came_back = replace(said.replaced, epoch=JOIN_EPOCH, previous_epoch=0)
+        writing.replace_member(state, group, came_back, member_id)
+    if member_id not in group.members or said.metadata != said.member.metadata:
+        writing.write_member(state, group_id, member_id, said.metadata)
+    if group.topology is None:
+        writing.write_topology(state, group_id, said.topology)
+    group.configured, group.is_outdated = said.configured, False
+    _remember_offsets(group, request)
+    _update_epoch(state, group, said)
+    if was_empty:
+        _delay_first(state, group, now)
+    delay = update_target(state, group, now)
+    after = _reconciled(state, group, group.members[member_id], said.owned, now)
+    state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group_id))
+    if request.shutdown_application and group.shutdown_asked_by is None:
+        group.shutdown_asked_by = member_id
+    response = answer(state, message, request, group, said.member, after, delay, is_new_group, now)
+    if is_new_group:
+        # Kafka's first response precedes the group's existence: state outside the records begins after it.
+        group.endpoint_epoch, group.configured = 0, None
+        group.task_offsets.clear()
+        group.task_end_offsets.clear()
+    return response
+
+
+def _remember_offsets(group: StreamsGroup, request: Request) -> None:
+    for told, known in ((request.task_offsets, group.task_offsets), (request.task_end_offsets, group.task_end_offsets)):
+        if told is not None:
+            known[request.member_id] = {TaskId(one.subtopology_id, one.partition): one.offset for one in told}
+
+
+def _update_epoch(state: ShardState, group: StreamsGroup, said: Understood) -> None:
+    """Increments the group epoch if members, topics, their readiness or the assignment configuration changed."""
+    metadata = group.metadata
+    validated = said.topology.epoch if said.configured.is_ready else NO_TOPOLOGY_EPOCH
+    configs = settings.assignment_configs(state, group.group_id)
+    if (
+        _needs_assignment(said.member.metadata, said.metadata)
+        or said.metadata_hash != metadata.metadata_hash
+        or validated != metadata.validated_topology_epoch
+        or configs != group.assignment_configs
+    ):
+        writing.write_metadata(state, group, metadata.epoch + 1, said.metadata_hash, validated, configs)
+        state.counters.streams_rebalances += 1
+
+
+def _needs_assignment(before: StreamsGroupMemberMetadataValue, after: StreamsGroupMemberMetadataValue) -> bool:
+    """Returns whether a metadata change requires a new assignment.
+
+    For a static member only the fields that affect the assignment count: it may return from another address.
+    """
+    if after.instance_id is None:
+        return before != after
+    return any(
+        getattr(before, name) != getattr(after, name)
+        for name in ("topology_epoch", "rack_id", "client_tags", "process_id")
+    )
+
+
+def _delay_first(state: ShardState, group: StreamsGroup, now: int) -> None:
+    """Delays the first assignment, so that the members of a starting application are assigned together."""
+    delay_ms = settings.initial_rebalance_delay_ms(state, group.group_id)
+    if delay_ms > 0 and not group.delay_timer.is_set:
+        state.timers.set(group.delay_timer, now + delay_ms)
+
+
+def _reconciled(state: ShardState, group: StreamsGroup, member: Member, owned: Tasks | None, now: int) -> Member:
+    tasks = NO_TASKS if group.delay_timer.is_set else group.target_of(member.member_id)
+    after = reconcile(member, Target(group.target_epoch, tasks), group.holders, owned)
+    if after != member:
+        writing.write_current(state, group.group_id, after)
+        if after.state is MemberState.UNREVOKED_TASKS:
+            state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
+        else:
+            group.revocation(after.member_id).cancel()
+    return after

@@ -1,0 +1,46 @@
+"""Streams groups (KIP-1071): the coordinator knows the application's topology, and assigns its tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....protocol.internal.streams_group_records import StreamsGroupMetadataKey
+from ....protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from ....protocol.messages.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
+from .. import kinds
+from ..base.assigned_group import replays
+from ..base.kind import Kind
+from . import commits, describe, description, heartbeat, record_types, refused, targets, writing
+from .group import StreamsGroup
+
+if TYPE_CHECKING:
+    from ..base.state import ShardState
+
+
+def _metadata_changed(state: ShardState, group: StreamsGroup, topics: frozenset[str]) -> None:
+    if not topics.isdisjoint(group.required_topics()):
+        group.is_outdated = True
+
+
+def _delete(state: ShardState, group: StreamsGroup) -> None:
+    description.deleted(state, group)
+    writing.delete_group(state, group)
+
+
+STREAMS = Kind(
+    name=StreamsGroup.kind,
+    operations={
+        StreamsGroupHeartbeatRequest: heartbeat.heartbeat,
+        StreamsGroupDescribeRequest: describe.describe,
+        StreamsGroupTopologyDescriptionUpdateRequest: description.update,
+    },
+    replays=replays(StreamsGroup, StreamsGroupMetadataKey),
+    offsets=commits.RULES,
+    restore=targets.restore,
+    expired=targets.expired,
+    delete=_delete,
+    refuse_deletion=StreamsGroup.refuse_deletion,
+    metadata_changed=_metadata_changed,
+)
+kinds.add(STREAMS, record_types.RECORD_TYPES, refused.REFUSED)

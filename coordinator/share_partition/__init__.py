@@ -1,0 +1,1 @@
+"""Share partitions: which records are in flight, acquired or acknowledged (KIP-932)."""

@@ -1,0 +1,1 @@
+"""Share coordinator: one shard per partition of `__share_group_state`."""

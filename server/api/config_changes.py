@@ -1,0 +1,148 @@
+"""What a broker checks itself of a request that changes configurations, before the controller does the rest.
+
+A request that names a resource twice, a key twice or no value is refused here, resource by resource. A broker's values are
+checked by the broker itself, since only it knows what they would do to it; its loggers are changed here and nowhere else.
+What remains goes to the controller, and the answers come together in the order of the request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...metadata.configs import (
+    BrokerValues,
+    InvalidConfig,
+    ResourceType,
+    usable_dynamic_configs,
+    validate_broker_change,
+)
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..config.listeners import read_listeners
+from ..network.dispatch import Call
+
+#: Checks one resource of a request; True when it is done with, False when it is for the controller. Raises Refused.
+Check = Callable[[Call, Any], bool]
+
+
+class Refused(Exception):
+    """One resource of a request is refused; the others are not."""
+
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+def change_configs(call: Call, check: Check, outcome_class: type[Any]) -> Message | None:
+    """Handles AlterConfigs or IncrementalAlterConfigs; `outcome_class` is what the response has one of per resource."""
+    request = call.request
+    outcomes = _checked(call, check)
+    remaining = [resource for resource, done in zip(request.resources, outcomes) if done is None]
+    response_class: type[Any] = call.api.response
+
+    def answer(decided: Any) -> Message:
+        found = {(r.resource_type, r.resource_name): (r.error_code, r.error_message) for r in decided.responses}
+        lost = ErrorCode.UNKNOWN_SERVER_ERROR, None
+        response: Message = response_class(
+            throttle_time_ms=decided.throttle_time_ms,
+            responses=[
+                outcome_class(
+                    *(done or found.get(_key(resource), lost)), resource.resource_type, resource.resource_name
+                )
+                for resource, done in zip(request.resources, outcomes)
+            ],
+        )
+        return response
+
+    if not remaining:
+        return answer(response_class())
+    call.broker.controller.submit(
+        dataclasses.replace(request, resources=remaining),
+        call.version,
+        lambda decided: call.reply(answer(decided)),
+        principal=call.principal,
+    )
+    return None
+
+
+def _key(resource: Any) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _checked(call: Call, check: Check) -> list[tuple[ErrorCode, str | None] | None]:
+    """The outcome of each resource that is done with."""
+    counts = Counter(map(_key, call.request.resources))
+    outcomes: list[tuple[ErrorCode, str | None] | None] = []
+    for resource in call.request.resources:
+        try:
+            if counts[_key(resource)] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            names = [config.name for config in resource.configs]
+            if len(set(names)) != len(names):
+                raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+            outcomes.append((ErrorCode.NONE, None) if check(call, resource) else None)
+        except Refused as refused:
+            outcomes.append((refused.error, refused.message))
+    return outcomes
+
+
+def refuse_nulls(names: Iterable[str]) -> None:
+    """`names`: the keys that came without a value that they need."""
+    found = ", ".join(names)
+    if found:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {found}")
+
+
+def is_for_controller(resource_type: int) -> bool:
+    if resource_type in (ResourceType.TOPIC, ResourceType.CLIENT_METRICS, ResourceType.GROUP):
+        return True
+    if resource_type == ResourceType.BROKER:
+        return False
+    raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def broker_id_of(name: str, what: str = "Node") -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}") from None
+
+
+def check_is_this_broker(call: Call, name: str) -> None:
+    """The name of a broker resource must be this broker's id, or "" for all."""
+    if name and broker_id_of(name) != call.broker.node_id:
+        words = f"Unexpected broker id, expected {call.broker.node_id}, but received {name}"
+        raise Refused(ErrorCode.INVALID_REQUEST, words)
+
+
+def stored_dynamic(call: Call, name: str) -> dict[str, str]:
+    """The broker values that are stored now and can be used."""
+    stored = call.broker.image.config(ResourceType.BROKER, name)
+    return usable_dynamic_configs(stored, per_broker=bool(name), refused=lambda *_: None)
+
+
+def check_broker_values(call: Call, name: str, configs: Mapping[str, str]) -> None:
+    """Whether this broker can take these values as all of its own (or, for the name "", as all defaults)."""
+    try:
+        after = validate_broker_change(call.broker.config.values, configs, per_broker=bool(name))
+        _check_listeners(call, after)
+    except InvalidConfig as refused:
+        raise Refused(ErrorCode.INVALID_REQUEST, str(refused)) from None
+
+
+def _check_listeners(call: Call, after: BrokerValues) -> None:
+    """New listeners must be such, and those that clients were told of must stay (KIP-226)."""
+    config = call.broker.config
+    if after.get("listeners") == config.get("listeners"):
+        return
+    found = read_listeners(after)
+    told = {endpoint.name for endpoint in config.listeners.advertised}
+    names = {endpoint.name for endpoint in (*found.brokers, *found.controllers)}
+    if not told <= names:
+        raise InvalidConfig(
+            f"Advertised listeners '{','.join(told)}' must be a subset of listeners '{','.join(names)}'"
+        )

@@ -1,0 +1,19 @@
+"""Whether the cluster has the groups of KIP-848: `group.version` says it, and `group.coordinator.rebalance.protocols`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metadata.features import GROUP_VERSION
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+#: The level of group.version that brings them.
+NEEDED_LEVEL = 1
+
+
+def has_consumer_groups(broker: BrokerServer) -> bool:
+    if broker.image.features.level(GROUP_VERSION) < NEEDED_LEVEL:
+        return False
+    return "consumer" in broker.config.get("group.coordinator.rebalance.protocols")

@@ -1,0 +1,36 @@
+"""What the Describe APIs of groups do alike: every shard is asked for the groups that it has, and one answer made of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..network.dispatch import Call
+from ..runtime.gather import by_partition, gather
+from .authorized_operations import GROUP_OPERATIONS
+
+
+def describe(
+    call: Call,
+    group_ids: Iterable[str],
+    question: Callable[[list[str]], Message],
+    response: Callable[..., Message],
+    first: Iterable[Any] = (),
+) -> None:
+    """`question` is what is asked for some of the groups; `first` are descriptions that no shard is asked for."""
+    groups = call.broker.groups
+
+    def reply(answers: list[Any]) -> None:
+        described = [group for answer in answers for group in answer.groups]
+        for group in described if call.request.include_authorized_operations else ():
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+        call.reply(response(groups=[*first, *described]))
+
+    gather(
+        [partial(groups.submit, ids[0], question(ids), call.version, call) for ids in by_partition(groups, group_ids)],
+        reply,
+    )

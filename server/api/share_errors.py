@@ -1,0 +1,25 @@
+"""What ShareFetch and ShareAcknowledge are refused for as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...coordinator.groups.share.refusals import MAX_MEMBER_ID_LENGTH
+from ...metadata.features import SHARE_VERSION
+from ...protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ..network.dispatch import Call
+
+
+def is_enabled(call: Call) -> bool:
+    return call.broker.image.features.level(SHARE_VERSION) > 0
+
+
+def refuse(call: Call, group_id: str | None, member_id: str | None) -> ErrorCode:
+    """Of a whole ShareFetch or ShareAcknowledge; NONE when it may go on. Kafka has no words for it."""
+    if not is_enabled(call):
+        return ErrorCode.UNSUPPORTED_VERSION
+    if group_id is None or not member_id or len(member_id) > MAX_MEMBER_ID_LENGTH:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE

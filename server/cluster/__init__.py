@@ -1,0 +1,1 @@
+"""Membership: registration, heartbeats, broker sessions, requests to the active controller."""

@@ -1,0 +1,201 @@
+"""What this node asks of the active controller, wherever that is.
+
+A request of a client goes there in an Envelope (KIP-590): as it came, with who sent it; so the controller decides as if it
+had been asked itself. What brokers ask for themselves goes as it is. Both are asked again, of whoever leads by then, when
+the controller moved, died or is not known: until their time is over, which the client is told then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.apis import APIS
+from ...protocol.codec import MalformedMessage, decode, encode
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.headers import RequestHeader, ResponseHeader
+from ...protocol.internal.principal import DefaultPrincipalData
+from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ...protocol.schema import Message
+from ...replication.controller.controller import refuse
+from ...replication.controller.result import RefusedRequest
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+Reply = Callable[[Any], None]
+
+#: request.timeout.ms of Kafka's clients, behind which nobody waits any more.
+FORWARDING_TIMEOUT_MS = 30_000
+#: Between two tries, and while no controller is known.
+RETRY_BACKOFF_MS = 50
+#: More requests than this do not wait for a controller; the others are refused as if their time were over.
+MAX_WAITING = 10_000
+_PURPOSE = "forwarding"
+_CLIENT_ID = "odradek"
+_LOCALHOST = bytes((127, 0, 0, 1))
+_PRINCIPAL_VERSION = 0
+
+
+class _Forwarded:
+    """One request, until its reply was called."""
+
+    __slots__ = ("deadline_ms", "enveloped", "principal", "reply", "request", "version")
+
+    def __init__(
+        self, request: Message, version: int, reply: Reply, principal: str | None, deadline_ms: int, enveloped: bool
+    ) -> None:
+        self.request = request
+        self.version = version
+        self.reply = reply
+        self.principal = principal
+        self.deadline_ms = deadline_ms
+        self.enveloped = enveloped
+
+
+class Forwarding:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._waiting = 0
+        self._is_closed = False
+
+    def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
+        """As `broker.controller.submit`; `reply` gets the response or a refusal."""
+        key = request.SCHEMA.key
+        assert key is not None, f"{type(request).__name__} never leaves the controller"
+        if self._waiting >= MAX_WAITING or self._is_closed:
+            reply(refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
+            return
+        self._waiting += 1
+        deadline_ms = self._broker.now_ms() + FORWARDING_TIMEOUT_MS
+        enveloped = "broker" in APIS[key].listeners
+        self._try(_Forwarded(request, version, reply, principal, deadline_ms, enveloped))
+
+    def send_to_controller(
+        self,
+        request: Message,
+        reply: Callable[[Any], None],
+        *,
+        timeout_ms: int,
+        version: int | None = None,
+        purpose: str = "controller",
+    ) -> None:
+        """Asks the active controller once, as this broker; None when it could not be asked. Who asks tries again."""
+        controller = self._broker.controller
+        key = request.SCHEMA.key
+        assert key is not None
+        if controller.is_active:
+            controller.decide(request, APIS[key].latest_stable_version if version is None else version, reply)
+        elif controller.leader_endpoint is None:
+            asyncio.get_running_loop().call_soon(reply, None)
+        else:
+            self._broker.peers.send(
+                controller.leader_endpoint, request, reply, timeout_ms=timeout_ms, version=version, purpose=purpose
+            )
+
+    def close(self) -> None:
+        """Nobody is asked again; what waits is refused at its next turn."""
+        self._is_closed = True
+
+    # ---- tries
+
+    def _try(self, forwarded: _Forwarded) -> None:
+        controller = self._broker.controller
+        left_ms = forwarded.deadline_ms - self._broker.now_ms()
+        if left_ms <= 0 or self._is_closed:
+            self._done(forwarded, refuse(forwarded.request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
+        elif controller.is_active:
+            controller.decide(
+                forwarded.request, forwarded.version, lambda response: self._answered(forwarded, response)
+            )
+        elif controller.leader_endpoint is None:
+            self._try_later(forwarded)
+        else:
+            request, version = (
+                (enveloped(forwarded), 0) if forwarded.enveloped else (forwarded.request, forwarded.version)
+            )
+            self._broker.peers.send(
+                controller.leader_endpoint,
+                request,
+                lambda response: self._answered(forwarded, response),
+                timeout_ms=left_ms,
+                version=version,
+                purpose=_PURPOSE,
+            )
+
+    def _try_later(self, forwarded: _Forwarded) -> None:
+        self._broker.call_at(self._broker.now_ms() + RETRY_BACKOFF_MS, lambda: self._try(forwarded))
+
+    def _answered(self, forwarded: _Forwarded, response: Any) -> None:
+        if isinstance(response, EnvelopeResponse):
+            response = unwrapped(forwarded, response)
+        if response is None or is_not_controller(forwarded.request, response):
+            self._try_later(forwarded)
+        else:
+            self._done(forwarded, response)
+
+    def _done(self, forwarded: _Forwarded, response: Message) -> None:
+        self._waiting -= 1
+        forwarded.reply(response)
+
+
+def is_not_controller(request: Message, response: Message) -> bool:
+    """Whether nothing was decided, because who was asked is not the active controller."""
+    if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+        return True
+    refused = refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
+    # Who asked for nothing is answered with nothing, whatever the error.
+    return response == refused and refused != refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT))
+
+
+# ---- envelopes
+
+
+def enveloped(forwarded: _Forwarded) -> EnvelopeRequest:
+    key = forwarded.request.SCHEMA.key
+    assert key is not None
+    header = RequestHeader(
+        request_api_key=key, request_api_version=forwarded.version, correlation_id=0, client_id=_CLIENT_ID
+    )
+    head = encode(header, APIS[key].request_header_version(forwarded.version))
+    return EnvelopeRequest(
+        request_data=head + encode(forwarded.request, forwarded.version),
+        request_principal=encoded_principal(forwarded.principal),
+        client_host_address=_LOCALHOST,
+    )
+
+
+def encoded_principal(principal: str | None) -> bytes:
+    """What Kafka's DefaultKafkaPrincipalBuilder makes of `User:name`."""
+    kind, _, name = (principal or "User:ANONYMOUS").partition(":")
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    return struct.pack(">h", _PRINCIPAL_VERSION) + encode(data, _PRINCIPAL_VERSION)
+
+
+def decoded_principal(data: bytes | None) -> str:
+    """Raises MalformedMessage."""
+    if data is None:
+        return "User:ANONYMOUS"
+    if len(data) < 2 or struct.unpack_from(">h", data)[0] != _PRINCIPAL_VERSION:
+        raise MalformedMessage("a principal of an unknown version")
+    principal, _ = decode(DefaultPrincipalData, _PRINCIPAL_VERSION, data, 2)
+    return f"{principal.type}:{principal.name}"
+
+
+def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | None:
+    """The response in the envelope; None when it is to be asked for again."""
+    if response.error_code == ErrorCode.NOT_CONTROLLER:
+        return None
+    refusal = refuse(forwarded.request, RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR))
+    if response.error_code != ErrorCode.NONE or response.response_data is None:
+        return refusal
+    key = forwarded.request.SCHEMA.key
+    assert key is not None
+    api, version = APIS[key], forwarded.version
+    try:
+        _, pos = decode(ResponseHeader, api.response_header_version(version), response.response_data)
+        return decode(api.response, version, response.response_data, pos)[0]
+    except MalformedMessage:
+        return refusal

@@ -1,0 +1,43 @@
+"""A controller among others makes itself known: each process registers with the active controller, once (KIP-919)."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from ...replication.controller.chance import random_uuid
+from ..quorum.startup import controller_registration
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+_TIMEOUT_MS = 5_000
+_RETRY_BACKOFF_MS = 200
+
+
+class ControllerRegistrar:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._incarnation_id = random_uuid(random.SystemRandom())
+        self._is_asking = False
+
+    def start(self) -> None:
+        self._broker.controller.on_leader_changed.append(self.look)
+        self._broker.on_published.append(lambda image: self.look())
+
+    def look(self) -> None:
+        """Asks when what is published does not have this process yet. A new cluster has no features before it has begun."""
+        broker, image = self._broker, self._broker.image
+        known = image.cluster.controllers.get(broker.node_id)
+        is_known = known is not None and known.incarnation_id == self._incarnation_id
+        if is_known or self._is_asking or not image.features.finalized:
+            return
+        self._is_asking = True
+        request = controller_registration(broker, image.features, self._incarnation_id)
+        broker.forwarding.send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
+
+    def _answered(self, response: Any) -> None:
+        """What was taken is published soon, and looked at then; else it is asked for again."""
+        self._is_asking = False
+        if response is None or response.error_code:
+            self._broker.call_at(self._broker.now_ms() + _RETRY_BACKOFF_MS, self.look)

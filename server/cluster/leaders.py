@@ -1,0 +1,76 @@
+"""Who leads a partition and where, for answers that send a client elsewhere (KIP-951)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ..network.listener import Endpoint
+
+if TYPE_CHECKING:
+    from ...metadata.image import MetadataImage
+    from ..broker import BrokerServer
+    from ..network.dispatch import Call
+
+NO_LEADER = -1
+
+
+class Node(NamedTuple):
+    """A broker as one listener's clients reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Leader(NamedTuple):
+    """`id` and `epoch` are -1 where nobody is known; `node` is None where its listener is not."""
+
+    id: int
+    epoch: int
+    node: Node | None
+
+
+def current_leader(call: Call, topic: str, index: int) -> Leader:
+    """A replica here knows it first: whoever waits for one is told before the image is published that says so."""
+    hosted = call.broker.partitions.get((topic, index))
+    if hosted is not None:
+        role = hosted.role
+        return Leader(role.leader, role.leader_epoch, _node(call, role.leader))
+    partition = call.broker.image.partition(topic, index)
+    if partition is None:
+        return Leader(NO_LEADER, -1, None)
+    return Leader(partition.leader, partition.leader_epoch, _node(call, partition.leader))
+
+
+def _node(call: Call, broker_id: int) -> Node | None:
+    broker = call.broker.image.broker(broker_id)
+    endpoint = broker.listeners.get(call.listener) if broker is not None else None
+    if broker is None or endpoint is None:
+        return None
+    return Node(broker_id, endpoint.host, endpoint.port, broker.rack)
+
+
+def broker_endpoint(broker: BrokerServer, broker_id: int) -> Endpoint | None:
+    """Where another broker is reached by brokers; None when it is not known."""
+    name = broker.config.listeners.inter_broker_name
+    found = broker.image.broker(broker_id)
+    endpoint = found.listeners.get(name) if found is not None else None
+    return Endpoint(name, endpoint.host, endpoint.port) if endpoint is not None else None
+
+
+def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | None:
+    """Where another broker is reached that leads a partition; None when this one does, or nobody."""
+    partition = broker.image.partition(topic, index)
+    if partition is None or partition.leader in (NO_LEADER, broker.node_id):
+        return None
+    return broker_endpoint(broker, partition.leader)
+
+
+def absent_error(image: MetadataImage, topic: str | bytes, index: int) -> int:
+    """Why a partition, by its topic's name or id, is not hosted here: another has it, or there is none."""
+    found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
+    if found is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,124 @@
+"""Brokers that have gone just now: a client that asks where to go instead is told that, and not what was.
+
+A client whose leader dies asks another broker within a millisecond, and is sooner there than the controller's decision. Told
+the old leader once more, librdkafka takes it for the answer and asks again a second later. And told in one answer of the new
+leader and that the old one is no broker any more, it loses its hold of the partition, again for a second. So:
+
+- Metadata that would name a leader whose connection to this node has ended, and whose listeners refuse, waits until it is
+  fenced; HELD_MS at most.
+- A broker that did not say that it leaves stays among the brokers of Metadata for LISTED_MS after it is fenced. (Kafka has
+  it there for the rest of its session, nine seconds.) It leads nothing meanwhile, and its replicas are offline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from ...metadata.image import BrokerImage, ClusterImage, MetadataImage
+from ..peers.probes import AGAIN_S, is_gone
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+#: Most leaders have moved long before; a client that hears nothing for longer might think that this broker is gone too.
+HELD_MS = 500
+#: Of the loop, from a connection's end until it is known here: it is read in the next turn, and told in the one after it.
+HEARD_TURNS = 3
+#: For each client to hear of the new leaders, and behind that of the brokers.
+LISTED_MS = 2000
+
+
+class StoppedBrokers:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._cluster: ClusterImage = broker.image.cluster
+        #: Who is not fenced yet though nobody is there, or though it is just being found out.
+        self._leaving: dict[int, asyncio.Task[None]] = {}
+        self._waiting: list[Callable[[], None]] = []
+        #: Who was fenced, and when, in the loop's time.
+        self._fenced_at: dict[int, float] = {}
+
+    def start(self) -> None:
+        self._broker.peers.on_any_lost = self._connection_lost
+        self._broker.on_published.append(self._published)
+
+    def stop(self) -> None:
+        for task in list(self._leaving.values()):
+            task.cancel()
+
+    # ---- what a handler asks
+
+    @property
+    def leaving(self) -> Collection[int]:
+        """Brokers of whose leaders the controller is about to speak."""
+        return self._leaving.keys()
+
+    def when_heard(self, answer: Callable[[], None]) -> None:
+        """Calls `answer` when this node has read that connections to it have ended: at once, unless some have just now."""
+        if self._broker.peers.have_some_ended():
+            self._after_turns(HEARD_TURNS, answer)
+        else:
+            answer()
+
+    def _after_turns(self, turns: int, answer: Callable[[], None]) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._after_turns, turns - 1, answer)
+        else:
+            answer()
+
+    def when_known(self, answer: Callable[[], None]) -> None:
+        """Calls `answer` when nobody is leaving: the controller has spoken, or has not for long."""
+        self._waiting.append(answer)
+
+    def still_listed(self) -> Collection[int]:
+        """Brokers that are fenced, and listed all the same."""
+        if not self._fenced_at:
+            return ()
+        since = asyncio.get_running_loop().time() - LISTED_MS / 1000
+        self._fenced_at = {node: at for node, at in self._fenced_at.items() if at > since}
+        return self._fenced_at.keys()
+
+    # ---- what happens
+
+    def _connection_lost(self, host: str, port: int) -> None:
+        """One that this node had opened, to a listener of brokers or to that of a controller which is a broker too."""
+        image = self._broker.image.cluster
+        for broker in image.brokers.values():
+            controller = image.controllers.get(broker.id)
+            listeners = [*broker.listeners.values(), *(controller.listeners.values() if controller is not None else ())]
+            if any((one.host, one.port) == (host, port) for one in listeners):
+                self.look_for(broker)
+
+    def look_for(self, broker: BrokerImage) -> None:
+        """It may be gone: a connection to it, or from it, has ended."""
+        if not broker.fenced and broker.id not in self._leaving:
+            self._leaving[broker.id] = task = asyncio.get_running_loop().create_task(self._await_fenced(broker))
+            task.add_done_callback(lambda _: self._known(broker.id))
+
+    async def _await_fenced(self, broker: BrokerImage) -> None:
+        """Ended by `_published`."""
+        listeners = [(one.host, one.port) for one in broker.listeners.values()]
+        if await is_gone(listeners, AGAIN_S[:2]):
+            await asyncio.sleep(HELD_MS / 1000)
+
+    def _known(self, broker_id: int) -> None:
+        self._leaving.pop(broker_id, None)
+        if not self._leaving:
+            waiting, self._waiting = self._waiting, []
+            for answer in waiting:
+                answer()
+
+    def _published(self, image: MetadataImage) -> None:
+        before, self._cluster = self._cluster, image.cluster
+        if image.cluster is before:
+            return
+        for broker in image.cluster.brokers.values():
+            was = before.brokers.get(broker.id)
+            if not broker.fenced or was is None:
+                self._fenced_at.pop(broker.id, None)
+            elif not was.fenced and not was.in_controlled_shutdown:
+                self._fenced_at[broker.id] = asyncio.get_running_loop().time()
+            if broker.fenced and broker.id in self._leaving:
+                self._leaving[broker.id].cancel()

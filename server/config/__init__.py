@@ -1,0 +1,1 @@
+"""Configuration of a broker: files, listeners, providers of secrets, topic settings."""

@@ -1,0 +1,246 @@
+"""The broker's configuration: what server.properties and --override say, under what is changed while it runs.
+
+`get` gives a key's typed value and is read each time it is needed, so that a dynamic change is seen at once; who must do
+something about a change subscribes. The values themselves, their types, checks and layers, are `metadata/configs`.
+
+Nothing needs to be set. A node of which neither `node.id` nor `process.roles` is said is an embedded one: it listens on
+127.0.0.1:9092. A node whose quorum names nobody else is alone, and keeps one replica of the internal topics, as the
+server.properties that ships with Kafka says; such values count as static ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...metadata.configs import (
+    BrokerValues,
+    InvalidConfig,
+    ResourceType,
+    Value,
+    broker_key,
+    lenient_topic_values,
+    suggestion,
+    topic_defaults,
+    usable_dynamic_configs,
+    validate_broker_configs,
+)
+from ...storage.config import LogConfig
+from .listeners import Listeners, read_listeners
+from .properties import parse_properties, read_properties
+from .providers import PREFIX, resolved
+from .topic_log_config import log_config_of
+
+if TYPE_CHECKING:
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+
+__all__ = ["BrokerConfig", "InvalidConfig", "parse_properties", "read_properties", "unknown_properties"]
+
+log = logging.getLogger("odradek.config")
+
+_REQUIRED = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+}
+_EMBEDDED = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+_SINGLE_NODE_DEFAULTS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+#: Of properties that are not known: a file for another program has hundreds.
+_MOST_UNKNOWN_LINES = 10
+_MOST_NAME_CHARACTERS = 100
+
+Changed = Callable[[frozenset[str]], None]
+
+
+class BrokerConfig:
+    """One broker's configuration. Raises InvalidConfig when the properties cannot be those of a broker."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        said = resolved(properties or {})
+        self.values = BrokerValues(_with_defaults(said))
+        validate_broker_configs(self.values)
+        _check_paths(self.values)
+        self.listeners: Listeners = read_listeners(self.values)
+        self._subscribers: list[Changed] = []
+        self._read()
+        _warn_of_unknown(said)
+        _warn_of_inert(said)
+
+    def _read(self) -> None:
+        self._effective: dict[str, Value] = dict(self.values.items()) | self.values.typed
+        self.topic_defaults: dict[str, Value] = topic_defaults(self.values)
+        """What a topic gets for every key that it does not set."""
+        self._plain_log_config = self._log_config({})
+
+    # Values.
+
+    def get(self, name: str) -> Any:
+        """The typed value of a broker's key now: bool, int, float, str, tuple of str, Password, or None. KeyError for a
+        name that is neither known nor set.
+        """
+        return self._effective[name] if name in self._effective else self._other(name)
+
+    def _other(self, name: str) -> Value:
+        if broker_key(name) is None and name not in self.values.texts:
+            raise KeyError(name)
+        return self.values.get(name)
+
+    def is_set(self, name: str) -> bool:
+        """Whether any layer sets this very name."""
+        return name in self.values.texts
+
+    @property
+    def node_id(self) -> int:
+        node_id: int = self.get("node.id")
+        return node_id
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.get("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.get("process.roles")
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing names another node of the quorum."""
+        return _is_alone(self.values.static)
+
+    @property
+    def log_dirs(self) -> list[str]:
+        """`log.dirs`, or `log.dir` when that is not set; the first takes the metadata log."""
+        return list(self.get("log.dirs") or self.get("log.dir"))
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return self.get("metadata.log.dir") or self.log_dirs[0]
+
+    # Topics.
+
+    def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """The typed values of a topic that sets `overrides`."""
+        return lenient_topic_values(overrides, self.topic_defaults, _log_refused)
+
+    def topic_log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """What the logs of a topic obey that sets `overrides`; topics that set nothing share one object."""
+        return self._log_config(overrides) if overrides else self._plain_log_config
+
+    def _log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        return log_config_of(self.topic_values(overrides), self.get("producer.id.expiration.ms"))
+
+    # Changes while the broker runs.
+
+    def subscribe(self, function: Changed) -> None:
+        """`function` is called with the names of the keys whose value changed, after every change."""
+        self._subscribers.append(function)
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:
+        """Takes over what a published delta changed of this broker's dynamic values; `image` is the one that it led to.
+        Returns the names of the broker's keys whose value is another now; those of topics are the publisher's to look at.
+        """
+        mine = {(ResourceType.BROKER, ""), (ResourceType.BROKER, str(self.node_id))}
+        if not mine & delta.configs.keys():
+            return frozenset()
+        return self.take_dynamic(
+            image.config(ResourceType.BROKER, ""), image.config(ResourceType.BROKER, str(self.node_id))
+        )
+
+    def take_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
+        """Replaces the dynamic layers: the default of all brokers, and this broker's own."""
+        before = self._effective
+        self.values = BrokerValues(
+            self.values.static,
+            usable_dynamic_configs(default, per_broker=False, refused=_log_refused),
+            usable_dynamic_configs(own, per_broker=True, refused=_log_refused),
+        )
+        self._read_listeners()
+        self._read()
+        names = before.keys() | self._effective.keys()
+        changed = frozenset(name for name in names if before.get(name) != self._effective.get(name))
+        if changed:
+            log.info("dynamic configuration: %s", ", ".join(sorted(changed)))
+            _warn_of_inert(changed & self.values.texts.keys())
+            for function in self._subscribers:
+                function(changed)
+        return changed
+
+    def _read_listeners(self) -> None:
+        try:
+            self.listeners = read_listeners(self.values)
+        except InvalidConfig as refused:
+            log.error("the listeners stay as they are: %s", refused)
+
+
+def _with_defaults(static: dict[str, str]) -> dict[str, str]:
+    """The static values with those that a node cannot do without, and that one alone needs."""
+    if static.keys().isdisjoint(("node.id", "broker.id", "process.roles")):
+        static = _EMBEDDED | static
+    if "broker.id" in static:
+        static.setdefault("node.id", static["broker.id"])
+    static = _REQUIRED | static
+    static.setdefault("broker.id", static["node.id"])
+    return _SINGLE_NODE_DEFAULTS | static if _is_alone(static) else static
+
+
+def _is_alone(static: Mapping[str, str]) -> bool:
+    """Whether the quorum names nobody else."""
+    if "controller" not in static["process.roles"]:
+        return False
+    voters = [voter for voter in static.get("controller.quorum.voters", "").split(",") if voter.strip()]
+    servers = [server for server in static.get("controller.quorum.bootstrap.servers", "").split(",") if server.strip()]
+    mine = static["node.id"].strip() + "@"
+    return all(voter.strip().startswith(mine) for voter in voters) and len(servers) <= 1
+
+
+def unknown_properties(properties: Mapping[str, str]) -> list[str]:
+    """A line for each property that no key has, with the key that was probably meant; not more than people read."""
+    unknown = sorted(name for name in properties if broker_key(name) is None and not name.startswith(PREFIX))
+    lines = [
+        f"{_printable(name)} is not a known property and changes nothing{suggestion(name)}"
+        for name in unknown[:_MOST_UNKNOWN_LINES]
+    ]
+    if len(unknown) > len(lines):
+        lines.append(f"{len(unknown) - len(lines)} more properties are not known and change nothing")
+    return lines
+
+
+def _printable(name: str) -> str:
+    """A name as it stands in a line of a log: it may come from a file that is no text."""
+    cut = name if len(name) <= _MOST_NAME_CHARACTERS else f"{name[:_MOST_NAME_CHARACTERS]}..."
+    return cut if cut.isprintable() and cut else repr(cut)
+
+
+def _warn_of_unknown(properties: Mapping[str, str]) -> None:
+    for line in unknown_properties(properties):
+        log.warning("%s", line)
+
+
+def _check_paths(values: BrokerValues) -> None:
+    for name in ("log.dirs", "log.dir", "metadata.log.dir"):
+        if "\0" in str(values.texts.get(name, "")):
+            raise InvalidConfig(f"{name} has a NUL character, which no path can have")
+
+
+def _warn_of_inert(names: Iterable[str]) -> None:
+    """One line for each reason why keys that are set change nothing."""
+    by_reason: dict[str, list[str]] = {}
+    for name in sorted(names):
+        key = broker_key(name)
+        if key is not None and key.inert:
+            by_reason.setdefault(key.inert, []).append(name)
+    for reason, inert in by_reason.items():
+        log.warning("%s: set without effect, because %s", ", ".join(inert), reason)
+
+
+def _log_refused(name: str, why: str) -> None:
+    log.error("the stored value of %s is ignored: %s", name, why)

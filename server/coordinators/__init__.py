@@ -1,0 +1,1 @@
+"""Drivers of coordinator shards: groups, transactions, share-group state."""

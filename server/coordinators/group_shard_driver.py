@@ -1,0 +1,92 @@
+"""What the shard of one partition of `__consumer_offsets` has besides what every coordinator's shard has.
+
+Topics that are deleted, the image that groups are assigned by, ids for members that come without, transactions' markers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record, TopicsDeleted
+from ...coordinator.groups.base.counters import GroupCounters
+from ...coordinator.groups.error_responses import refused
+from ...coordinator.groups.kinds import JOINS
+from ...coordinator.groups.loading import ShardLoader
+from ...coordinator.groups.records import encode_record
+from ...metadata.image import EMPTY_IMAGE, MetadataImage
+from ...protocol.errors import ErrorCode
+from ...protocol.records.compression import Compression
+from ...protocol.schema import Message
+from .pending_requests import Client, Pending
+from .shard_driver import ShardDriver
+
+if TYPE_CHECKING:
+    from ..partitions.hosted_partition import HostedPartition
+    from .transaction_markers import Marker
+
+
+class GroupShardDriver(ShardDriver):
+    _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
+    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+
+    def __init__(
+        self,
+        partition: HostedPartition,
+        config: GroupsConfig,
+        clock: Callable[[], int],
+        commit_timeout_ms: int,
+        compression: Compression = Compression.NONE,
+        image: MetadataImage = EMPTY_IMAGE,
+        counters: GroupCounters | None = None,
+    ) -> None:
+        """`counters`: of all shards of the broker."""
+        super().__init__(partition, config, clock, commit_timeout_ms, compression)
+        self._counters = counters or GroupCounters()
+        self._image = image
+        #: Deleted while the log was loaded.
+        self._deletions: list[TopicsDeleted] = []
+
+    def _new_loader(self) -> ShardLoader:
+        return ShardLoader(self._config, self.partition.name)
+
+    def _loaded(self, loader: ShardLoader) -> None:
+        loader.shard.state.image, loader.shard.state.counters = self._image, self._counters
+        super()._loaded(loader)
+        deletions, self._deletions = self._deletions, []
+        for deletion in deletions:
+            self.topics_deleted(deletion)
+
+    def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
+        request: Any = pending.request
+        member_uuid = str(uuid.uuid4()) if type(request) in JOINS and not request.member_id else ""
+        return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
+
+    def end_transaction(self, marker: Marker, done: Callable[[int], None]) -> None:
+        """Writes a transaction's marker, after all that was decided before; `done` gets an error code, or 0."""
+        self._turn()
+        shard = self._shard
+        if shard is None:
+            done(self._why_not)
+            return
+        result = self.partition.end_transaction(marker, self._clock())
+        if result.error:
+            done(result.error)
+            return
+        shard.end_of_transaction(marker.producer_id, marker.committed)
+        shard.state.next_offset += 1
+        self.partition.when_committed(result.end_offset, done)
+
+    def metadata_changed(self, message: MetadataChanged) -> None:
+        """While the log is loaded, the image is kept for afterwards."""
+        self._image = message.image
+        if self._shard is not None:
+            self.tell(message)
+
+    def topics_deleted(self, message: TopicsDeleted) -> None:
+        """While the log is loaded, it is kept for afterwards."""
+        if self._shard is None:
+            self._deletions.append(message)
+        else:
+            self.tell(message)

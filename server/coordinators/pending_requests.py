@@ -1,0 +1,70 @@
+"""Who waits for an answer of a coordinator's shard."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+
+log = logging.getLogger("odradek.groups")
+
+
+class Client(Protocol):
+    """Who asks; a `Call` is one."""
+
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def client_host(self) -> str: ...
+
+
+class Pending:
+    """A request that is not answered yet: the token that the shard holds."""
+
+    __slots__ = ("reply", "request")
+
+    def __init__(self, request: Message, reply: Callable[[Any], None]) -> None:
+        self.request = request
+        self.reply = reply
+
+
+class OpenRequests:
+    """Every request that is not answered yet, for whatever reason. Each is answered once."""
+
+    def __init__(self, refused: Callable[[Message, ErrorCode], Message]) -> None:
+        self._refused = refused
+        # In the order in which they came.
+        self._open: dict[Pending, None] = {}
+
+    def add(self, pending: Pending) -> None:
+        self._open[pending] = None
+
+    def answer(self, token: object, response: Message) -> None:
+        assert isinstance(token, Pending)
+        if token in self._open:
+            del self._open[token]
+            self._give(token, response)
+
+    def refuse(self, token: object, error: ErrorCode) -> None:
+        assert isinstance(token, Pending)
+        if token in self._open:
+            del self._open[token]
+            self._give(token, self._refused(token.request, error))
+
+    def refuse_all(self, error: ErrorCode) -> None:
+        waiting, self._open = self._open, {}
+        for pending in waiting:
+            self._give(pending, self._refused(pending.request, error))
+
+    def _give(self, pending: Pending, response: Message) -> None:
+        """A reply that fails must not keep the others from being given."""
+        try:
+            pending.reply(response)
+        except Exception:
+            log.exception("a bug: %s could not be answered", type(pending.request).__name__)
+            with suppress(Exception):
+                pending.reply(self._refused(pending.request, ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -1,0 +1,123 @@
+"""Questions to the persister of share groups, wherever its shards are.
+
+One question may be about many share partitions: each goes to the broker that leads its part of `__share_group_state`, and
+the answers come back as one. What that broker cannot answer yet is asked again for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...coordinator.share_state.refusals import FORMS, refused
+from ...coordinator.share_state.state import ShareKey
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..cluster.leaders import other_leader
+from ..runtime.gather import gather
+from .share_state_driver import coordinator_key
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+Reply = Callable[[Any], None]
+
+#: As Kafka's persister: how often, and how long between two tries, longer each time.
+MOST_TRIES = 5
+FIRST_BACKOFF_MS = 100
+REQUEST_TIMEOUT_MS = 30_000
+LATEST = 99
+_RETRIED = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+class Asker(NamedTuple):
+    """This broker itself, as the shards see a client."""
+
+    client_id: str | None = None
+    client_host: str = ""
+
+
+ASKER = Asker()
+
+
+class Persister:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+
+    def ask(self, request: Any, reply: Reply) -> None:
+        """`reply` gets one response for all share partitions, in the order of the request."""
+        driver = self._broker.share_states
+        if self._broker.image.topic(driver.topic) is None:
+            driver.ensure_topic(partial(self._ask_each, request, reply))
+        else:
+            self._ask_each(request, reply)
+
+    def _ask_each(self, request: Any, reply: Reply) -> None:
+        if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
+            self._ask_one(request, MOST_TRIES, reply)
+            return
+        gather([partial(self._ask_one, one, MOST_TRIES) for one in singles(request)], partial(joined, request, reply))
+
+    def _ask_one(self, request: Any, tries: int, reply: Reply) -> None:
+        driver, broker = self._broker.share_states, self._broker
+        key = coordinator_key(key_of(request))
+        index = driver.partition_for(key)
+        done = partial(self._answered, request, tries - 1, reply)
+        endpoint = other_leader(broker, driver.topic, index)
+        if endpoint is None:
+            driver.submit(key, request, LATEST, ASKER, done)
+        else:
+            broker.peers.send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
+
+    def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
+        if response is None:
+            response = refused(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif len(response.results) != 1 or len(response.results[0].partitions) != 1:
+            # A shard elsewhere answers nothing to what names no group.
+            response = refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        error = response.results[0].partitions[0].error_code
+        if error in _RETRIED and tries:
+            backoff_ms = FIRST_BACKOFF_MS << (MOST_TRIES - 1 - tries)
+            asyncio.get_running_loop().call_later(backoff_ms / 1000, self._ask_one, request, tries, reply)
+        else:
+            reply(response)
+
+
+def submit_here(broker: BrokerServer, request: Any, version: int, client: Any, reply: Reply) -> None:
+    """What another broker asks of the shards here."""
+    driver = broker.share_states
+    if not request.group_id or not all(topic.partitions for topic in request.topics):
+        reply(FORMS[type(request)].response())
+        return
+    questions = [partial(driver.submit, coordinator_key(key_of(one)), one, version, client) for one in singles(request)]
+    gather(questions, partial(joined, request, reply))
+
+
+def singles(request: Any) -> list[Any]:
+    """The same request, for each share partition alone."""
+    form = FORMS[type(request)]
+    return [
+        type(request)(group_id=request.group_id, topics=[form.topic(topic_id=topic.topic_id, partitions=[partition])])
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def key_of(single: Any) -> ShareKey:
+    (topic,) = single.topics
+    return ShareKey(single.group_id, topic.topic_id, topic.partitions[0].partition)
+
+
+def joined(request: Message, reply: Reply, responses: list[Any]) -> None:
+    form = FORMS[type(request)]
+    results: dict[bytes, Any] = {}
+    for response in responses:
+        (one,) = response.results
+        results.setdefault(one.topic_id, form.result(topic_id=one.topic_id)).partitions += one.partitions
+    reply(form.response(results=list(results.values())))

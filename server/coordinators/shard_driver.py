@@ -1,0 +1,328 @@
+"""Drives the coordinator shard of one partition that this broker leads: of groups, or of transactions.
+
+    load      the log, from its start, in slices between which the loop does other things
+    submit    a request is decided at once; what it decides is held until the turn ends
+    turn      once per turn of the event loop: all records decided in it are appended as one batch
+    commit    when the high watermark has passed them, the replies go out; those without records, at once
+
+A shard that cannot write what it decided has gone ahead of its log: it is dropped whole, with whoever waits, and loaded
+again. The same, without the loading, when the partition is led by another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.common.result import Record, Reply
+from ...protocol.errors import ErrorCode
+from ...protocol.records.batch import check_crc, iter_headers
+from ...protocol.records.compression import Compression
+from ...protocol.records.errors import BatchError, CorruptBatch
+from ...protocol.schema import Message
+from ...storage.damage import SegmentSuspected
+from ...storage.files import LogDirectoryFailure
+from .pending_requests import Client, OpenRequests, Pending
+from .shard_batches import append_records, error_for_clients
+
+if TYPE_CHECKING:
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.groups")
+
+#: Read and gone through in one turn of the loop: some milliseconds' work.
+LOAD_READ_BYTES = 128 * 1024
+LOAD_REPLAY_RECORDS = 500
+#: Between a shard that failed and its next loading.
+RELOAD_DELAY_MS = 100
+#: Between loadings while records are damaged: healing takes less where it can be had, and alone nothing comes of haste.
+DAMAGE_RELOAD_DELAY_MS = 1_000
+
+
+class ShardDriver:
+    """`clock`: milliseconds since 1970 that never go back. `commit_timeout_ms`: what a reply may wait for replicas."""
+
+    #: How records become bytes, and what a request is answered with that the shard cannot take.
+    _encode: Callable[[Record], tuple[bytes, bytes | None]]
+    _refused: Callable[[Message, ErrorCode], Message]
+
+    def __init__(
+        self,
+        partition: HostedPartition,
+        config: Any,
+        clock: Callable[[], int],
+        commit_timeout_ms: int,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        self.partition = partition
+        self.epoch = partition.leader_epoch
+        self._config = config
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._compression = compression
+        self._loop = asyncio.get_running_loop()
+        self._shard: Any = None
+        #: What requests are told while there is no shard.
+        self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._loading: asyncio.Task[None] | None = None
+        self._reload: asyncio.TimerHandle | None = None
+        #: The last loading met damaged records.
+        self._is_damaged = False
+        #: Decided in this turn and not appended yet.
+        self._records: list[Record] = []
+        self._replies: list[Reply] = []
+        self._open = OpenRequests(self._refused)
+        self._turn_is_planned = False
+        self._wakeup: asyncio.TimerHandle | None = None
+        self._wakeup_ms = 0
+
+    @property
+    def shard(self) -> Any:
+        """The machine itself, when it is loaded; for metrics and tests."""
+        return self._shard
+
+    def reconfigure(self, config: Any) -> None:
+        """From now on; what was decided before stands, and so do timers that run."""
+        self._config = config
+        if self._shard is not None:
+            self._shard.state.config = config
+
+    # Loading.
+
+    def load(self) -> None:
+        """An empty log is loaded when this returns, another one later."""
+        self._reload = None
+        if self.partition.offline or not self.partition.is_leader:
+            return  # and the next image says so
+        self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if self.partition.log_start_offset == self.partition.log_end_offset:
+            self._loaded(self._new_loader())
+        else:
+            self._loading = self._loop.create_task(self._load(), name=f"load {self.partition.name}")
+
+    def _new_loader(self) -> Any:
+        """What the log is fed to: `feed`, `replay_some`, `loaded`."""
+        raise NotImplementedError
+
+    async def _load(self) -> None:
+        started_ms = self._clock()
+        loader = self._new_loader()
+        try:
+            offset = self.partition.log_start_offset
+            while offset < self.partition.log_end_offset:
+                offset = await self._feed(loader, offset)
+                await asyncio.sleep(0)
+            is_more = True
+            while is_more:
+                is_more = loader.replay_some(LOAD_REPLAY_RECORDS)
+                await asyncio.sleep(0)
+        except BatchError as damage:
+            self._met_damage(damage)
+            return
+        except Exception as error:
+            is_bug = not isinstance(error, (OSError, LogDirectoryFailure))
+            log.error("%s cannot be loaded: %s", self.partition.name, error, exc_info=is_bug)
+            self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return
+        finally:
+            self._loading = None
+        took_ms = self._clock() - started_ms
+        # A broker may begin with a hundred shards, most of them empty.
+        level = logging.INFO if loader.record_count else logging.DEBUG
+        log.log(level, "%s: %d records loaded in %d ms", self.partition.name, loader.record_count, took_ms)
+        self._loaded(loader)
+
+    def _met_damage(self, damage: BatchError) -> None:
+        """The records may be healed from another replica; without them the state would be another."""
+        if not self._is_damaged:
+            log.error("%s cannot be loaded, and is tried again: %s", self.partition.name, damage)
+        self._is_damaged = True
+        self._why_not = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self.partition.on_damage(self.partition, damage)
+        self._reload = self._loop.call_later(DAMAGE_RELOAD_DELAY_MS / 1000, self.load)
+
+    async def _feed(self, loader: Any, offset: int) -> int:
+        """Goes through the batches from `offset` on, and returns the offset after them."""
+        found = self.partition.log.read(offset, LOAD_READ_BYTES)
+        batches = found.bytes_nowait()
+        if batches is None:
+            batches = await self._loop.run_in_executor(None, found.bytes)
+        for position, header in iter_headers(batches):
+            try:
+                check_crc(batches, position, header)
+            except CorruptBatch as damage:
+                raise SegmentSuspected(found.segment_base_offset, str(damage)) from damage
+        loader.feed(batches)
+        return found.next_offset if found.size else self.partition.log_end_offset
+
+    def _loaded(self, loader: Any) -> None:
+        self._is_damaged = False
+        self._shard = loader.loaded(self.partition.log_end_offset, self._clock())
+        self._took(self._shard, self._clock())
+
+    # Requests.
+
+    def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
+        shard = self._shard
+        if shard is None:
+            reply(self._refused(request, self._why_not))
+            return
+        pending = Pending(request, reply)
+        self._open.add(pending)
+        message = self._message(pending, version, client)
+        now = self._clock()
+        try:
+            shard.handle(message, now)
+        except Exception:
+            self._failed_by_bug(f"{type(request).__name__} of {client.client_id}", [(pending, None)])
+            return
+        self._took(shard, now)
+
+    def _message(self, pending: Pending, version: int, client: Client) -> Any:
+        """What the shard is given for a request; `pending` is the token."""
+        raise NotImplementedError
+
+    def tell(self, message: Any) -> None:
+        """Something that nobody waits for an answer to. The shard is loaded."""
+        shard, now = self._shard, self._clock()
+        try:
+            shard.handle(message, now)
+        except Exception:
+            self._failed_by_bug(type(message).__name__)
+            return
+        self._took(shard, now)
+
+    def _took(self, shard: Any, now: int) -> None:
+        """Takes what the shard decided. A reply without records before it need not wait for the turn's end."""
+        output = shard.take()
+        if output.records or self._records:
+            self._records += output.records
+            self._replies += output.replies
+            self._plan_turn()
+        elif output.replies:
+            self._commit(output.replies)
+        deadline = shard.deadline()
+        if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
+            self._wake_at(deadline, now)
+
+    def _wake_at(self, deadline: int, now: int) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        if deadline <= now:
+            self._plan_turn()
+        else:
+            self._wakeup_ms = deadline
+            self._wakeup = self._loop.call_later((deadline - now) / 1000, self._woken)
+
+    def _woken(self) -> None:
+        self._wakeup = None
+        self._turn()
+
+    # Turns.
+
+    def _plan_turn(self) -> None:
+        if not self._turn_is_planned:
+            self._turn_is_planned = True
+            self._loop.call_soon(self._planned_turn)
+
+    def _planned_turn(self) -> None:
+        self._turn_is_planned = False
+        self._turn()
+
+    def _turn(self) -> None:
+        shard = self._shard
+        if shard is None:
+            return
+        now = self._clock()
+        records, replies, deadline = self._records, self._replies, shard.deadline()
+        self._records, self._replies = [], []
+        if deadline is not None and deadline <= now:
+            try:
+                shard.expire(now)
+            except Exception:
+                self._failed_by_bug("a timer")
+                return
+            output = shard.take()
+            records += output.records
+            replies += output.replies
+            deadline = shard.deadline()
+        if records:
+            try:
+                error = self._append(shard, records, now)
+            except Exception:
+                self._failed_by_bug("what was decided in a turn", replies)
+                return
+            if error is not ErrorCode.NONE:
+                self._fail(error)
+                return
+        if replies:
+            self._commit(replies)
+        if deadline is not None and (self._wakeup is None or deadline < self._wakeup_ms):
+            self._wake_at(deadline, now)
+
+    def _append(self, shard: Any, records: list[Record], now: int) -> ErrorCode:
+        error, end_offset = append_records(self.partition, records, self._encode, self._compression, now)
+        if error is not ErrorCode.NONE:
+            return error
+        ends_at = shard.state.next_offset
+        if end_offset != ends_at:
+            # Kafka's admin client may write to internal topics. What it wrote counts, so the log is read again.
+            log.error("%s ends at %d, its shard at %d", self.partition.name, end_offset, ends_at)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def _commit(self, replies: list[Reply]) -> None:
+        """Replies, once everything that is in the log now is committed; it often is."""
+        partition = self.partition
+        if partition.role.high_watermark >= partition.log.log_end_offset:
+            self._answer(replies)
+            return
+        timeout = self._loop.call_later(self._commit_timeout_ms / 1000, self._give_up, replies)
+        self.partition.when_committed(self.partition.log_end_offset, partial(self._committed, replies, timeout))
+
+    def _committed(self, replies: list[Reply], timeout: asyncio.TimerHandle, error: int) -> None:
+        timeout.cancel()
+        if error:
+            self._refuse(replies, error_for_clients(ErrorCode(error)))
+        else:
+            self._answer(replies)
+
+    def _give_up(self, replies: list[Reply]) -> None:
+        """The replicas did not come after in time (offsets.commit.timeout.ms). What was decided stands."""
+        self._refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _answer(self, replies: list[Reply]) -> None:
+        for token, response in replies:
+            self._open.answer(token, response)
+
+    def _refuse(self, replies: list[Reply], error: ErrorCode) -> None:
+        for token, _ in replies:
+            self._open.refuse(token, error)
+
+    # Ends.
+
+    def resign(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """Drops the shard, with all that it had not written. Whoever waits is told `error`."""
+        self._why_not = error
+        for handle in (self._loading, self._wakeup, self._reload):
+            if handle is not None:
+                handle.cancel()
+        self._shard = self._loading = self._wakeup = self._reload = None
+        self._records, self._replies = [], []
+        self._open.refuse_all(error)
+
+    def _failed_by_bug(self, what: str, replies: Iterable[Any] = ()) -> None:
+        """The shard stopped half-way and is not to be trusted; its log is. Who had no part in it may ask again."""
+        log.exception("a bug: %s failed in %s", what, self.partition.name)
+        for token, _ in replies:
+            self._open.refuse(token, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._fail(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _fail(self, error: ErrorCode) -> None:
+        log.error("%s failed (%s) and is loaded again", self.partition.name, error.name)
+        self.resign(error_for_clients(error))
+        self._reload = self._loop.call_later(RELOAD_DELAY_MS / 1000, self.load)

@@ -1,0 +1,164 @@
+"""The persister of share groups on this broker: a shard for each partition of `__share_group_state` that it leads.
+
+A share partition's state is in the partition that its key hashes to: "group:topic id:partition".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...coordinator.common.result import GroupRequest, Record
+from ...coordinator.share_state.loading import PersisterLoader
+from ...coordinator.share_state.records import encode_record
+from ...coordinator.share_state.refusals import refused
+from ...coordinator.share_state.shard import PersisterShard, TopicsChanged
+from ...coordinator.share_state.state import PersisterConfig, ShareKey
+from ...metadata.image import MetadataImage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.write_share_group_state import WriteShareGroupStateRequest
+from ...protocol.records.compression import Compression
+from ...protocol.schema import Message
+from ...protocol.uuids import uuid_to_text
+from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
+from .coordinator_driver import CoordinatorDriver
+from .pending_requests import Client, Pending
+from .shard_driver import ShardDriver
+
+if TYPE_CHECKING:
+    from ...metadata.delta import MetadataDelta
+    from ..broker import BrokerServer
+    from ..partitions.hosted_partition import HostedPartition
+
+
+def coordinator_key(key: ShareKey) -> str:
+    """As clients of FindCoordinator name it."""
+    return f"{key.group_id}:{uuid_to_text(key.topic_id)}:{key.partition}"
+
+
+@dataclass(slots=True)
+class PersisterCounters:
+    """Of all shards of the broker: they only grow."""
+
+    writes: int = 0
+
+
+class ShareStateDriver(CoordinatorDriver):
+    topic = SHARE_GROUP_STATE_TOPIC
+    partitions_key = "share.coordinator.state.topic.num.partitions"
+    replication_key = "share.coordinator.state.topic.replication.factor"
+
+    def __init__(self, broker: BrokerServer) -> None:
+        super().__init__(broker)
+        self._image = broker.image
+        self._pruning: asyncio.TimerHandle | None = None
+        self.counters = PersisterCounters()
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._image = image
+        if delta.topics and self._shards:
+            changed = TopicsChanged(image, frozenset(delta.topics.deleted))
+            for shard in self._shards.values():
+                shard.topics_changed(changed)
+        super().apply(delta, image)
+
+    def stop(self) -> None:
+        if self._pruning is not None:
+            self._pruning.cancel()
+        super().stop()
+
+    def _topic_configs(self) -> dict[str, str]:
+        config = self._broker.config
+        return {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "segment.bytes": str(config.get("share.coordinator.state.topic.segment.bytes")),
+            "min.insync.replicas": str(config.get("share.coordinator.state.topic.min.isr")),
+            "retention.ms": "-1",
+        }
+
+    def _not_here(self, request: Message, version: int) -> Message:
+        return refused(request, ErrorCode.NOT_COORDINATOR)
+
+    def _new_shard(self, partition: HostedPartition) -> PersisterShardDriver:
+        config = self._broker.config
+        if self._pruning is None:
+            self._plan_pruning()
+        return PersisterShardDriver(
+            partition,
+            PersisterConfig(
+                config.get("share.coordinator.snapshot.update.records.per.snapshot"),
+                config.get("share.coordinator.cold.partition.snapshot.interval.ms"),
+            ),
+            self._clock,
+            config.get("share.coordinator.write.timeout.ms"),
+            Compression(config.get("share.coordinator.state.topic.compression.codec")),
+            self._image,
+            self.counters,
+        )
+
+    # What snapshots tell better is cut off the logs.
+
+    def _plan_pruning(self) -> None:
+        interval_ms = self._broker.config.get("share.coordinator.state.topic.prune.interval.ms")
+        self._pruning = asyncio.get_running_loop().call_later(interval_ms / 1000, self._prune)
+
+    def _prune(self) -> None:
+        self._plan_pruning()
+        for shard in list(self._shards.values()):
+            shard.prune()
+
+
+class PersisterShardDriver(ShardDriver):
+    _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
+    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+
+    def __init__(
+        self,
+        partition: HostedPartition,
+        config: PersisterConfig,
+        clock: Callable[[], int],
+        commit_timeout_ms: int,
+        compression: Compression,
+        image: MetadataImage,
+        counters: PersisterCounters,
+    ) -> None:
+        super().__init__(partition, config, clock, commit_timeout_ms, compression)
+        self._image = image
+        self._counters = counters
+        #: Deleted while the log was loaded.
+        self._deleted: frozenset[bytes] = frozenset()
+
+    def topics_changed(self, changed: TopicsChanged) -> None:
+        """While the log is loaded, it is kept for afterwards."""
+        self._image = changed.image
+        if self._shard is None:
+            self._deleted |= changed.deleted
+        else:
+            self.tell(changed)
+
+    def prune(self) -> None:
+        shard, partition = self._shard, self.partition
+        redundant = None if shard is None else shard.redundant()
+        if redundant is not None and redundant.below > partition.log_start_offset:
+            partition.when_committed(redundant.committed, partial(self._cut, shard, redundant.below))
+
+    def _cut(self, shard: PersisterShard, below: int, error: int) -> None:
+        """Unless the shard was dropped meanwhile: other records may have come to where it had its snapshots."""
+        if not error and self._shard is shard:
+            self.partition.advance_log_start_offset(below)
+
+    def _new_loader(self) -> PersisterLoader:
+        return PersisterLoader(self._config, self.partition.name)
+
+    def _loaded(self, loader: PersisterLoader) -> None:
+        super()._loaded(loader)
+        deleted, self._deleted = self._deleted, frozenset()
+        self.tell(TopicsChanged(self._image, deleted))
+
+    def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
+        self._counters.writes += type(pending.request) is WriteShareGroupStateRequest
+        return GroupRequest(pending, pending.request, version)

@@ -1,0 +1,69 @@
+"""What the broker has to do about streams groups besides their coordinator (KIP-1071): the topics of their topologies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...metadata.features import STREAMS_VERSION
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+    from ..broker import BrokerServer
+
+CREATE_TOPICS_VERSION = 7
+CREATE_TOPICS_TIMEOUT_MS = 30_000
+MISSING_INTERNAL_TOPICS = 3
+#: Of the errors of creations, told with the next heartbeats.
+TOLD_ERRORS = 3
+#: Errors that are remembered; the next creation of the topic overwrites or clears its own.
+REMEMBERED_ERRORS = 1_000
+
+
+def is_offered(broker: BrokerServer) -> bool:
+    """The protocol is: by the cluster's features and by the broker's configuration."""
+    protocols = {name.lower() for name in broker.config.get("group.coordinator.rebalance.protocols")}
+    return "streams" in protocols and broker.image.features.level(STREAMS_VERSION) > 0
+
+
+class StreamsTopics:
+    """Has the internal topics of topologies made, once for each at a time. Members ask again until they are there."""
+
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._in_flight: set[str] = set()
+        #: Topic -> why it could not be made.
+        self._errors: dict[str, str] = {}
+
+    def create(self, topics: Iterable[CreatableTopic]) -> None:
+        new = [topic for topic in topics if topic.name not in self._in_flight]
+        if not new:
+            return
+        names = {topic.name for topic in new}
+        self._in_flight |= names
+
+        def created(response: CreateTopicsResponse) -> None:
+            self._in_flight -= names
+            for result in response.topics:
+                self._errors.pop(result.name, None)
+                if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    if len(self._errors) >= REMEMBERED_ERRORS:
+                        self._errors.clear()
+                    self._errors[result.name] = result.error_message or ErrorCode(result.error_code).name
+
+        request = CreateTopicsRequest(topics=new, timeout_ms=CREATE_TOPICS_TIMEOUT_MS)
+        self._broker.controller.submit(request, CREATE_TOPICS_VERSION, created)
+
+    def tell_errors(self, response: StreamsGroupHeartbeatResponse, topics: Iterable[CreatableTopic]) -> None:
+        """Into the status that says that they are missing."""
+        errors = [f"{topic.name} ({self._errors[topic.name]})" for topic in topics if topic.name in self._errors]
+        if not errors:
+            return
+        words = ", ".join(errors[:TOLD_ERRORS])
+        if len(errors) > TOLD_ERRORS:
+            words += f" and {len(errors) - TOLD_ERRORS} more"
+        for status in response.status or ():
+            if status.status_code == MISSING_INTERNAL_TOPICS:
+                status.status_detail += f"; Creation failed: {words}."

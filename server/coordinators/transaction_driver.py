@@ -1,0 +1,209 @@
+"""The coordinator of transactions on this broker: shards of `__transaction_state`, and the markers that they ask for.
+
+The machine is coordinator/transactions/; it is driven as the groups' is. A marker is written into its partition by who leads
+it (transaction_markers.py); one that cannot be written now is tried again until its shard is dropped, for whoever loads the
+partition's log next finds the decision in it, and goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.common.result import Record
+from ...coordinator.transactions.loading import TransactionLoader
+from ...coordinator.transactions.records import encode_record
+from ...coordinator.transactions.refusals import refused
+from ...coordinator.transactions.result import (
+    Effect,
+    MarkersWritten,
+    NeedProducerId,
+    ProducerIdTaken,
+    SendMarkers,
+    TransactionRequest,
+    TransactionsConfig,
+)
+from ...coordinator.transactions.transaction import NO_PRODUCER_ID, Place
+from ...metadata.features import TRANSACTION_VERSION
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
+from ..runtime.peer_text import shown
+from .coordinator_driver import CoordinatorDriver
+from .pending_requests import Client, Pending
+from .shard_driver import ShardDriver
+from .transaction_markers import Marker, send_marker
+
+if TYPE_CHECKING:
+    from ...metadata.delta import MetadataDelta
+    from ...metadata.image import MetadataImage
+    from ..broker import BrokerServer
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.transactions")
+
+#: Between two tries to write a marker.
+MARKER_RETRY_MS = 50
+#: A partition that the published metadata does not have is gone; after a start, they may only not have come so far.
+TRIES_FOR_UNKNOWN_PARTITIONS = 20
+COMMIT_TIMEOUT_MS = 5_000
+
+#: Another coordinator, or another producer of that id, has gone on: this marker is not to be written any more.
+_OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+
+class TransactionDriver(CoordinatorDriver):
+    """The face of transactions for the rest of the broker: as that of the groups, by transactional ids."""
+
+    topic = TRANSACTION_STATE_TOPIC
+    partitions_key = "transaction.state.log.num.partitions"
+    replication_key = "transaction.state.log.replication.factor"
+
+    def __init__(self, broker: BrokerServer) -> None:
+        super().__init__(broker)
+        self._transaction_version = 0
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        level = image.features.level(TRANSACTION_VERSION)
+        if level != self._transaction_version:
+            self._transaction_version = level
+            for shard in self._shards.values():
+                shard.reconfigure(self._config())
+        super().apply(delta, image)
+
+    def _topic_configs(self) -> dict[str, str]:
+        config = self._broker.config
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+            "min.insync.replicas": str(config.get("transaction.state.log.min.isr")),
+            "segment.bytes": str(config.get("transaction.state.log.segment.bytes")),
+        }
+
+    def _new_shard(self, partition: HostedPartition) -> TransactionShardDriver:
+        return TransactionShardDriver(self._broker, partition, self._config(), self._clock)
+
+    def _not_here(self, request: Message, version: int) -> Message:
+        return refused(request, ErrorCode.NOT_COORDINATOR, version)
+
+    def _config(self) -> TransactionsConfig:
+        config = self._broker.config
+        return TransactionsConfig(
+            max_timeout_ms=config.get("transaction.max.timeout.ms"),
+            expiration_ms=config.get("transactional.id.expiration.ms"),
+            abort_interval_ms=config.get("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            remove_expired_interval_ms=config.get("transaction.remove.expired.transaction.cleanup.interval.ms"),
+            transaction_version=self._transaction_version,
+        )
+
+
+class TransactionShardDriver(ShardDriver):
+    _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
+    _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
+
+    def __init__(
+        self,
+        broker: BrokerServer,
+        partition: HostedPartition,
+        config: TransactionsConfig,
+        clock: Callable[[], int],
+    ) -> None:
+        super().__init__(partition, config, clock, COMMIT_TIMEOUT_MS)
+        self._broker = broker
+        #: For the request that is being submitted.
+        self._new_producer_id = NO_PRODUCER_ID
+
+    def _new_loader(self) -> TransactionLoader:
+        return TransactionLoader(self._config, self.partition.name)
+
+    # Requests.
+
+    def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
+        shard = self._shard
+        if shard is not None and shard.needs_producer_id(request, version):
+            self._broker.producer_ids.take(partial(self._submit_with_id, request, version, client, reply))
+        else:
+            super().submit(request, version, client, reply)
+
+    def _submit_with_id(
+        self,
+        request: Message,
+        version: int,
+        client: Client,
+        reply: Callable[[Any], None],
+        error: int,
+        producer_id: int,
+    ) -> None:
+        if error:
+            reply(refused(request, error, version))
+            return
+        self._new_producer_id = producer_id
+        super().submit(request, version, client, reply)
+        self._new_producer_id = NO_PRODUCER_ID
+
+    def _message(self, pending: Pending, version: int, client: Client) -> TransactionRequest:
+        return TransactionRequest(pending, pending.request, version, self._new_producer_id)
+
+    # Markers.
+
+    def _answer(self, replies: Sequence[Effect]) -> None:
+        for reply in replies:
+            if type(reply) is SendMarkers:
+                self._send(reply)
+            elif type(reply) is NeedProducerId:
+                self._broker.producer_ids.take(partial(self._id_taken, reply.transactional_id))
+            else:
+                self._open.answer(reply[0], reply[1])  # type: ignore[arg-type, misc]
+
+    def _refuse(self, replies: Sequence[Effect], error: ErrorCode) -> None:
+        """What was decided stands: its markers go out once the replicas have come after."""
+        for reply in replies:
+            if type(reply) is SendMarkers:
+                self.partition.when_committed(self.partition.log_end_offset, partial(self._send_late, reply))
+            elif type(reply) is not NeedProducerId:  # which the shard will say again
+                super()._refuse([reply], error)  # type: ignore[list-item]
+
+    def _id_taken(self, transactional_id: str, error: int, producer_id: int) -> None:
+        if not error and self._shard is not None:
+            self.tell(ProducerIdTaken(transactional_id, producer_id))
+
+    def _send_late(self, markers: SendMarkers, error: int) -> None:
+        if not error:
+            self._send(markers)
+
+    def _send(self, markers: SendMarkers) -> None:
+        if not markers.places:
+            self._tell(markers, frozenset())
+        for place in markers.places:
+            self._send_one(markers, place, 0)
+
+    def _send_one(self, markers: SendMarkers, place: Place, tries: int) -> None:
+        if self._shard is None or not self._shard.awaits(markers, place):
+            return
+        topic, index = place
+        if self._broker.image.partition(topic, index) is None and tries >= TRIES_FOR_UNKNOWN_PARTITIONS:
+            self._tell(markers, frozenset({place}))
+            return
+        marker = Marker(
+            markers.producer_id, markers.producer_epoch, markers.committed, self.epoch, markers.transaction_version
+        )
+        send_marker(self._broker, topic, index, marker, partial(self._sent, markers, place, tries + 1))
+
+    def _sent(self, markers: SendMarkers, place: Place, tries: int, error: int) -> None:
+        if not error:
+            self._tell(markers, frozenset({place}))
+        elif error in _OVERTAKEN:
+            log.warning("%s: the end of its transaction is overtaken in %s", shown(markers.transactional_id), place)
+        else:
+            self._loop.call_later(MARKER_RETRY_MS / 1000, self._send_one, markers, place, tries)
+
+    def _tell(self, markers: SendMarkers, places: frozenset[Place]) -> None:
+        shard = self._shard
+        if shard is None:
+            return
+        now = self._clock()
+        shard.handle(MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, places), now)
+        self._took(shard, now)

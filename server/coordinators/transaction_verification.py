@@ -1,0 +1,91 @@
+"""Whether partitions are in a producer's transaction: asked of its coordinator before anything is written (KIP-890).
+
+Clients that speak transaction version 2 have their partitions added by writing to them; the partitions of older ones, which
+added them before, are only looked up. A transaction that has not quite ended (CONCURRENT_TRANSACTIONS) is waited for a
+little while, where partitions are added, for the client would only come again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ..cluster.leaders import other_leader
+
+if TYPE_CHECKING:
+    from ..network.dispatch import Call
+
+ADDING_VERSION = 5
+REQUEST_TIMEOUT_MS = 10_000
+PURPOSE = "transaction-membership"
+
+#: Topic and partition.
+Place = tuple[str, int]
+#: Called with an error code, or 0, for each of the partitions.
+Answered = Callable[[dict[Place, int]], None]
+
+
+class Membership(NamedTuple):
+    """A producer's question: `adds`, or only looks them up."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    places: tuple[Place, ...]
+    adds: bool
+
+
+def ask(call: Call, asked: Membership, answered: Answered) -> None:
+    """`answered` may be called at once, or when the coordinator's log is committed."""
+    until_ms = call.broker.now_ms() + int(call.broker.config.get("add.partitions.to.txn.retry.backoff.max.ms"))
+    _ask(call, asked, answered, until_ms)
+
+
+def _ask(call: Call, asked: Membership, answered: Answered, until_ms: int) -> None:
+    topics: dict[str, list[int]] = {}
+    for topic, index in asked.places:
+        topics.setdefault(topic, []).append(index)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=asked.transactional_id,
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        verify_only=not asked.adds,
+        topics=[AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
+    )
+    request = AddPartitionsToTxnRequest(transactions=[transaction])
+    reply = partial(_replied, call, asked, answered, until_ms)
+    transactions = call.broker.transactions
+    index = transactions.partition_for(asked.transactional_id)
+    endpoint = other_leader(call.broker, transactions.topic, index)
+    if endpoint is None:
+        transactions.submit(asked.transactional_id, request, ADDING_VERSION, call, reply)
+    else:
+        call.broker.peers.send(endpoint, request, reply, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
+
+
+def _replied(
+    call: Call, asked: Membership, answered: Answered, until_ms: int, response: AddPartitionsToTxnResponse | None
+) -> None:
+    """`response` is None when a coordinator elsewhere could not be asked."""
+    error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+    errors: dict[Place, int] = dict.fromkeys(asked.places, int(error))
+    if response is not None and not error:
+        errors |= {
+            (topic.name, one.partition_index): one.partition_error_code
+            for transaction in response.results_by_transaction
+            for topic in transaction.topic_results
+            for one in topic.results_by_partition
+        }
+    if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and call.broker.now_ms() < until_ms:
+        backoff_ms = call.broker.config.get("add.partitions.to.txn.retry.backoff.ms")
+        call.broker.call_at(call.broker.now_ms() + backoff_ms, partial(_ask, call, asked, answered, until_ms))
+    else:
+        answered(errors)

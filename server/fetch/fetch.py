@@ -1,0 +1,399 @@
+"""One Fetch, from its partitions to its answer; parked while there is too little to answer with.
+
+Kafka's rules: the sizes are a limit for all partitions and one for each, but the first batch of the answer is always
+given whole, so that a consumer gets on. An answer is due at once if it has `min_bytes`, if some partition has an
+error, if the client does not want to wait or asks for nothing; else at the deadline with what there is. A session is
+told only of partitions that have data, an error, or another high watermark or log start than it was told last.
+
+Record batches are not copied here: large stretches leave as a `LogSlice` for the connection to send from the file,
+small ones are read into the answer. What the disk would have to be waited for is first read by a thread, then looked
+at again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
+from ...protocol.records.errors import CorruptBatch, OldFormatInLog
+from ...replication.isr import UNKNOWN_BROKER_EPOCH
+from ...storage.batch_walk import Pread
+from ...storage.damage import OffsetDamaged, SegmentSuspected
+from ...storage.files import OPEN_FILES, LogDirectoryFailure, pread_nowait
+from ...storage.log import OffsetOutOfRange
+from ..cluster.leaders import absent_error
+from ..partitions.hosted_partition import HostedPartition
+from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
+from ..runtime.waiters import Parked
+from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
+from .fetch_response import (
+    NO_EPOCH,
+    NO_LEADER,
+    NO_NODES,
+    NO_REPLICA,
+    NO_SNAPSHOT,
+    Found,
+    aborted_transactions,
+    add_leaders,
+    diverging_epoch,
+    elsewhere,
+    is_urgent,
+    nearer_replica,
+    refused,
+    starts_elsewhere,
+    topics_of,
+)
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+
+if TYPE_CHECKING:
+    from ..network.dispatch import Call
+
+_NONE = int(ErrorCode.NONE)
+_OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+_KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+_INVALID_FETCH_SESSION_EPOCH = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+READ_COMMITTED = 1
+#: Consumers name their rack from here on, and with it may read from followers (KIP-392).
+FIRST_VERSION_FROM_FOLLOWERS = 11
+FIRST_VERSION_WITH_STORAGE_ERROR = 6
+#: From here on a follower says of which incarnation it is.
+FIRST_VERSION_WITH_REPLICA_STATE = 15
+FIRST_VERSION_WITH_LEADERS = 16
+#: A fetch that found cold bytes is looked at again once they are warm, and at last waits for the disk itself: under
+#: pressure they may be gone again each time.
+MOST_WARMINGS = 3
+
+
+class Fetch(Parked):
+    """A Fetch request on its way."""
+
+    __slots__ = (
+        "_call",
+        "_context",
+        "_hosts",
+        "_inspections",
+        "_is_last",
+        "_is_new",
+        "_is_warming",
+        "_is_woken",
+        "_isolated",
+        "_leader_only",
+        "_max_bytes",
+        "_max_wait_ms",
+        "_min_bytes",
+        "_missing_bytes",
+        "_pread",
+        "_rack",
+        "_replica_epoch",
+        "_replica_id",
+        "_version",
+        "_warmings",
+    )
+
+    def __init__(self, call: Call, context: FetchContext) -> None:
+        super().__init__()
+        request: FetchRequest = call.request
+        self._call = call
+        self._context = context
+        self._version = version = call.version
+        self._max_bytes = min(request.max_bytes, call.broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._max_wait_ms = request.max_wait_ms
+        self._isolated = request.isolation_level == READ_COMMITTED
+        state = request.replica_state
+        self._replica_id, self._replica_epoch = (
+            (request.replica_id, UNKNOWN_BROKER_EPOCH)
+            if version < FIRST_VERSION_WITH_REPLICA_STATE
+            else (state.replica_id, state.replica_epoch)
+        )
+        self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
+        #: Where the consumer is, if it may be told of a replica that is nearer.
+        self._rack = request.rack_id if self._replica_id < 0 and call.broker.selects_replicas else ""
+        #: The partitions here that it asks for.
+        self._hosts: list[HostedPartition] = []
+        self._missing_bytes = 0
+        self._is_woken = self._is_warming = self._is_last = False
+        #: It has not been looked at yet.
+        self._is_new = True
+        self._pread: Pread = pread_nowait
+        self._warmings = self._inspections = 0
+
+    # ---- life
+
+    def start(self) -> FetchResponse | None:
+        """The answer, or None when it comes later."""
+        response = self._attempt()
+        self._is_new = False
+        if response is None:
+            call = self._call
+            # The answer may be large: none is begun behind it before it is sent.
+            call.hold_connection()
+            call.request = None
+            if not self._is_warming:
+                self._watch()
+                call.broker.deadlines.add(self, self._max_wait_ms)
+        return response
+
+    def _watch(self) -> None:
+        """Waits for what is committed in the partitions that were looked at."""
+        for hosted in self._hosts:
+            hosted.watchers[self] = None
+
+    def _unwatch(self) -> None:
+        for hosted in self._hosts:
+            hosted.watchers.pop(self, None)
+
+    def on_bytes_available(self, size: int) -> None:
+        self._missing_bytes -= size
+        if self._missing_bytes <= 0:
+            self.on_state_changed()
+
+    def on_state_changed(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._call.broker.wakeups.add(self._continue)
+
+    def expired(self) -> None:
+        self._is_last = True
+        if not self._is_woken:
+            self._continue()
+
+    def _continue(self) -> None:
+        """Something has changed for a fetch that waits: looks again."""
+        self._is_woken = False
+        self._unwatch()
+        response = None if self._call.connection.closed else self._attempt()
+        if response is None and not self._is_warming and not self._call.connection.closed:
+            self._watch()
+            if self.deadline is None:  # it began with an inspection
+                self._call.broker.deadlines.add(self, self._max_wait_ms)
+            return
+        self._call.broker.deadlines.remove(self)
+        if response is not None:
+            self._call.reply(response)
+
+    def _attempt(self) -> FetchResponse | None:
+        try:
+            found, found_bytes, has_error = self._look(self._max_bytes, whole_first=True)
+            is_due = (
+                has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0 or not self._context.partitions
+            )
+            if is_due or self._is_last:
+                return self._answer(found)
+        except NotInPageCache as cold:
+            self._warm(cold)
+            return None
+        except Inspection as wanted:
+            self._inspect(wanted)
+            return None
+        self._missing_bytes = self._min_bytes - found_bytes
+        return None
+
+    def _warm(self, cold: NotInPageCache) -> None:
+        self._is_warming = True
+        self._warmings += 1
+        if self._warmings >= MOST_WARMINGS:
+            self._pread = os.pread
+        # Whatever it had found is due once it is warm: the client has waited for the disk.
+        self._is_last = True
+        self._call.broker.run_in_thread(cold.read, self._warmed)
+
+    def _inspect(self, wanted: Inspection) -> None:
+        self._is_warming = True
+        self._inspections += 1
+        self._call.broker.scrubber.inspect(wanted.hosted, wanted.base_offset, partial(self._warmed, None))
+
+    def _warmed(self, _: object) -> None:
+        self._is_warming = False
+        self._continue()
+
+    # ---- looking
+
+    def _look(self, left: int, *, whole_first: bool) -> tuple[list[Found], int, bool]:
+        """What there is for each partition, the bytes in all, and whether one has an error.
+
+        `left`: bytes that it may be. `whole_first`: the first batch is given whole, however large it is.
+
+        A session's partitions of which there is nothing new to tell are left out.
+        """
+        context = self._context
+        partitions = self._call.broker.partitions
+        find = partitions.get_by_id if context.uses_topic_ids else partitions.get
+        has_session = context.session is not None
+        self._hosts = hosts = []
+        found: list[Found] = []
+        has_error = False
+        found_bytes = 0
+        if OPEN_FILES.is_crowded:
+            left = min(left, MOST_CROWDED_BYTES)
+        for wanted in self._wanted():
+            hosted = find(wanted.key)
+            if hosted is None:
+                found.append(self._absent(wanted))
+                has_error = True
+                continue
+            if has_session and self._is_idle(hosted, wanted) and self._skip_idle(hosted, wanted):
+                continue
+            hosts.append(hosted)
+            one = self._look_at(hosted, wanted, left, whole_first)
+            found.append(one)
+            if one.records is not None:
+                size = one.records.size
+                whole_first = False
+                found_bytes += size
+                left = 0 if OPEN_FILES.is_crowded else max(0, left - size)
+            elif is_urgent(one.data) or (self._replica_id >= 0 and has_session and starts_elsewhere(one)):
+                has_error = True
+        return found, found_bytes, has_error
+
+    def _wanted(self) -> Iterable[FetchedPartition]:
+        return self._context.partitions.values()
+
+    def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+        """Whether an idle partition is only waited for."""
+        self._hosts.append(hosted)
+        return True
+
+    def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+        """Whether a session's client is at the end and has been told all that there is to tell."""
+        role, log = hosted.role, hosted.log
+        return (
+            wanted.fetch_offset == (role.high_watermark if self._replica_id < 0 else log.log_end_offset)
+            and wanted.told_high_watermark == role.high_watermark
+            and wanted.told_log_start_offset == log.log_start_offset
+            and role.is_leader
+            and not hosted.offline
+            and (wanted.last_fetched_epoch < 0 or wanted.last_fetched_epoch == log.epochs.latest)
+            and wanted.current_leader_epoch in (-1, role.leader_epoch)
+            and (self._replica_id < 0 or self._replica_id in role.followers)
+        )
+
+    def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
+        """What is below the offset that it asks for; of a consumer that is nobody's affair."""
+
+    def _absent(self, wanted: FetchedPartition) -> Found:
+        """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
+        error = absent_error(self._call.broker.image, *wanted.key)
+        return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
+
+    def _told_as(self, error: int) -> int:
+        if error == _KAFKA_STORAGE_ERROR and self._version < FIRST_VERSION_WITH_STORAGE_ERROR:
+            return _NOT_LEADER_OR_FOLLOWER
+        return error
+
+    def _look_at(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
+        error = hosted.error_for_epoch(wanted.current_leader_epoch, leader_only=self._leader_only)
+        if not error and self._replica_id >= 0:
+            error = hosted.error_for_follower(self._replica_id, wanted.current_leader_epoch)
+        if not error and self._rack and hosted.is_leader:
+            nearer = nearer_replica(self._call, self._rack, hosted, wanted.fetch_offset)
+            if nearer != NO_REPLICA:
+                return Found(wanted, hosted, elsewhere(hosted, nearer, isolated=self._isolated), None)
+        if not error:
+            try:
+                return self._read(hosted, wanted, left, whole_first)
+            except OffsetOutOfRange:
+                error = _OFFSET_OUT_OF_RANGE
+            except SegmentSuspected as suspected:
+                if self._inspections < MOST_INSPECTIONS:
+                    raise Inspection(hosted, suspected.base_offset) from suspected
+                self._call.broker.scrubber.met(hosted, suspected)
+                error = suspected.error_code
+            except (CorruptBatch, OldFormatInLog) as unreadable:
+                error = unreadable.error_code
+            except LogDirectoryFailure as failure:
+                hosted.on_failure(failure)
+                error = _KAFKA_STORAGE_ERROR
+        hosted.counters.failed_fetches += 1
+        return Found(wanted, hosted, refused(hosted.index, self._told_as(error), None), None)
+
+    def _read(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> Found:
+        log, offset = hosted.log, wanted.fetch_offset
+        diverging = NO_EPOCH
+        if wanted.last_fetched_epoch >= 0:
+            diverging = diverging_epoch(log, wanted)
+        if diverging is NO_EPOCH and log.log_start_offset <= offset <= log.log_end_offset:
+            self._fetcher_has(hosted, wanted)
+        high_watermark = hosted.role.high_watermark
+        stable = log.last_stable_offset(high_watermark)
+        if self._replica_id >= 0:
+            is_held_up = self._call.broker.replication.leaders.holds_up(hosted, self._replica_id)
+            limit = max(offset, log.log_start_offset) if is_held_up else log.log_end_offset
+        else:
+            limit = stable if self._isolated else high_watermark
+        records = None
+        if diverging is NO_EPOCH and (offset != limit or offset < log.log_start_offset):
+            max_bytes = min(left, wanted.max_bytes)
+            try:
+                records = log.read(offset, max_bytes, limit, whole_first, self._pread)
+            except OffsetDamaged as met:
+                return waits_for_healing(self._call.broker, hosted, wanted, met)
+            except BlockingIOError:
+                raise NotInPageCache(partial(log.read, offset, max_bytes, limit, whole_first)) from None
+            if records.is_unverified:
+                self._call.broker.scrubber.verify_soon(hosted, records.segment_base_offset)
+            if not records.size:
+                records = None
+        aborted: list[AbortedTransaction] | None = None
+        if self._isolated:
+            aborted = [] if records is None else aborted_transactions(log, offset, records.next_offset)
+        data = PartitionData(
+            hosted.index, _NONE, high_watermark, stable, log.log_start_offset, diverging, NO_LEADER, NO_SNAPSHOT,
+            aborted, NO_REPLICA, b"",
+        )  # fmt: skip
+        return Found(wanted, hosted, data, records)
+
+    # ---- answering
+
+    def _answer(self, found: list[Found]) -> FetchResponse:
+        context, call = self._context, self._call
+        session, session_id = context.session, INVALID_SESSION_ID
+        if session is not None and session.epoch != context.epoch:
+            return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
+        # First what may find that it must wait, then what cannot be undone.
+        may_wait = self._pread is os.pread
+        pieces = [piece_of(one, may_wait=may_wait) for one in found]
+        if session is not None:
+            session_id = session.id
+            found, pieces = self._tell(found, pieces)
+        elif context.opens_session and context.partitions:
+            session_id = call.broker.fetch_sessions.begin(
+                context, call.broker.now_ms(), is_follower=self._replica_id >= 0, connection=call.connection
+            )
+            self._tell(found, pieces)
+        response = FetchResponse(
+            0, _NONE, session_id, topics_of(found, pieces, uses_ids=context.uses_topic_ids), NO_NODES
+        )
+        if self._version >= FIRST_VERSION_WITH_LEADERS:
+            add_leaders(call, found, response)
+        return response
+
+    def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
+        """Notes what a session is told; leaves out those of which it is told nothing new."""
+        session = self._context.session
+        kept: list[Found] = []
+        kept_pieces: list[Any] = []
+        for one, piece in zip(found, pieces, strict=True):
+            wanted, data = one.wanted, one.data
+            error, high_watermark, log_start = data.error_code, data.high_watermark, data.log_start_offset
+            is_new = (
+                piece is not None
+                or error
+                or high_watermark != wanted.told_high_watermark
+                or log_start != wanted.told_log_start_offset
+                or is_urgent(data)
+            )
+            wanted.told_high_watermark = -1 if error else high_watermark
+            wanted.told_log_start_offset = log_start
+            if is_new:
+                kept.append(one)
+                kept_pieces.append(piece)
+            if piece is not None and session is not None:
+                session.gave_data(wanted)
+        return kept, kept_pieces

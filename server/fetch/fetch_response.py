@@ -1,0 +1,144 @@
+"""What a Fetch answers with: what was found for each partition, and the topics, leaders and transactions around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+from ...protocol.uuids import ZERO_UUID
+from ...replication.read_replica import candidates, nearest
+from ...storage.log import OffsetOutOfRange
+from ..cluster.cluster_view import ClusterView
+from ..cluster.leaders import current_leader
+
+if TYPE_CHECKING:
+    from ...storage.log import Log
+    from ...storage.slices import LogSlice
+    from ..network.dispatch import Call
+    from ..partitions.hosted_partition import HostedPartition
+    from .fetch_sessions import FetchedPartition
+
+_LED_ELSEWHERE = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
+
+NO_REPLICA = -1
+# Shared by all answers that say nothing there.
+NO_EPOCH = EpochEndOffset()
+NO_LEADER = LeaderIdAndEpoch()
+NO_SNAPSHOT = SnapshotId()
+NO_NODES: list[NodeEndpoint] = []
+
+
+class Found(NamedTuple):
+    """What was found for one partition. `hosted` is None and `records` empty where there is an error."""
+
+    wanted: FetchedPartition
+    hosted: HostedPartition | None
+    data: PartitionData
+    records: LogSlice | None
+
+
+def topics_of(found: list[Found], pieces: list[Any], *, uses_ids: bool) -> list[FetchableTopicResponse]:
+    topics: list[FetchableTopicResponse] = []
+    current = None
+    for one, piece in zip(found, pieces, strict=True):
+        hosted = one.hosted
+        if piece is not None:
+            one.data.records = piece
+            if hosted is not None:
+                hosted.counters.bytes_out += len(piece)
+        if hosted is not None:
+            hosted.counters.fetches += 1
+        name = one.wanted.key[0]
+        if name != current:
+            current = name
+            topic = FetchableTopicResponse("", name, []) if uses_ids else FetchableTopicResponse(name, ZERO_UUID, [])
+            topics.append(topic)
+        topics[-1].partitions.append(one.data)
+    return topics
+
+
+def add_leaders(call: Call, found: list[Found], response: FetchResponse) -> None:
+    nodes: dict[int, NodeEndpoint] = {}
+    for one in found:
+        if one.data.error_code in _LED_ELSEWHERE:
+            leader = current_leader(call, _topic_of(call, one), one.data.partition_index)
+            one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            if leader.node is not None:
+                nodes[leader.id] = NodeEndpoint(*leader.node)
+    if nodes:
+        response.node_endpoints = list(nodes.values())
+
+
+def _topic_of(call: Call, one: Found) -> str:
+    name = one.wanted.key[0]
+    if isinstance(name, str):
+        return name
+    topic = call.broker.image.topic_by_id(name)
+    return topic.name if topic is not None else ""
+
+
+def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
+    return PartitionData(index, error, -1, -1, -1, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, aborted, NO_REPLICA, b"")
+
+
+def nothing_yet(hosted: HostedPartition, wanted: FetchedPartition) -> Found:
+    """No records for now, and no error."""
+    log, high_watermark = hosted.log, hosted.role.high_watermark
+    stable = log.last_stable_offset(high_watermark)
+    data = PartitionData(
+        hosted.index, 0, high_watermark, stable, log.log_start_offset, NO_EPOCH, NO_LEADER, NO_SNAPSHOT, [], NO_REPLICA,
+        b"",
+    )  # fmt: skip
+    return Found(wanted, hosted, data, None)
+
+
+def is_urgent(data: PartitionData) -> bool:
+    """Whether there is something to tell beside records: that is not waited with."""
+    return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA
+
+
+def starts_elsewhere(one: Found) -> bool:
+    """Whether a follower is to be told of another log start: whoever deletes records waits for it."""
+    return one.data.log_start_offset != one.wanted.told_log_start_offset
+
+
+def elsewhere(hosted: HostedPartition, replica: int, *, isolated: bool) -> PartitionData:
+    """No records: they are to be read from another replica (KIP-392)."""
+    high_watermark, log = hosted.high_watermark, hosted.log
+    return PartitionData(
+        hosted.index, 0, high_watermark, log.last_stable_offset(high_watermark), log.log_start_offset, NO_EPOCH,
+        NO_LEADER, NO_SNAPSHOT, [] if isolated else None, replica, b"",
+    )  # fmt: skip
+
+
+def nearer_replica(call: Call, rack: str, hosted: HostedPartition, fetch_offset: int) -> int:
+    """The replica in the consumer's rack that it may read from; NO_REPLICA when that is none, or the leader."""
+    view = ClusterView(call.broker.image, call.listener)
+    racks = {broker.id: broker.rack for broker, _ in view.alive_brokers()}
+    found = candidates(hosted.role, fetch_offset)
+    return nearest(found, rack, racks.get(call.broker.node_id), racks)
+
+
+def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
+    """Where the log that the fetcher has departs from ours, if it does (KIP-595). Raises OffsetOutOfRange."""
+    epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"nothing is known of epoch {wanted.last_fetched_epoch}")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end_offset)
+    return NO_EPOCH
+
+
+def aborted_transactions(log: Log, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+    entries = log.aborted_transactions(offset, up_to_offset)
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]

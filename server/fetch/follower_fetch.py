@@ -1,0 +1,141 @@
+"""A Fetch of a follower: it reads what is not committed yet, and says by what it asks for what it has.
+
+A follower asks for thousands of partitions in one session, and most of them rest. Such a partition is *settled* in that
+session: its follower is in sync, has all of the leader's log, and was told all there is to tell.
+
+```
+             looked at, and nothing is left to say
+ unsettled  --------------------------------------->  settled
+            <---------------------------------------
+             written to, led in another way, cut, deleted, or named in a request
+```
+
+A request is looked at for what is unsettled only, so one that finds nothing costs the same for ten partitions as for
+ten thousand. What is settled waits in its partition's `end_watchers` for the next write, and has meanwhile been asked for by
+each request of its session: that the follower kept up is noted when it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..partitions.hosted_partition import HostedPartition
+from .damaged_reads import inspects_again
+from .fetch import Fetch
+from .fetch_response import Found
+from .fetch_sessions import FetchContext, FetchedPartition, FetchSession
+
+if TYPE_CHECKING:
+    from ...protocol.messages.fetch import FetchResponse
+    from ..network.dispatch import Call
+
+
+class FollowerFetch(Fetch):
+    __slots__ = ()
+
+    def __init__(self, call: Call, context: FetchContext) -> None:
+        super().__init__(call, context)
+        session = context.session
+        if session is not None and session.replica_epoch != self._replica_epoch:
+            session.replica_epoch = self._replica_epoch
+            session.unsettled = dict(session.partitions)
+
+    def _watch(self) -> None:
+        """Waits for what is written."""
+        for hosted in self._hosts:
+            hosted.end_watchers[self] = None
+        session = self._context.session
+        if session is not None:
+            session.parked = self
+
+    def _unwatch(self) -> None:
+        for hosted in self._hosts:
+            hosted.end_watchers.pop(self, None)
+        session = self._context.session
+        if session is not None and session.parked is self:
+            session.parked = None
+
+    def watch_too(self, hosted: HostedPartition) -> None:
+        """What was settled when this began to wait is so no more."""
+        self._hosts.append(hosted)
+        hosted.end_watchers[self] = None
+
+    def _wanted(self) -> Iterable[FetchedPartition]:
+        session = self._context.session
+        return super()._wanted() if session is None else list(session.unsettled.values())
+
+    def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
+        self._fetcher_has(hosted, wanted)
+        role, session = hosted.role, self._context.session
+        if role.high_watermark != wanted.told_high_watermark:
+            return False
+        if session is None or self._replica_id not in role.isr or role.high_watermark != hosted.log.log_end_offset:
+            self._hosts.append(hosted)
+        else:
+            SettledFollower(session, wanted, hosted, self._replica_id).settle()
+        return True
+
+    def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
+        """It has what is below the offset that it asks for; it says so when its request comes, and once."""
+        if self._is_new:
+            hosted.follower_fetched(
+                self._replica_id,
+                wanted.fetch_offset,
+                wanted.log_start_offset,
+                self._replica_epoch,
+                self._call.broker.now_ms(),
+            )
+
+    def _answer(self, found: list[Found]) -> FetchResponse:
+        for one in found:
+            if one.records is not None and one.hosted is not None:
+                inspects_again(self._call.broker, one.hosted, self._replica_id, one.wanted.fetch_offset)
+        quota = self._call.broker.replication.leaders
+        if quota.is_on:
+            for one in found:
+                if one.records is not None and one.hosted is not None:
+                    quota.record(one.hosted, one.records.size)
+        return super()._answer(found)
+
+
+class SettledFollower:
+    """Waits in `hosted.end_watchers` on behalf of a session, which does not look at `partition` meanwhile."""
+
+    __slots__ = ("_hosted", "_partition", "_replica_id", "_session")
+
+    def __init__(
+        self, session: FetchSession, partition: FetchedPartition, hosted: HostedPartition, replica_id: int
+    ) -> None:
+        self._session = session
+        self._partition = partition
+        self._hosted = hosted
+        self._replica_id = replica_id
+
+    def settle(self) -> None:
+        """One session may go on where another, of the same broker, was: the former looks at the partition itself."""
+        watchers = self._hosted.end_watchers
+        for watcher in list(watchers):
+            if type(watcher) is SettledFollower and watcher._replica_id == self._replica_id:
+                watcher._unsettle()
+        watchers[self] = None
+        del self._session.unsettled[self._partition.key]
+
+    def on_bytes_available(self, size: int) -> None:
+        self._unsettle()
+        if self._session.parked is not None:
+            self._session.parked.on_bytes_available(size)
+
+    def on_state_changed(self) -> None:
+        self._unsettle()
+        if self._session.parked is not None:
+            self._session.parked.on_state_changed()
+
+    def _unsettle(self) -> None:
+        session, partition, hosted = self._session, self._partition, self._hosted
+        hosted.end_watchers.pop(self, None)
+        hosted.role.follower_kept_up(self._replica_id, session.last_used_ms)
+        if session.partitions.get(partition.key) is partition:
+            session.unsettled[partition.key] = partition
+            if session.parked is not None:
+                session.parked.watch_too(hosted)

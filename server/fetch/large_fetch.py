@@ -1,0 +1,154 @@
+"""A Fetch of very many partitions, which takes turns with others: named, looked at and answered some at a time.
+
+Otherwise it is what `fetching.py` says. What changes between two slices counts as having come later: partitions that grew
+since they were looked at are looked at again before the fetch is parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse
+from ..network.answer_size import arrays_of, is_large
+from ..network.large_requests import reply_in_slices, work_in_turns
+from ..partitions.hosted_partition import HostedPartition
+from ..partitions.page_cache import NotInPageCache
+from ..runtime.sliced_work import Steps
+from .fetch import Fetch
+from .fetch_response import Found
+from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .follower_fetch import FollowerFetch
+
+if TYPE_CHECKING:
+    from ..network.dispatch import Call
+
+#: Partitions that are looked at in one step.
+LOOKED_AT_ONCE = 64
+_ARRAYS = arrays_of(FetchResponse)
+
+
+def open_and_fetch(call: Call, *, is_follower: bool) -> None:
+    broker = call.broker
+
+    def opened(context: FetchContext | ErrorCode) -> None:
+        if isinstance(context, ErrorCode):
+            call.reply(FetchResponse(error_code=context))
+        else:
+            fetch(call, context, is_follower=is_follower)
+
+    opening = broker.fetch_sessions.open(call.request, call.version, broker.now_ms(), call.connection)
+    work_in_turns(call, opening, opened)
+
+
+def fetch(call: Call, context: FetchContext, *, is_follower: bool) -> None:
+    (LargeFollowerFetch if is_follower else LargeFetch)(call, context).start()
+
+
+class LargeFetch(Fetch):
+    __slots__ = ("_chunk", "_is_attempting", "_seen")
+
+    def start(self) -> FetchResponse | None:
+        self._call.hold_connection()
+        self._call.request = None
+        #: The partitions that are looked at now.
+        self._chunk: list[FetchedPartition] = []
+        self._is_attempting = False
+        #: Partitions that were looked at, each with its end then.
+        self._seen: list[tuple[HostedPartition, int]] = []
+        self._begin()
+        return None
+
+    def _begin(self) -> None:
+        self._is_attempting = True
+        work_in_turns(self._call, self._attempt_in_steps(), self._attempted)
+
+    def _continue(self) -> None:
+        self._is_woken = False
+        self._unwatch()
+        if self._call.connection.closed:
+            self._call.broker.deadlines.remove(self)
+        else:
+            self._begin()
+
+    def expired(self) -> None:
+        self._is_last = True
+        if not self._is_woken and not self._is_attempting:
+            self._continue()
+
+    def _attempted(self, response: FetchResponse | None) -> None:
+        call, was_new = self._call, self._is_new
+        self._is_attempting = self._is_new = False
+        if response is not None:
+            call.broker.deadlines.remove(self)
+            if is_large(response, _ARRAYS):
+                reply_in_slices(call, response, self._version)
+            else:
+                call.reply(response)
+        elif self._is_warming:
+            pass
+        elif self._is_last or any(hosted.log.log_end_offset != end for hosted, end in self._seen):
+            self._begin()
+        else:
+            self._hosts = [hosted for hosted, _ in self._seen]
+            self._watch()
+            if was_new:
+                call.broker.deadlines.add(self, self._max_wait_ms)
+
+    def _wanted(self) -> Iterable[FetchedPartition]:
+        return self._chunk
+
+    def _attempt_in_steps(self) -> Steps[FetchResponse | None]:
+        wanted = iter(list(super()._wanted()))
+        found: list[list[Found]] = []
+        self._seen, found_bytes, has_error = [], 0, False
+        try:
+            while chunk := list(islice(wanted, LOOKED_AT_ONCE)):
+                self._chunk = chunk
+                left = max(0, self._max_bytes - found_bytes)
+                some, size, is_urgent = self._look(left, whole_first=not found_bytes)
+                self._seen += [(hosted, hosted.log.log_end_offset) for hosted in self._hosts]
+                found.append(some)
+                found_bytes, has_error = found_bytes + size, has_error or is_urgent
+                yield
+            is_due = has_error or found_bytes >= self._min_bytes or self._max_wait_ms <= 0
+            if is_due or self._is_last:
+                return (yield from self._answer_in_steps(found))
+        except NotInPageCache as cold:
+            self._warm(cold)
+            return None
+        self._missing_bytes = self._min_bytes - found_bytes
+        return None
+
+    def _answer_in_steps(self, found: list[list[Found]]) -> Steps[FetchResponse]:
+        context = self._context
+        whole = FetchResponse(session_id=INVALID_SESSION_ID)
+        nodes: dict[int, Any] = {}
+        found.reverse()
+        while True:
+            part = self._answer(found.pop() if found else [])
+            if part.error_code:
+                return part
+            whole.session_id = whole.session_id or part.session_id
+            for topic in part.responses:
+                last = whole.responses[-1] if whole.responses else None
+                if last is not None and (last.topic, last.topic_id) == (topic.topic, topic.topic_id):
+                    last.partitions += topic.partitions
+                else:
+                    whole.responses.append(topic)
+            nodes.update((node.node_id, node) for node in part.node_endpoints)
+            if context.opens_session:  # begun by the first part
+                context.opens_session = False
+                context.session = self._call.broker.fetch_sessions.get(whole.session_id)
+                if context.session is not None:
+                    context.epoch = context.session.epoch
+            if not found:
+                whole.node_endpoints = list(nodes.values())
+                return whole
+            yield
+
+
+class LargeFollowerFetch(LargeFetch, FollowerFetch):
+    __slots__ = ()

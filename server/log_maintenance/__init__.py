@@ -1,0 +1,1 @@
+"""Retention, compaction and moves of logs between directories."""

@@ -1,0 +1,229 @@
+"""Compaction in the background (`log.cleaner.enable`): always the dirtiest log that needs it, until none does.
+
+The work is all CPU, so it is not done in this process, where it would hold up every request: a large one is done by a
+process of its own, which is there only as long as it works. Small ones are not worth starting a process for; a thread
+does them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.records.errors import BatchError
+from ...storage.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets, write_offsets
+from ...storage.compaction import CleaningJob, CleaningResult, DirtyRange, finish, job, look
+from ...storage.damage import SegmentSuspected
+from ...storage.files import LogDirectoryFailure
+from ...storage.offset_map import BYTES_PER_KEY
+from ...storage.poison import PoisonedBatch
+from ..runtime.memory import LARGE_BYTES, release_after
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.cleaner")
+
+#: Below this, the start of a process (some 0.1 s of CPU) costs more than it saves.
+SMALL_JOB_BYTES = 2 << 20
+#: A batch of some kilobytes may have a million records, and a thread that opens them takes the interpreter's lock.
+SMALL_JOB_RECORDS = 50_000
+
+
+class LogCleaner:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._task: asyncio.Task[None] | None = None
+        #: Up to where each log is clean, as each directory's checkpoint says.
+        self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
+        #: Their batches are damaged: not to be touched before somebody has looked.
+        self._uncleanable: set[TopicPartition] = set()
+        self._cleaned_now: HostedPartition | None = None
+        #: By the base offset, the poisoned batches of each log as its last cleaning or verification met them.
+        self.poisoned: dict[TopicPartition, dict[int, PoisonedBatch]] = {}
+
+    def start(self) -> None:
+        if self._broker.config.get("log.cleaner.enable"):
+            self._task = asyncio.create_task(self._run(), name="log cleaner")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._broker.config.get("log.cleaner.backoff.ms") / 1000)
+            try:
+                while await self.clean_one():
+                    pass
+            except Exception:
+                log.exception("a bug: the log cleaner goes on after a pause")
+
+    async def clean_one(self) -> bool:
+        """Cleans the log that needs it most; False when none does."""
+        dirtiest = await self._dirtiest()
+        if dirtiest is None:
+            return False
+        hosted, dirt = dirtiest
+        self._cleaned_now = hosted
+        try:
+            return await self._clean(hosted, dirt)
+        except LogDirectoryFailure as failure:
+            if not hosted.is_removed:
+                hosted.on_failure(failure)
+        except SegmentSuspected as damage:
+            words = "%s is not cleaned before it is known what is damaged: %s"
+            self._broker.damage.say((hosted.name, "cleaner"), words, hosted.name, damage)
+            hosted.on_damage(hosted, damage)
+            return False
+        except BatchError as damaged:
+            log.error("%s is not cleaned any more: %s", hosted.name, damaged)
+            self._uncleanable.add((hosted.topic, hosted.index))
+        finally:
+            self._cleaned_now = None
+        return True
+
+    def has_cleaned(self, hosted: HostedPartition) -> bool:
+        """Whether the log was ever compacted, as far as the checkpoint says: then offsets may be missing in it."""
+        return (hosted.topic, hosted.index) in self._checkpoint(hosted.directory.path)
+
+    def works_on(self, hosted: HostedPartition) -> bool:
+        """Whether the log is being compacted now."""
+        return self._cleaned_now is hosted
+
+    async def _dirtiest(self) -> tuple[HostedPartition, DirtyRange] | None:
+        best: tuple[HostedPartition, DirtyRange] | None = None
+        for hosted in self._broker.partitions:
+            if not hosted.log.config.compact or not self._may_clean(hosted):
+                continue
+            await asyncio.sleep(0)
+            if hosted.is_removed or hosted.offline:
+                continue
+            try:
+                checkpoint = self._checkpoint(hosted.directory.path).get((hosted.topic, hosted.index))
+                dirt = look(hosted.log, checkpoint, hosted.last_stable_offset, self._broker.now_ms())
+            except LogDirectoryFailure as failure:
+                hosted.on_failure(failure)
+                continue
+            if dirt.needs_cleaning(hosted.log.config) and (best is None or dirt.ratio > best[1].ratio):
+                best = hosted, dirt
+        return best
+
+    def _may_clean(self, hosted: HostedPartition) -> bool:
+        if hosted.offline or hosted.is_removed or self._broker.moves.get(hosted) is not None:
+            return False
+        if self._broker.healer.works_on(hosted):
+            return False
+        return (hosted.topic, hosted.index) not in self._uncleanable
+
+    async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
+        broker = self._broker
+        most_keys = broker.config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
+        cleaning = job(hosted.log, dirt, broker.now_ms(), most_keys)
+        began = time.monotonic()
+        result = await run_job(cleaning, dirt.total_bytes)
+        took_s = time.monotonic() - began
+        if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
+            return True
+        self.note_poisoned(hosted, result.poisoned, 0, result.end_offset)
+        broker.upkeep.schedule_segment_deletion(hosted)
+        log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
+        path = hosted.directory.path
+        checkpoint = self._checkpoint(path)
+        checkpoint[hosted.topic, hosted.index] = result.end_offset
+        await asyncio.to_thread(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
+        # What was read and written too fast is waited for now.
+        bytes_per_s = max(1.0, broker.config.get("log.cleaner.io.max.bytes.per.second"))
+        await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
+        # A full map cleans a part only; without progress it would begin anew for ever.
+        return result.end_offset > dirt.first_dirty_offset
+
+    def note_poisoned(
+        self, hosted: HostedPartition, found: Iterable[PoisonedBatch], first_offset: int, end_offset: int
+    ) -> None:
+        """Notes what a cleaning or a verification of these offsets met, and reports each poisoned batch once."""
+        known = self.poisoned.pop((hosted.topic, hosted.index), {})
+        noted = {offset: one for offset, one in known.items() if not first_offset <= offset < end_offset}
+        for one in found:
+            noted[one.base_offset] = one
+            if one.base_offset not in known:
+                words = "%s: offsets %d to %d are poisoned, no consumer can read them (%s): see `odradek log check`"
+                log.error(words, hosted.name, one.base_offset, one.last_offset, one.reason)
+        if noted:
+            self.poisoned[hosted.topic, hosted.index] = noted
+
+    def _checkpoint(self, path: str) -> dict[TopicPartition, int]:
+        if path not in self._clean_up_to:
+            found = find_offsets(path, CLEANER_OFFSETS)
+            if found.note is not None:
+                log.warning(found.note)
+            self._clean_up_to[path] = found.offsets
+        return self._clean_up_to[path]
+
+
+async def run_job(cleaning: CleaningJob, total_bytes: int) -> CleaningResult:
+    """Raises what `CleaningJob.run` does. Cancelling it ends the process that works on it."""
+    offsets = cleaning.end_offset - min((one.base_offset for one in cleaning.segments), default=cleaning.end_offset)
+    if total_bytes <= SMALL_JOB_BYTES and offsets <= SMALL_JOB_RECORDS:
+        try:
+            return await asyncio.to_thread(cleaning.run)
+        finally:
+            # A few kilobytes of its batches may have held megabytes.
+            release_after(LARGE_BYTES)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        f"from {__name__} import main; main()",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        answer, _ = await process.communicate(pickle.dumps(cleaning))
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        raise RuntimeError(f"the process that compacts ended with {process.returncode}")
+    outcome: Any = pickle.loads(answer)
+    if isinstance(outcome, DiskFault):
+        raise LogDirectoryFailure(outcome.directory, "compacting", OSError(outcome.number, outcome.words))
+    if isinstance(outcome, BatchError):
+        raise outcome
+    result: CleaningResult = outcome
+    return result
+
+
+class DiskFault(NamedTuple):
+    """A LogDirectoryFailure as it crosses from one process to another."""
+
+    directory: str
+    number: int
+    words: str
+
+
+def main() -> None:
+    """The process: a job on standard input, its result or its exception on standard output."""
+    cleaning: CleaningJob = pickle.load(sys.stdin.buffer)
+    os.nice(5)
+    outcome: Any
+    try:
+        outcome = cleaning.run()
+    except BatchError as damaged:
+        outcome = damaged
+    except LogDirectoryFailure as failure:
+        number = failure.cause.errno or errno.EIO
+        outcome = DiskFault(failure.directory, number, os.strerror(number))
+    sys.stdout.buffer.write(pickle.dumps(outcome))

@@ -1,0 +1,159 @@
+"""What logs need besides being written and read, at the intervals that the configuration says:
+
+- retention: old segments go (`log.retention.check.interval.ms`), their files later (`file.delete.delay.ms`);
+- flushing: rolled segments, and whatever `flush.ms` wants on the disk by now;
+- checkpoints of recovery points, log starts and high watermarks;
+- producers that have expired are forgotten;
+- compaction is in `log_cleaner.py`.
+
+The loop is never held: logs are looked at some at a time, and what waits for the disk is done by a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from ...storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, write_offsets
+from ...storage.directory import checkpoints_of
+from ...storage.files import LogDirectoryFailure
+from ...storage.retention import delete_old_segments
+from ..partitions.hosted_partition import HostedPartition
+
+if TYPE_CHECKING:
+    from ...storage.directory import LogDirectory
+    from ..broker import BrokerServer
+
+log = logging.getLogger("odradek.upkeep")
+
+#: Logs that are looked at before the loop does something else: a few microseconds each.
+LOGS_AT_A_TIME = 50
+#: Rolled segments are flushed this often at least; only a power cut can tell.
+FLUSH_CHECK_INTERVAL_MS = 5_000
+#: How often the files of what was deleted are looked for.
+REMOVAL_INTERVAL_MS = 1_000
+
+
+class LogMaintenance:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._tasks: list[asyncio.Task[None]] = []
+        #: What the checkpoints say, by their path: they are written only when they would say something else.
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        #: Whose removed segments still have their files.
+        self._with_doomed: set[HostedPartition] = set()
+
+    def start(self) -> None:
+        config = self._broker.config
+        flush_ms = min(config.get("log.flush.scheduler.interval.ms"), FLUSH_CHECK_INTERVAL_MS)
+        for interval_ms, work in (
+            (config.get("log.retention.check.interval.ms"), self.delete_old_segments),
+            (REMOVAL_INTERVAL_MS, self.remove_files),
+            (flush_ms, self.flush_what_is_due),
+            (config.get("log.flush.offset.checkpoint.interval.ms"), self.write_checkpoints),
+            (config.get("replica.high.watermark.checkpoint.interval.ms"), self.write_high_watermarks),
+            (config.get("producer.id.expiration.check.interval.ms"), self.expire_producers),
+        ):
+            self._tasks.append(asyncio.create_task(self._each(interval_ms, work), name=work.__name__))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _each(self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await work()
+            except LogDirectoryFailure as failure:
+                self._broker.partitions.directory_failed(failure)
+            except Exception:
+                log.exception("a bug: %s", work.__name__)
+
+    async def _over_logs(self, look: Callable[[HostedPartition], object]) -> None:
+        """Calls `look` with every partition whose log is there, some at a time."""
+        for number, hosted in enumerate(self._broker.partitions):
+            if number % LOGS_AT_A_TIME == LOGS_AT_A_TIME - 1:
+                await asyncio.sleep(0)
+            if hosted.offline or hosted.is_removed:
+                continue
+            try:
+                look(hosted)
+            except LogDirectoryFailure as failure:
+                hosted.on_failure(failure)
+
+    # ---- retention and removal
+
+    async def delete_old_segments(self) -> None:
+        await self._over_logs(self._delete_old_segments)
+
+    def _delete_old_segments(self, hosted: HostedPartition) -> None:
+        before = hosted.log.log_start_offset
+        count = delete_old_segments(hosted.log, self._broker.now_ms(), hosted.role.high_watermark)
+        if count:
+            log.info("%s: %d old segments deleted, it starts at %d", hosted.name, count, hosted.log.log_start_offset)
+            self.schedule_segment_deletion(hosted)
+        if hosted.log.log_start_offset != before:
+            hosted.log_start_moved()
+
+    def schedule_segment_deletion(self, hosted: HostedPartition) -> None:
+        """Segments of it were removed, whose files go later."""
+        self._with_doomed.add(hosted)
+
+    async def remove_files(self) -> None:
+        now_ms = self._broker.now_ms()
+        for hosted in list(self._with_doomed):
+            if hosted.offline or hosted.is_removed or not hosted.log.delete_scheduled(now_ms):
+                self._with_doomed.discard(hosted)
+        for directory in self._broker.partitions.directories:
+            if directory.is_online and directory.has_doomed:
+                await asyncio.to_thread(directory.delete_scheduled, now_ms)
+
+    # ---- to the disk
+
+    async def flush_what_is_due(self) -> None:
+        due: list[tuple[HostedPartition, int]] = []
+        now_ms = self._broker.now_ms()
+
+        def look(hosted: HostedPartition) -> None:
+            up_to_offset = hosted.log.flush_due(now_ms)
+            if up_to_offset is not None:
+                due.append((hosted, up_to_offset))
+
+        await self._over_logs(look)
+        for hosted, up_to_offset in due:
+            await self._flush(hosted, up_to_offset)
+
+    async def _flush(self, hosted: HostedPartition, up_to_offset: int) -> None:
+        flushed = asyncio.Event()
+        hosted.want_flushed(up_to_offset, self._broker.now_ms(), lambda _: flushed.set())
+        await flushed.wait()
+
+    async def write_checkpoints(self) -> None:
+        for directory in self._online():
+            found = checkpoints_of(hosted.log for hosted in self._broker.partitions.in_directory(directory))
+            await self._write(directory, RECOVERY_POINTS, found.recovery_points)
+            await self._write(directory, LOG_START_OFFSETS, found.log_start_offsets)
+
+    async def write_high_watermarks(self) -> None:
+        for directory in self._online():
+            await self._write(directory, HIGH_WATERMARKS, self._broker.partitions.high_watermarks(directory))
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self._broker.partitions.directories if directory.is_online]
+
+    async def _write(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
+        path = f"{directory.path}/{name}"
+        if self._written.get(path) != offsets:
+            await asyncio.to_thread(write_offsets, directory.path, name, offsets)
+            self._written[path] = offsets
+
+    # ---- producers
+
+    async def expire_producers(self) -> None:
+        now_ms, expiration_ms = self._broker.now_ms(), self._broker.config.get("producer.id.expiration.ms")
+        await self._over_logs(lambda hosted: hosted.log.producers.expire(now_ms, expiration_ms))

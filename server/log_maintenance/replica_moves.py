@@ -1,0 +1,215 @@
+"""Replicas that move from one log directory of this broker to another (KIP-113, AlterReplicaLogDirs).
+
+The replica's log is copied into a *future* log beside it, `<topic>-<partition>.<hex>-future` in the directory to which it
+goes, while the partition goes on taking requests. When little is left to copy, the rest follows in one turn of the loop
+and the future log takes the place of the old one, whose files go in the background. The controller is told then where
+the replica is. A crash leaves both, or the future one unfinished: the next start goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...protocol.records.batch import read_header
+from ...protocol.records.errors import BatchError
+from ...storage.directory import FUTURE_SUFFIX, LogDirectory, ReplicaDirectory
+from ...storage.files import LogDirectoryFailure
+from ...storage.log import Log
+from ...storage.partition_metadata import read_topic_id, write_topic_id
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.moves")
+
+#: Copied by a thread at a time.
+CHUNK_BYTES = 1 << 20
+#: What is copied in the turn of the loop in which the logs change places.
+LAST_STRETCH_BYTES = 1 << 20
+#: How often a move looks whether the compaction of its log is over.
+_CLEANER_POLL_S = 0.02
+
+
+class _Ended(Exception):
+    """The partition is gone, or offline, or nobody wants the move any more."""
+
+
+class ReplicaMove:
+    """One replica on its way. `future` is its log in `destination`."""
+
+    def __init__(self, hosted: HostedPartition, destination: LogDirectory, future: Log) -> None:
+        self.hosted = hosted
+        self.destination = destination
+        self.future = future
+        self.is_wanted = True
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """What is to be copied next. The batch that has it may begin below the log's start."""
+        return max(self.future.log_end_offset, self.hosted.log_start_offset)
+
+    @property
+    def offset_lag(self) -> int:
+        return self.hosted.log_end_offset - self.future.log_end_offset
+
+
+class ReplicaMoves:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._moves: dict[HostedPartition, ReplicaMove] = {}
+        self._at_a_time = asyncio.Semaphore(max(1, len(broker.directories)))
+        self._is_stopping = False
+
+    def get(self, hosted: HostedPartition) -> ReplicaMove | None:
+        return self._moves.get(hosted)
+
+    def into(self, directory: LogDirectory) -> list[ReplicaMove]:
+        return [move for move in self._moves.values() if move.destination is directory]
+
+    def move(self, hosted: HostedPartition, destination: LogDirectory) -> None:
+        """Begins; a move of the same replica to elsewhere ends, and one to where it is ends for good.
+
+        Raises LogDirectoryFailure.
+        """
+        current = self._moves.get(hosted)
+        if current is not None and current.destination is not destination:
+            current.is_wanted = False
+            del self._moves[hosted]
+            current = None
+        if current is None and destination is not hosted.directory:
+            self._begin(hosted, destination, destination.future_path(hosted.topic, hosted.index))
+
+    def resume(self) -> None:
+        """Goes on with what the last shutdown, or crash, has interrupted. After the first image was applied."""
+        for directory in self._broker.directories:
+            for replica in directory.replicas() if directory.is_online else ():
+                if replica.suffix == FUTURE_SUFFIX:
+                    self._resume(directory, replica)
+
+    def _resume(self, directory: LogDirectory, replica: ReplicaDirectory) -> None:
+        hosted = self._broker.partitions.get((replica.topic, replica.partition))
+        wanted = hosted is not None and hosted.directory is not directory and hosted not in self._moves
+        if hosted is not None and wanted and read_topic_id(replica.path) == hosted.topic_id:
+            self._begin(hosted, directory, replica.path)
+        else:
+            directory.schedule_delete(replica.path, self._broker.now_ms())
+
+    async def stop(self) -> None:
+        """Futures stay on the disk, flushed, for the next start."""
+        self._is_stopping = True
+        for move in self._moves.values():
+            move.is_wanted = False
+        await asyncio.gather(*(move.task for move in self._moves.values() if move.task is not None))
+
+    def _begin(self, hosted: HostedPartition, destination: LogDirectory, path: str) -> None:
+        now_ms = self._broker.now_ms()
+        future = destination.open_log(hosted.topic, hosted.index, hosted.log.config, now_ms=now_ms, path=path)
+        try:
+            write_topic_id(path, hosted.topic_id, sync=False)
+        except OSError as error:
+            raise LogDirectoryFailure(destination.path, f"writing into {path}", error) from error
+        move = self._moves[hosted] = ReplicaMove(hosted, destination, future)
+        move.task = asyncio.create_task(self._run(move), name=f"move of {hosted.name}")
+
+    # ---- copying
+
+    async def _run(self, move: ReplicaMove) -> None:
+        hosted, began = move.hosted, move.hosted.directory.path
+        try:
+            async with self._at_a_time:
+                await self._copy(move)
+            log.info("%s moved from %s to %s", hosted.name, began, move.destination.path)
+        except _Ended:
+            self._end(move)
+        except BatchError as damage:
+            log.error("the move of %s to %s ends: %s", hosted.name, move.destination.path, damage)
+            hosted.on_damage(hosted, damage)
+            self._end(move)
+        except LogDirectoryFailure as failure:
+            self._forget(move)
+            if not hosted.is_removed:
+                self._broker.partitions.directory_failed(failure)
+        except Exception:
+            log.exception("a bug: the move of %s to %s ends", hosted.name, move.destination.path)
+            self._end(move)
+
+    def _forget(self, move: ReplicaMove) -> None:
+        if self._moves.get(move.hosted) is move:
+            del self._moves[move.hosted]
+
+    def _end(self, move: ReplicaMove) -> None:
+        self._forget(move)
+        if not move.destination.is_online:
+            return
+        try:
+            if self._is_stopping and not move.hosted.is_removed:
+                move.future.close(self._broker.now_ms())
+            else:
+                move.destination.discard(move.future, self._broker.now_ms())
+        except LogDirectoryFailure as failure:
+            self._broker.partitions.directory_failed(failure)
+
+    async def _copy(self, move: ReplicaMove) -> None:
+        """Until the logs have changed places. Between a look at the partition and what follows from it nothing waits."""
+        while True:
+            self._align(move)
+            if self._bytes_left(move) > LAST_STRETCH_BYTES:
+                await self._copy_chunk(move)
+            elif (pending := move.future.prepare_flush()) is not None:
+                await asyncio.to_thread(pending.run)
+                move.future.flushed(pending, self._broker.now_ms())
+            elif self._broker.cleaner.works_on(move.hosted):
+                await asyncio.sleep(_CLEANER_POLL_S)
+            else:
+                self._change_places(move)
+                return
+
+    def _align(self, move: ReplicaMove) -> None:
+        """The log may have been cut at both ends meanwhile."""
+        hosted, future, now_ms = move.hosted, move.future, self._broker.now_ms()
+        if not move.is_wanted or hosted.is_removed or hosted.offline or not move.destination.is_online:
+            raise _Ended
+        if future.log_end_offset < hosted.log_start_offset:
+            slice_ = hosted.log.read(hosted.log_start_offset, 1)
+            base_offset = read_header(slice_.bytes()).base_offset if slice_.size else hosted.log_start_offset
+            future.truncate_fully_and_start_at(base_offset, now_ms, hosted.log_start_offset)
+        if future.log_end_offset > hosted.log_end_offset:
+            future.truncate_to(hosted.log_end_offset, now_ms)
+
+    def _bytes_left(self, move: ReplicaMove) -> int:
+        """At the most; of one segment."""
+        return bytes_from(move.hosted.log, move.next_offset)
+
+    async def _copy_chunk(self, move: ReplicaMove) -> None:
+        found = move.hosted.log.read(move.next_offset, CHUNK_BYTES)
+        now_ms = self._broker.now_ms()
+        await asyncio.to_thread(lambda: move.future.append(found.bytes(), None, now_ms))
+
+    def _change_places(self, move: ReplicaMove) -> None:
+        hosted, future, now_ms = move.hosted, move.future, self._broker.now_ms()
+        while (found := hosted.log.read(move.next_offset, CHUNK_BYTES)).size:
+            future.append(found.bytes(), None, now_ms)
+        future.advance_log_start_offset(hosted.log_start_offset)
+        if hosted.is_leader:
+            future.epochs.assign(hosted.leader_epoch, future.log_end_offset)
+        old_log, old_directory = hosted.log, hosted.directory
+        move.destination.rename(future, "")
+        future.config = old_log.config
+        hosted.log, hosted.directory = future, move.destination
+        self._forget(move)
+        hosted.settle()
+        old_directory.discard(old_log, now_ms)
+        self._broker.partitions.report(hosted)
+
+
+def bytes_from(source: Log, offset: int) -> int:
+    """How much a log has from an offset on."""
+    if offset >= source.log_end_offset:
+        return 0
+    segment = source.segment_of(offset)
+    later = sum(other.size for other in source.segments if other.base_offset > segment.base_offset)
+    return later + segment.size - source.read(offset, 1).position

@@ -1,0 +1,264 @@
+"""Verification of logs in the background, so that damage is found, and healed, before a reader meets it.
+
+A round goes through all segments of all partitions here, at `odradek.scrub.bytes.per.second`; `odradek.scrub.interval.ms`
+is the time from one round to the next. A thread of its own reads and checks small pieces (storage/verification.py), and the
+event loop only takes note of the results. A segment that a reader met something wrong in is verified at once; a closed one
+that is read for the first time is next.
+
+Where a round stands is not saved: it begins with a partition chosen by chance, so that each segment is as likely to be
+verified as any other however often the broker is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ...storage.damage import OffsetDamaged, SegmentSuspected
+from ...storage.files import LogDirectoryFailure
+from ...storage.verification import Job, SegmentVerifier, build_indexes
+
+if TYPE_CHECKING:
+    from ...protocol.records.errors import BatchError
+    from ...storage.log import Log
+    from ...storage.segment import Segment
+    from ..broker import BrokerServer
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.damage")
+
+T = TypeVar("T")
+
+#: A start has other things to do first.
+FIRST_ROUND_DELAY_S = 60.0
+#: Partitions that are looked at before the loop does something else.
+PARTITIONS_AT_A_TIME = 50
+#: A segment that a reader waits for is verified faster than others, but does not take the whole disk.
+INSPECTION_BYTES_PER_SECOND = 256 << 20
+#: A follower may ask again because a connection was lost, too.
+DOUBT_INTERVAL_S = 10.0
+MOST_DOUBTED = 1000
+#: Segments that wait for it because they were read; further ones are asked for again by who reads on.
+MOST_SOON = 10_000
+#: Lines about one segment; a disk with more holes has said enough.
+MOST_LINES = 10
+
+
+class Scrubber:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._counters = broker.damage
+        self._pool: ThreadPoolExecutor | None = None
+        self._task: asyncio.Task[None] | None = None
+        #: Inspections under way, by partition and segment, and what waits for them.
+        self._inspections: dict[tuple[HostedPartition, int], list[Callable[[], object]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: Closed segments that were read, and are to be verified.
+        self._soon: deque[tuple[HostedPartition, Segment]] = deque()
+        self._soon_task: asyncio.Task[None] | None = None
+        #: Partitions that followers made verified, and when they may do so again.
+        self._doubted: dict[HostedPartition, float] = {}
+
+    def start(self) -> None:
+        if self._bytes_per_second > 0:
+            self._task = asyncio.create_task(self._run(), name="scrubber")
+
+    async def stop(self) -> None:
+        tasks = [*self._tasks, *filter(None, (self._task, self._soon_task))]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._task = None
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    @property
+    def _bytes_per_second(self) -> int:
+        rate: int = self._broker.config.get("odradek.scrub.bytes.per.second")
+        return rate
+
+    # ---- rounds
+
+    async def _run(self) -> None:
+        interval_s = self._broker.config.get("odradek.scrub.interval.ms") / 1000
+        await asyncio.sleep(min(interval_s, FIRST_ROUND_DELAY_S))
+        while True:
+            try:
+                await self.round()
+            except Exception:
+                log.exception("a bug: a round of verification ends")
+            await asyncio.sleep(interval_s)
+
+    async def round(self) -> None:
+        """Verifies every segment there is."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        partitions = list(self._broker.partitions)
+        first = random.randrange(len(partitions)) if partitions else 0
+        for number, hosted in enumerate(partitions[first:] + partitions[:first]):
+            if number % PARTITIONS_AT_A_TIME == PARTITIONS_AT_A_TIME - 1:
+                await asyncio.sleep(0)
+            for segment in list(hosted.log.segments):
+                if segment.size or segment is not hosted.log.active:
+                    await self._verify(hosted, segment, self._bytes_per_second)
+        self._counters.scrub_rounds += 1
+        self._counters.last_round_ms = self._broker.now_ms()
+        self._counters.last_round_took_ms = int((loop.time() - began) * 1000)
+
+    # ---- segments that are read
+
+    def verify_soon(self, hosted: HostedPartition, base_offset: int) -> None:
+        """A reader took records of a segment that was not verified yet. It is next, at the rate of a round."""
+        if self._bytes_per_second <= 0 or len(self._soon) >= MOST_SOON:
+            return
+        segment = hosted.log.segment_of(base_offset)
+        if segment.is_verified or segment is hosted.log.active:
+            return
+        segment.is_verified = True
+        self._soon.append((hosted, segment))
+        if self._soon_task is None:
+            self._soon_task = asyncio.get_running_loop().create_task(self._verify_read(), name="verify what is read")
+
+    async def _verify_read(self) -> None:
+        try:
+            while self._soon:
+                await self._verify(*self._soon.popleft(), self._bytes_per_second)
+        except Exception:
+            log.exception("a bug: what is read is not verified")
+        finally:
+            self._soon_task = None
+
+    # ---- one segment
+
+    def inspect(self, hosted: HostedPartition, base_offset: int, done: Callable[[], object] = lambda: None) -> None:
+        """Verifies a segment at once; `done` is called when its damage is known, on the loop."""
+        key = (hosted, base_offset)
+        waiting = self._inspections.get(key)
+        if waiting is not None:
+            waiting.append(done)
+            return
+        self._inspections[key] = [done]
+        task = asyncio.get_running_loop().create_task(self._inspect(hosted, base_offset), name=f"inspect {hosted.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _inspect(self, hosted: HostedPartition, base_offset: int) -> None:
+        try:
+            segment = hosted.log.segment_of(base_offset)
+            if segment.base_offset == base_offset:
+                await self._verify(hosted, segment, INSPECTION_BYTES_PER_SECOND)
+        except Exception:
+            log.exception("a bug: the inspection of %s ends", hosted.name)
+        finally:
+            for done in self._inspections.pop((hosted, base_offset)):
+                done()
+
+    def met(self, hosted: HostedPartition, damage: BatchError) -> None:
+        """A reader got `damage` instead of records."""
+        self._counters.reads_refused += 1
+        if isinstance(damage, SegmentSuspected):
+            self.inspect(hosted, damage.base_offset)
+        else:
+            first = damage.damaged.first_offset if isinstance(damage, OffsetDamaged) else None
+            self._counters.say((hosted.name, first), "a reader of %s gets CORRUPT_MESSAGE: %s", hosted.name, damage)
+
+    def doubt(self, hosted: HostedPartition, offset: int) -> None:
+        """A follower asks again for records that it was given: the segment is verified, but not each time."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._doubted.get(hosted, 0.0):
+            if len(self._doubted) >= MOST_DOUBTED:
+                self._doubted.clear()
+            self._doubted[hosted] = now + DOUBT_INTERVAL_S
+            self.inspect(hosted, hosted.log.segment_of(offset).base_offset)
+
+    async def _verify(self, hosted: HostedPartition, segment: Segment, bytes_per_second: int) -> None:
+        """Pieces take their share of a second each, so that a change of the rate counts at once."""
+        read, loop = hosted.log, asyncio.get_running_loop()
+        if not _is_there(hosted, read, segment):
+            return
+        verifier, path, generation = SegmentVerifier(self._job(hosted, segment)), read.path, read.generation
+        try:
+            while not verifier.is_done:
+                began = loop.time()
+                count = await self._in_thread(verifier.step)
+                self._counters.scrubbed_bytes += count
+                is_same = _is_there(hosted, read, segment) and (read.path, read.generation) == (path, generation)
+                if not is_same:
+                    return
+                await asyncio.sleep(max(0.0, count / max(1, bytes_per_second) - (loop.time() - began)))
+            if _is_there(hosted, read, segment) and (read.path, read.generation) == (path, generation):
+                await self._take_note(hosted, segment, verifier)
+        except OSError as error:
+            self._failed(hosted, LogDirectoryFailure(read.log_directory, f"verifying {verifier.path}", error))
+        except LogDirectoryFailure as failure:
+            self._failed(hosted, failure)
+        finally:
+            verifier.close()
+
+    def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
+        checked = hosted.log
+        is_compacted = checked.config.compact or self._broker.cleaner.has_cleaned(hosted)
+        end = segment.next_offset
+        return Job(checked.place, segment.base_offset, end, segment.size, is_compacted, segment is not checked.active)
+
+    async def _take_note(self, hosted: HostedPartition, segment: Segment, verifier: SegmentVerifier) -> None:
+        checked, counters = hosted.log, self._counters
+        segment.is_verified = True
+        counters.scrubbed_segments += 1
+        job = verifier.job
+        self._broker.cleaner.note_poisoned(hosted, verifier.poisoned, job.base_offset, job.next_offset)
+        size = verifier.file_size or 0
+        if size < verifier.job.size:
+            segment.shrink(size)
+            if segment is checked.active:
+                checked.roll(self._broker.now_ms())
+        new = checked.add_damage(verifier.found)
+        if new:
+            counters.ranges_found += len(new)
+            for one in new[:MOST_LINES]:
+                log.error(
+                    "%s: offsets %d to %d are damaged (%s/%s at %d, %d bytes: %s)",
+                    hosted.name, one.first_offset, one.next_offset - 1, checked.path, one.file, one.position, one.size,
+                    one.reason,
+                )  # fmt: skip
+            if len(new) > MOST_LINES:
+                log.error("%s: %d more ranges of %s are damaged", hosted.name, len(new) - MOST_LINES, verifier.path)
+        if verifier.found:
+            self._broker.healer.wants(hosted)
+        if new:
+            await self._in_thread(checked.damage.save)
+        if verifier.is_index_wrong and size:
+            await self._rebuild_indexes(hosted, segment)
+
+    async def _rebuild_indexes(self, hosted: HostedPartition, segment: Segment) -> None:
+        rebuilt, path = hosted.log, segment.path
+        if segment is rebuilt.active:
+            return
+        indexes = await self._in_thread(lambda: build_indexes(segment, rebuilt.config.index_interval_bytes))
+        if _is_there(hosted, rebuilt, segment) and segment.path == path:
+            segment.replace_indexes(*indexes)
+            self._counters.indexes_rebuilt += 1
+            log.warning("%s: its indexes did not agree with it, and are built again", path)
+
+    def _failed(self, hosted: HostedPartition, failure: LogDirectoryFailure) -> None:
+        """A directory that is gone as a whole is the affair of those who write to it, unless nobody does."""
+        if not hosted.is_removed and not Path(hosted.log.path).is_dir():
+            log.error("%s: its directory %s is gone", hosted.name, hosted.log.path)
+        elif not hosted.is_removed:
+            hosted.on_failure(failure)
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "scrubber")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+
+
+def _is_there(hosted: HostedPartition, read: Log, segment: Segment) -> bool:
+    """Whether the segment is still of the log that the partition has."""
+    return not hosted.offline and not hosted.is_removed and hosted.log is read and segment in read.segments

@@ -1,0 +1,108 @@
+"""What a scrape is told of the cluster: brokers, leaders, elections, and the quorum of controllers.
+
+What Kafka has no metric for is called odradek_.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+
+from ...metadata.image import NO_LEADER
+from ...replication.quorum.roles import Leader
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+
+def cluster(broker: BrokerServer) -> Iterator[Metric]:
+    image = broker.image
+    partitions = [p for topic in image.topics.by_name.values() for p in topic.partitions.values()]
+    brokers = image.cluster.brokers.values()
+    counts = {
+        "activecontrollercount": (broker.controller.is_active, "1 on the active controller."),
+        "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that serve."),
+        "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and do not serve."),
+        "controlledshutdownbrokercount": (
+            sum(b.in_controlled_shutdown and not b.fenced for b in brokers),
+            "Brokers that are about to stop.",
+        ),
+        "globaltopiccount": (len(image.topics.by_name), "Topics."),
+        "globalpartitioncount": (len(partitions), "Partitions."),
+        "offlinepartitionscount": (sum(p.leader == NO_LEADER for p in partitions), "Partitions without a leader."),
+        "preferredreplicaimbalancecount": (
+            sum(p.leader != p.preferred_replica for p in partitions),
+            "Partitions that are not led by their preferred replica.",
+        ),
+        "lastappliedrecordoffset": (image.offset, "The offset of the last metadata record that was applied."),
+    }
+    for name, (count, words) in counts.items():
+        yield GaugeMetricFamily(f"kafka_controller_kafkacontroller_{name}", words, value=int(count))
+    yield from _elections(broker)
+    yield from _in_sync_changes(broker)
+
+
+def _elections(broker: BrokerServer) -> Iterator[Metric]:
+    """Of partitions' leaders, by this node since it is the active controller."""
+    if broker.controller.is_active:
+        elections = broker.controller.controller.elections
+        yield _counter("odradek_leader_elections", "Partitions that got another leader.", elections.leaders)
+        unclean = "kafka_controller_controllerstats_uncleanleaderelections"
+        yield _counter(unclean, "Partitions that got a leader which was not in sync.", elections.unclean)
+    if broker.broker_sessions is not None:
+        expired = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
+        words = "Brokers fenced since nothing was heard of them."
+        yield GaugeMetricFamily(expired, words, value=broker.broker_sessions.expired_sessions)
+        gone = "Brokers fenced since their process was gone."
+        yield _counter("odradek_brokers_gone", gone, broker.broker_sessions.refused_brokers)
+
+
+def _in_sync_changes(broker: BrokerServer) -> Iterator[Metric]:
+    changes = broker.replication.isr_changes if "replication" in broker.__dict__ else None
+    name = "kafka_server_replicamanager"
+    yield _counter(f"{name}_isrshrinks", "Times a replica left the in-sync set.", changes.shrinks if changes else 0)
+    yield _counter(f"{name}_isrexpands", "Times a replica entered it.", changes.expands if changes else 0)
+
+
+def _counter(name: str, words: str, value: float) -> Metric:
+    return CounterMetricFamily(name, words, value=value)
+
+
+def quorum(broker: BrokerServer) -> Iterator[Metric]:
+    controller = broker.controller
+    values = {
+        "current_leader": controller.leader_id,
+        "current_epoch": controller.epoch,
+        "high_watermark": controller.high_watermark,
+        "log_end_offset": controller.quorum_log.end_offset,
+    }
+    for name, value in values.items():
+        yield GaugeMetricFamily(f"kafka_server_raft_metrics_{name}", "Of the metadata log.", value=value)
+    applied = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
+    yield GaugeMetricFamily(
+        applied, "The offset of the last metadata record that was applied.", value=broker.image.offset
+    )
+    yield from _lag(broker)
+    if controller.raft is not None:
+        waits = controller.leaderless
+        yield SummaryMetricFamily(
+            "odradek_quorum_leaderless_seconds",
+            "How long this node knew no leader of the quorum, each time.",
+            count_value=waits.count,
+            sum_value=waits.total_ns / 1e9,
+        )
+
+
+def _lag(broker: BrokerServer) -> Iterator[Metric]:
+    """On the leader: how many offsets of the metadata log each of the others lacks."""
+    raft = broker.controller.raft
+    if raft is None or not isinstance(raft.replica.role, Leader):
+        return
+    words = "Offsets of the metadata log that this replica lacks."
+    lag = GaugeMetricFamily("odradek_quorum_replica_lag", words, labels=("replica",))
+    end = broker.controller.quorum_log.end_offset
+    for key, progress in raft.replica.role.progress.items():
+        lag.add_metric([str(key.id)], max(0, end - progress.end_offset))
+    yield lag

@@ -1,0 +1,52 @@
+"""Metrics of the budget of descriptors: how many connections may still come, and how many were refused.
+
+Apache Kafka has no such metrics; the process's own `process_open_fds` and `process_max_fds` stand beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ...storage.descriptors import SPARES
+from ...storage.files import OpenFile
+from ..network.descriptors import DESCRIPTORS
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+
+def descriptors(broker: BrokerServer) -> Iterator[Metric]:
+    remaining = GaugeMetricFamily(
+        "odradek_network_connections_remaining",
+        "Connections that the listener may still accept before descriptors are refused.",
+        labels=("listener",),
+    )
+    refused = CounterMetricFamily(
+        "odradek_network_connections_refused",
+        "Connections closed when they were accepted, and silent ones closed to make room, by reason.",
+        labels=("listener", "reason"),
+    )
+    for listener in broker.listeners:
+        remaining.add_metric([listener.name], DESCRIPTORS.remaining(listener.kind))
+        for reason, count in listener.refused.items():
+            refused.add_metric([listener.name, reason], count)
+    reserved = GaugeMetricFamily(
+        "odradek_process_descriptors_reserved", "Descriptors kept from connections, by use.", labels=("use",)
+    )
+    for use, count in DESCRIPTORS.shares._asdict().items():
+        reserved.add_metric([use], count)
+    yield from (remaining, refused, reserved)
+    limit = "odradek_process_descriptors_limit"
+    yield GaugeMetricFamily(limit, "Descriptors that the process may have open.", value=DESCRIPTORS.limit)
+    connections = "odradek_process_descriptors_connections"
+    yield GaugeMetricFamily(connections, "Descriptors that connections take.", value=DESCRIPTORS.taken)
+    files = "odradek_process_descriptors_data_files"
+    yield GaugeMetricFamily(files, "Data files that are open.", value=OpenFile.count)
+    shortages = CounterMetricFamily(
+        "odradek_process_descriptors_shortages", "Files for which no descriptor was left but those kept for that."
+    )
+    shortages.add_metric([], SPARES.shortages)
+    yield shortages

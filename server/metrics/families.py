@@ -1,0 +1,221 @@
+"""What a scrape is told: the broker's counters, and what can be seen by looking at it.
+
+The names are those of Kafka's own metrics, as the usual configuration of Prometheus' JMX exporter makes them:
+kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec becomes kafka_server_brokertopicmetrics_bytesin_total.
+
+Imported only when metrics are served.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ...protocol.errors import ErrorCode
+from ..runtime.counters import Times, TopicMetrics
+from ..runtime.turn_budget import TURN_BUDGET_S
+from . import cluster as metrics_cluster
+from . import damage as metrics_damage
+from . import descriptors as metrics_descriptors
+from . import groups as metrics_groups
+from . import share as metrics_share
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..partitions.hosted_partition import HostedPartition
+
+#: Kafka's number for a broker that serves.
+_RUNNING = 3
+_QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+
+_TOPIC_COUNTERS = {
+    "bytesin": ("bytes_in", "Bytes that producers appended."),
+    "bytesout": ("bytes_out", "Bytes that consumers were given."),
+    "bytesrejected": ("bytes_rejected", "Bytes refused for the size of their batch."),
+    "messagesin": ("messages_in", "Records that producers appended."),
+    "failedproducerequests": ("failed_produces", "Partitions of Produce requests that were refused."),
+    "totalfetchrequests": ("fetches", "Partitions of Fetch requests."),
+    "failedfetchrequests": ("failed_fetches", "Partitions of Fetch requests that were answered with an error."),
+    "totalsharefetchrequests": ("share_fetches", "ShareFetch requests."),
+    "failedsharefetchrequests": ("failed_share_fetches", "ShareFetch requests with an error for the topic."),
+    "totalshareacknowledgementrequests": ("share_acknowledgements", "Requests that acknowledged records."),
+    "failedshareacknowledgementrequests": ("failed_share_acknowledgements", "Those that were refused."),
+    "invalidmessagecrcrecords": ("invalid_crc", "Batches refused because their checksum or form is wrong."),
+    "invalidoffsetorsequencerecords": ("invalid_sequence", "Batches refused because their sequence is wrong."),
+}
+
+
+def families(broker: BrokerServer) -> Iterator[Metric]:
+    """Every metric of a broker, now."""
+    yield from _topics(broker)
+    yield from _requests(broker)
+    yield from _turns(broker)
+    yield from _connections(broker)
+    yield from metrics_descriptors.descriptors(broker)
+    yield from metrics_cluster.cluster(broker)
+    yield from metrics_cluster.quorum(broker)
+    if not broker.config.is_broker:
+        return
+    yield from _replicas(broker)
+    yield from _logs(broker)
+    yield from metrics_damage.damage(broker)
+    yield from metrics_groups.groups(broker)
+    yield from metrics_share.share(broker)
+    state = _RUNNING if broker.lifecycle is None else broker.lifecycle.state.value
+    yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(broker.fetch_sessions))
+    partitions = broker.fetch_sessions.partition_count
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "", partitions)
+    evictions = CounterMetricFamily("kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "")
+    evictions.add_metric([], broker.fetch_sessions.evictions)
+    yield evictions
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=value)
+
+
+def _topics(broker: BrokerServer) -> Iterator[Metric]:
+    """A sample per topic, and one without a topic for all of them, those included that were deleted."""
+    everything = broker.metrics.all_topics()
+    topics = broker.metrics.topics()
+    for name, (counter, words) in _TOPIC_COUNTERS.items():
+        yield _topic_counter(name, words, topics, everything, (counter,))
+    produces = ("produces", "failed_produces")
+    yield _topic_counter("totalproducerequests", "Partitions of Produce requests.", topics, everything, produces)
+
+
+def _topic_counter(
+    name: str, words: str, topics: dict[str, TopicMetrics], everything: TopicMetrics, counters: tuple[str, ...]
+) -> Metric:
+    family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", words)
+
+    def total(metrics: TopicMetrics) -> int:
+        return sum(getattr(metrics, counter) for counter in counters)
+
+    family.add_sample(f"{family.name}_total", {}, total(everything))
+    for topic, metrics in topics.items():
+        family.add_sample(f"{family.name}_total", {"topic": topic}, total(metrics))
+    return family
+
+
+def _requests(broker: BrokerServer) -> Iterator[Metric]:
+    counts = CounterMetricFamily(
+        "kafka_network_requestmetrics_requests", "Requests taken.", labels=("request", "version")
+    )
+    bugs = CounterMetricFamily(
+        "kafka_network_requestmetrics_errors", "Requests that failed here, by a bug.", labels=("request", "error")
+    )
+    times: dict[str, Times] = {}
+    failed: Counter[str] = Counter()
+    for dispatcher in {listener.dispatcher for listener in broker.listeners}:
+        for route in dispatcher.routes():
+            counts.add_metric([route.api.name, str(route.version)], route.requests)
+            times.setdefault(route.api.name, Times()).include(route.times)
+            failed[route.api.name] += route.failures
+    for api, count in failed.items():
+        bugs.add_metric([api, ErrorCode.UNKNOWN_SERVER_ERROR.name], count)
+    yield counts
+    yield bugs
+    yield _request_times(times)
+
+
+def _turns(broker: BrokerServer) -> Iterator[Metric]:
+    """Turns of the event loop over their budget (turn_budget.py)."""
+    watch = broker.turn_watch
+    words = "Turns of the event loop that took longer than their budget, by the API of the request."
+    family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))
+    for api in broker.turn_watch.counts or ("",):
+        family.add_metric([api], watch.counts.get(api, 0))
+    yield family
+    yield _gauge("odradek_loop_longest_turn_seconds", "The longest of these turns.", watch.longest_s)
+    yield _gauge("odradek_loop_turn_budget_seconds", "The budget of a turn.", TURN_BUDGET_S)
+
+
+def _request_times(times: dict[str, Times]) -> Metric:
+    name = "kafka_network_requestmetrics_totaltimems"
+    words = "Milliseconds from taking a request to giving its answer to the socket, of one request in 64."
+    family = Metric(name, words, "summary")
+    for api, taken in times.items():
+        for quantile in _QUANTILES if taken.count else ():
+            labels = {"request": api, "quantile": str(quantile)}
+            family.add_sample(name, labels, taken.quantile_ms(quantile))
+        family.add_sample(f"{name}_count", {"request": api}, taken.count)
+        family.add_sample(f"{name}_sum", {"request": api}, taken.total_ns / 1e6)
+    return family
+
+
+def _connections(broker: BrokerServer) -> Iterator[Metric]:
+    name = "kafka_server_socket_server_metrics_connection_count"
+    family = GaugeMetricFamily(name, "Connections that are open.", labels=("listener",))
+    for listener in broker.listeners:
+        family.add_metric([listener.name], len(listener.connections))
+    yield family
+
+
+def _replicas(broker: BrokerServer) -> Iterator[Metric]:
+    hosted = list(broker.partitions)
+    led = [partition for partition in hosted if partition.is_leader]
+    counts = {
+        "partitioncount": len(hosted),
+        "leadercount": len(led),
+        "offlinereplicacount": sum(partition.offline for partition in hosted),
+        "underreplicatedpartitions": sum(len(p.role.isr) < len(p.role.replicas) for p in led),
+        "underminisrpartitioncount": sum(len(p.role.isr) < _min_isr(p) for p in led),
+        "atminisrpartitioncount": sum(len(p.role.isr) == _min_isr(p) for p in led),
+        "reassigningpartitions": _reassigning(broker, led),
+    }
+    for name, count in counts.items():
+        yield _gauge(f"kafka_server_replicamanager_{name}", _REPLICA_WORDS[name], count)
+
+
+_REPLICA_WORDS = {
+    "partitioncount": "Partitions with a replica here.",
+    "leadercount": "Partitions that are led here.",
+    "offlinereplicacount": "Replicas here that are in a failed log directory.",
+    "underreplicatedpartitions": "Partitions led here with replicas that are not in sync.",
+    "underminisrpartitioncount": "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+    "atminisrpartitioncount": "Partitions led here with exactly min.insync.replicas replicas in sync.",
+    "reassigningpartitions": "Partitions led here whose replicas are being moved.",
+}
+
+
+def _min_isr(partition: HostedPartition) -> int:
+    return partition.role.least_in_sync
+
+
+def _reassigning(broker: BrokerServer, led: Iterable[HostedPartition]) -> int:
+    count = 0
+    for partition in led:
+        topic = broker.image.topics.by_name.get(partition.topic)
+        registration = topic.partitions.get(partition.index) if topic is not None else None
+        count += registration is not None and registration.is_reassigning
+    return count
+
+
+def _logs(broker: BrokerServer) -> Iterator[Metric]:
+    labels = ("topic", "partition")
+    size = GaugeMetricFamily("kafka_log_log_size", "Bytes of a partition's segments.", labels=labels)
+    segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments of a partition.", labels=labels)
+    start = GaugeMetricFamily("kafka_log_log_logstartoffset", "The first offset of a partition.", labels=labels)
+    end = GaugeMetricFamily("kafka_log_log_logendoffset", "The next offset of a partition.", labels=labels)
+    for partition in broker.partitions:
+        if partition.offline:
+            continue
+        of = [partition.topic, str(partition.index)]
+        log = partition.log
+        size.add_metric(of, sum(segment.size for segment in log.segments))
+        segments.add_metric(of, len(log.segments))
+        start.add_metric(of, log.log_start_offset)
+        end.add_metric(of, log.log_end_offset)
+    yield from (size, segments, start, end)
+    words = "Batches that no consumer can read, as the last cleaning or verification met them."
+    poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
+    for (topic, index), met in broker.cleaner.poisoned.items():
+        poisoned.add_metric([topic, str(index)], len(met))
+    yield poisoned
+    offline = sum(not directory.is_online for directory in broker.directories)
+    yield _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.", offline)

@@ -1,0 +1,101 @@
+"""What a scrape is told of groups: how many there are, in which states, and what their coordinators here have done.
+
+Of descriptions of topologies (KIP-1331) Kafka counts what its operators' plugin does. Here they are kept with their group,
+so that telling and deleting one cannot fail, and nobody has to clean up after a group: there are no counters of that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from ...coordinator.groups.classic.group import State
+from ...coordinator.groups.consumer.group import GroupState as ConsumerGroupState
+from ...coordinator.groups.kinds import KINDS
+from ...coordinator.groups.share.group import GroupState as ShareGroupState
+from ...coordinator.groups.streams.group import GroupState as StreamsGroupState
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+_OF_COORDINATOR = "kafka_server_group_coordinator_metrics_"
+_OF_GROUPS = "kafka_coordinator_group_groupmetadatamanager_num"
+
+_STATES: dict[str, tuple[type[Enum], str]] = {
+    "classic": (State, "Classic groups by state."),
+    "consumer": (ConsumerGroupState, "Groups of the consumer protocol (KIP-848) by state."),
+    "share": (ShareGroupState, "Share groups (KIP-932) by state."),
+    "streams": (StreamsGroupState, "Groups of the streams protocol (KIP-1071) by state."),
+}
+#: The counters have Kafka's names, which do not end as Prometheus has it.
+_COUNTERS = {
+    "offset_commit_count": ("offset_commits", "Offsets that were committed."),
+    "offset_deletion_count": ("offset_deletions", "Offsets that were deleted since somebody asked for it."),
+    "offset_expiration_count": ("offset_expirations", "Offsets that were deleted since their time was over."),
+    "group_completed_rebalance_count": ("classic_rebalances", "Rebalances of classic groups that came to their end."),
+    "consumer_group_rebalance_count": ("consumer_rebalances", "Rebalances of groups of the consumer protocol."),
+    "share_group_rebalance_count": ("share_rebalances", "Rebalances of share groups."),
+    "streams_group_rebalance_count": ("streams_rebalances", "Rebalances of groups of the streams protocol."),
+    "streams_group_topology_description_set_success_count": ("descriptions_kept", "Topology descriptions kept."),
+    "streams_group_topology_description_set_error_count": ("descriptions_refused", "Those that could not be."),
+    "streams_group_topology_description_get_success_count": ("descriptions_told", "How often one was told."),
+    "streams_group_topology_description_delete_success_count": ("descriptions_deleted", "Those that were deleted."),
+}
+
+
+def groups(broker: BrokerServer) -> Iterator[Metric]:
+    # Kind and name of the state -> how many groups.
+    counts: Counter[tuple[str, str]] = Counter()
+    offsets = 0
+    shards = broker.groups.shards()
+    for driver in shards:
+        if driver.shard is None:
+            continue
+        state = driver.shard.state
+        counts.update((group.kind, group.state.value) for group in state.groups.values())
+        offsets += sum(len(partitions) for _, topics in state.offsets.groups() for partitions in topics.values())
+    yield from _classic(counts, offsets)
+    yield from _by_kind(counts)
+    for name, (counter, words) in _COUNTERS.items():
+        yield _unknown(_OF_COORDINATOR + name, words, getattr(broker.groups.counters, counter))
+    loading = sum(driver.shard is None for driver in shards)
+    yield _by_state(f"{_OF_COORDINATOR}num_partitions", loading, len(shards) - loading)
+
+
+def _classic(counts: Counter[tuple[str, str]], offsets: int) -> Iterator[Metric]:
+    yield GaugeMetricFamily(f"{_OF_GROUPS}groups", "Groups that are coordinated here.", value=sum(counts.values()))
+    for state in State:
+        words = f"Groups in the state {state.value}."
+        count = counts["classic", state.value]
+        yield GaugeMetricFamily(f"{_OF_GROUPS}groups{state.value.lower()}", words, value=count)
+    for name in (f"{_OF_GROUPS}offsets", f"{_OF_COORDINATOR}offset_count"):
+        yield GaugeMetricFamily(name, "Committed offsets that are kept here.", value=offsets)
+
+
+def _by_kind(counts: Counter[tuple[str, str]]) -> Iterator[Metric]:
+    family = GaugeMetricFamily(f"{_OF_COORDINATOR}group_count", "Groups by protocol.", labels=("protocol",))
+    for kind in KINDS:
+        family.add_metric([kind], sum(count for (its_kind, _), count in counts.items() if its_kind == kind))
+    yield family
+    for kind, (states, words) in _STATES.items():
+        family = GaugeMetricFamily(f"{_OF_COORDINATOR}{kind}_group_count", words, labels=("state",))
+        for state in states:
+            family.add_metric([state.value], counts[kind, state.value])
+        yield family
+
+
+def _by_state(name: str, loading: int, active: int) -> Metric:
+    family = GaugeMetricFamily(name, "Partitions of the coordinator's topic that are led here.", labels=("state",))
+    family.add_metric(["loading"], loading)
+    family.add_metric(["active"], active)
+    return family
+
+
+def _unknown(name: str, words: str, value: int) -> Metric:
+    family = Metric(name, words, "unknown")
+    family.add_sample(name, {}, value)
+    return family

@@ -1,0 +1,182 @@
+"""Prometheus metrics over HTTP: `GET /metrics` on odradek.metrics.host and odradek.metrics.port. Off unless a port is set.
+
+A request is answered on the broker's loop from what is there in that moment; only writing the answer as text, which takes
+longest where there are many partitions, is left to a thread. One request a connection; what is not a small GET is refused.
+Few connections are open at a time (descriptors.py): one more ends the oldest that has not sent its request yet, so that
+connections that send nothing do not keep a scraper out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+
+from ..config.listeners import CannotListen
+from ..network.acceptor import Acceptor
+from ..network.bound_sockets import bound_sockets
+from ..network.descriptors import DESCRIPTORS
+from .families import families
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+log = logging.getLogger("odradek.metrics")
+
+#: Scrapers that wait to be accepted.
+_BACKLOG = 128
+#: A scraper's request line and headers; what is longer is no scraper's.
+_MOST_REQUEST_BYTES = 16 * 1024
+#: A peer that has not said what it wants by then is cut off.
+_REQUEST_DEADLINE_S = 10
+
+
+class MetricsServer:
+    """Serves one broker's metrics from `start` to `stop`."""
+
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._acceptors: list[Acceptor] = []
+        self._address = ("", 0)
+        #: Connections that are open, the oldest first.
+        self._connections: dict[_MetricsConnection, None] = {}
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+        PlatformCollector(registry=self._process)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port; the port that was found when it was to be any."""
+        assert self._acceptors, "metrics are not served yet"
+        return self._address
+
+    async def start(self) -> None:
+        """Raises OSError when the address cannot be had."""
+        host = self._broker.config.get("odradek.metrics.host")
+        port = self._broker.config.get("odradek.metrics.port")
+        try:
+            bound = bound_sockets(host, port)
+            self._address = bound[0].getsockname()[:2]
+            self._acceptors = [Acceptor(listening, self._decide, self._lost, self._nothing_left) for listening in bound]
+            for acceptor in self._acceptors:
+                acceptor.start(_BACKLOG)
+        except OSError as error:
+            words = f"cannot serve metrics on {host}:{port}: {_reason(error)}"
+            raise CannotListen(error, words, "odradek.metrics.port") from None
+        DESCRIPTORS.metrics_are_served()
+        log.info("metrics are served on http://%s:%s/metrics", *self._address)
+
+    async def stop(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+            await acceptor.wait_closed()
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _decide(self, accepted: socket.socket, address: Any) -> asyncio.BaseProtocol | None:
+        """Ends the oldest connection that still owes its request when there are too many; None when there is none."""
+        if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
+            oldest = next((one for one in self._connections if not one.has_asked), None)
+            words = "refusing connections for metrics: too many are open"
+            self._broker.lines.log(log, logging.WARNING, "", "metrics refused", words)
+            if oldest is None:
+                return None
+            self._lost(oldest)
+            oldest.abort()
+        connection = _MetricsConnection(self._serve, self._lost)
+        self._connections[connection] = None
+        return connection
+
+    def _lost(self, connection: _MetricsConnection) -> None:
+        self._connections.pop(connection, None)
+
+    def _nothing_left(self, error: OSError) -> None:
+        words = f"no connection for metrics can be accepted now: {error.strerror}"
+        self._broker.lines.log(log, logging.WARNING, "", "metrics system", words)
+
+    async def _serve(self, connection: _MetricsConnection, reader: asyncio.StreamReader, writer: Any) -> None:
+        try:
+            async with asyncio.timeout(_REQUEST_DEADLINE_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+                connection.has_asked = True
+                writer.write(await self._answer(request.decode("latin-1")))
+                await writer.drain()
+                writer.close()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
+            log.debug("a request for metrics failed: %s", error)
+            connection.abort()
+
+    async def _answer(self, request: str) -> bytes:
+        line, *headers = request.split("\r\n")
+        method, _, rest = line.partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        if method not in ("GET", "HEAD"):
+            return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
+        if path != "/metrics":
+            return _response("404 Not Found", "text/plain", b"metrics are at /metrics\n")
+        accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
+        encode, content_type = choose_encoder(accepted)
+        found = _Found([*families(self._broker), *self._process.collect()])
+        text: bytes = await asyncio.to_thread(encode, found)
+        return _response("200 OK", content_type, text if method == "GET" else b"")
+
+
+class _MetricsConnection(asyncio.StreamReaderProtocol):
+    """One scraper. `serve` is run with it, its reader and its writer."""
+
+    def __init__(
+        self,
+        serve: Callable[[_MetricsConnection, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]],
+        lost: Callable[[_MetricsConnection], None],
+    ) -> None:
+        super().__init__(asyncio.StreamReader(limit=_MOST_REQUEST_BYTES), lambda *both: serve(self, *both))
+        self._on_lost = lost
+        self._transport_made: asyncio.Transport | None = None
+        self._is_aborted = False
+        #: Whether its request has come.
+        self.has_asked = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport_made = cast(asyncio.Transport, transport)
+        if self._is_aborted:
+            self._transport_made.abort()
+        else:
+            super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._on_lost(self)
+
+    def abort(self) -> None:
+        """Drops it, with what it has not read."""
+        self._is_aborted = True
+        if self._transport_made is not None:
+            self._transport_made.abort()
+
+
+class _Found:
+    """What was collected already, for an encoder that would collect."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._found)
+
+
+def _reason(error: OSError) -> str:
+    return "it is in use" if error.errno == errno.EADDRINUSE else str(error.strerror or error)
+
+
+def _response(status: str, content_type: str, body: bytes) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,88 @@
+"""What a scrape is told of share groups (KIP-932, KIP-1103), of their state, and of their dead letters (KIP-1191).
+
+A broker that nobody shares from has none of it made for a scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ...coordinator.share_partition.partition import AckType
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+_PREFIX = "kafka_server_sharegroupmetrics_"
+_OF_PARTITIONS = "kafka_server_sharepartitionmetrics_"
+_OF_PERSISTER = "kafka_server_share_coordinator_metrics_"
+_DEAD_LETTERS = {
+    "deadletterqueuerecordcount": ("records", "Records written to dead letter queues."),
+    "deadletterqueuetotalproducerequests": ("produces", "Produce requests of dead letters."),
+    "deadletterqueuefailedproducerequests": ("failed_produces", "Those after which dead letters were given up."),
+}
+_TYPES = (AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.RENEW)
+
+
+def share(broker: BrokerServer) -> Iterator[Metric]:
+    made = broker.__dict__
+    yield from _dead_letters(broker)
+    if "share_sessions" in made:
+        sessions = broker.share_sessions
+        name = "kafka_server_sharesessioncache_"
+        yield GaugeMetricFamily(f"{name}sharesessionscount", "Share sessions.", value=len(sessions))
+        yield GaugeMetricFamily(f"{name}sharepartitionscount", "Their partitions.", value=sessions.partition_count)
+    if "share_partitions" in made:
+        yield _acknowledgements(broker)
+        yield from _partitions(broker)
+    if "share_states" in made:
+        yield from _persister(broker)
+
+
+def _dead_letters(broker: BrokerServer) -> Iterator[Metric]:
+    """A sample per group that has had dead letters here."""
+    groups = broker.dead_letters.counters if "dead_letters" in broker.__dict__ else {}
+    for name, (counter, words) in _DEAD_LETTERS.items():
+        family = CounterMetricFamily(_PREFIX + name, words, labels=("group",))
+        for group_id, counters in groups.items():
+            family.add_metric([group_id], getattr(counters, counter))
+        yield family
+
+
+def _acknowledgements(broker: BrokerServer) -> Metric:
+    words = "Records of which a member said what becomes of them."
+    family = CounterMetricFamily(f"{_PREFIX}recordacknowledgements", words, labels=("ackType",))
+    for kind in _TYPES:
+        family.add_metric([kind.name.capitalize()], broker.share_partitions.acknowledgements[kind])
+    return family
+
+
+def _partitions(broker: BrokerServer) -> Iterator[Metric]:
+    labels = ("group", "topic", "partition")
+    records = GaugeMetricFamily(f"{_OF_PARTITIONS}inflightmessagecount", "Records in flight.", labels=labels)
+    runs = GaugeMetricFamily(f"{_OF_PARTITIONS}inflightbatchcount", "Stretches of them.", labels=labels)
+    words = "Records whose locks have ended."
+    timeouts = CounterMetricFamily(f"{_OF_PARTITIONS}acquisitionlocktimeout", words, labels=labels)
+    for led in broker.share_partitions:
+        if led.machine is not None:
+            of = [led.key.group_id, led.hosted.topic, str(led.hosted.index)]
+            records.add_metric(of, led.machine.in_flight_count)
+            runs.add_metric(of, len(led.machine.runs))
+            timeouts.add_metric(of, led.machine.lock_timeouts)
+    yield from (records, runs, timeouts)
+
+
+def _persister(broker: BrokerServer) -> Iterator[Metric]:
+    states = broker.share_states
+    written = Metric(f"{_OF_PERSISTER}write_total", "Requests to write states of share groups.", "unknown")
+    written.add_sample(written.name, {}, states.counters.writes)
+    yield written
+    shards = states.shards()
+    loading = sum(shard.shard is None for shard in shards)
+    words = "Partitions of __share_group_state that are led here."
+    family = GaugeMetricFamily(f"{_OF_PERSISTER}num_partitions", words, labels=("state",))
+    family.add_metric(["loading"], loading)
+    family.add_metric(["active"], len(shards) - loading)
+    yield family

@@ -1,0 +1,106 @@
+"""Accepting connections, a bounded number per turn of the event loop, each with a decision before it costs anything.
+
+The event loop's own `create_server` takes all that waits in one turn, and calls nobody before the descriptors are taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from ...storage.descriptors import SPARES
+
+log = logging.getLogger("odradek.listener")
+
+#: Connections that are accepted in one turn: setting one up takes some 0.1 ms, and requests wait meanwhile.
+ACCEPTS_PER_TURN = 16
+#: After an accept for which there was no descriptor or no memory. The connection stays in the system's queue.
+PAUSE_S = 0.1
+
+_SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+Address = Any
+
+
+class Acceptor:
+    """One listening socket. `decide` gets each socket that was accepted and its peer's address, and returns the protocol
+    that serves it, or None to have it closed at once. `failed` gets a protocol whose connection could not be set up.
+    `short` is called with the error when the system has nothing left to accept with.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        decide: Callable[[socket.socket, Address], asyncio.BaseProtocol | None],
+        failed: Callable[[Any], None],
+        short: Callable[[OSError], None],
+    ) -> None:
+        self._listening = listening
+        self._decide = decide
+        self._failed = failed
+        self._short = short
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+
+    def start(self, backlog: int) -> None:
+        self._listening.setblocking(False)
+        self._listening.listen(backlog)
+        self._resume()
+
+    def close(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._listening.fileno() >= 0:
+            self._loop.remove_reader(self._listening.fileno())
+            self._listening.close()
+
+    async def wait_closed(self) -> None:
+        """Returns when the connections that were accepted are set up."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                accepted, address = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _SHORTAGE:
+                    self._wait(error)
+                    return
+                continue  # this connection ended before it was accepted, as accept(2) reports in many ways
+            protocol = self._decide(accepted, address)
+            if protocol is None:
+                accepted.close()
+                continue
+            task = self._loop.create_task(self._set_up(protocol, accepted))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _wait(self, error: OSError) -> None:
+        """Nothing can be accepted now, and the socket would be readable all the time."""
+        self._loop.remove_reader(self._listening.fileno())
+        self._pause = self._loop.call_later(PAUSE_S, self._resume)
+        SPARES.fill()
+        self._short(error)
+
+    async def _set_up(self, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
+        try:
+            accepted.setblocking(False)
+            with contextlib.suppress(OSError):  # the peer has gone
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
+        except OSError as error:
+            log.debug("a connection was not set up: %s", error)
+            accepted.close()
+            self._failed(protocol)

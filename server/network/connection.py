@@ -1,0 +1,402 @@
+"""One client's connection: frames in, answers out, in the order in which the requests came.
+
+Bytes are received into a buffer that all connections of a broker share: whoever is called back handles its whole frames at
+once, so nothing of it is in use when the next connection is called. Only a frame that has not come whole gets a buffer of
+its own connection, which grows with what has arrived, not with what the peer says will come. So an idle connection costs no
+buffer, and a peer that announces much and sends little costs little.
+
+Requests are handled as they are taken. One whose answer comes later stays in `calls`, and the answers behind it wait: the
+done prefix of `calls` is what may be sent. The connection stops reading (the peer then feels TCP's window) while
+
+- the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of answers wait in the transport;
+- `MAX_UNANSWERED_CALLS` are waiting;
+- a call holds the connection (a parked Fetch, whose answer may be large).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, cast
+
+from ...storage.slices import LogSlice
+from ..runtime.peer_text import shown_reason
+from ..runtime.turn_budget import TURN_BUDGET_S
+from .dispatch import Call, ProtocolViolation
+from .file_sender import FileSender
+
+if TYPE_CHECKING:
+    from ..produce.refused_batches import RefusedBatches
+    from .listener import Listener
+
+log = logging.getLogger("odradek.connection")
+
+#: What one read takes at most. Two or three of librdkafka's or the Java producer's larger requests.
+READ_BUFFER_BYTES = 256 * 1024
+#: Frames up to this are copied out of the shared buffer: codecs are quickest on bytes of their own.
+COPIED_FRAME_BYTES = 16 * 1024
+#: The first buffer of a frame that has not come whole; the next ones are four times what has arrived. A thousand peers that
+#: send the beginning of a frame and wait cost 4 MB.
+FIRST_FRAME_BUFFER_BYTES = 4 * 1024
+#: Answers that a peer has not read yet; beyond it no further request of this peer is taken.
+WRITE_HIGH_WATER_BYTES = 512 * 1024
+#: Requests of one connection that wait for their answers; each is a small object. Clients have 5 to 1,000 in flight.
+MAX_UNANSWERED_CALLS = 512
+#: Answers below this are joined into one buffer; larger pieces go to the socket uncopied.
+JOINED_ANSWER_BYTES = 64 * 1024
+#: A connection with more requests in its buffer goes on in the next turn of the loop, when others have had theirs.
+TURN_SHARE_S = TURN_BUDGET_S / 4
+
+unpack_length = struct.Struct(">i").unpack_from
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_buffer", "_filled", "_held_by", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
+        "_sender", "_stuck_bytes", "_taking", "_transport", "active", "broker", "calls", "client_host", "client_id",
+        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "listener",
+        "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
+        "takes_descriptor",
+    )  # fmt: skip
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.listener_name = listener.name
+        self.broker = listener.broker
+        self.dispatcher = listener.dispatcher
+        self.max_frame_bytes = listener.max_frame_bytes
+        self.principal = "User:ANONYMOUS"
+        self.client_host = ""
+        self.connection_id = ""
+        self.remote_address = ""
+        self.client_id: str | None = None
+        self.client_id_bytes: bytes | None = None
+        #: Whether anything came since the listener last looked for idle connections.
+        self.active = True
+        #: Whether a whole request has come.
+        self.has_asked = False
+        #: The loop's time when it was opened.
+        self.opened_s = 0.0
+        self.closed = False
+        #: Whether it counts in the budget of descriptors; a simulated one does not.
+        self.takes_descriptor = False
+        #: The address that it counts for in the limits; None when it was refused.
+        self.counted_as: str | None = None
+        self.calls: deque[Call] = deque()
+        #: Of idempotent producers; None for as long as none was refused.
+        self.refused_batches: RefusedBatches | None = None
+        self._transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._receiving = listener.broker.receiving
+        #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
+        self._buffer: bytearray | None = None
+        self._filled = 0
+        self._needed = 0
+        #: Answers of this turn that nothing stands before, to be sent in one write.
+        self._out: list[Any] = []
+        self._out_bytes = 0
+        #: Bytes of the answers in `calls`, which are done or behind one that is not.
+        self._stuck_bytes = 0
+        self._taking = False
+        self._reading = True
+        self._peer_reads = True
+        self._held_by: Call | Connection | None = None
+        self._sender: FileSender | None = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.listener.opened(self, self._transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self.calls.clear()
+        self._out.clear()
+        if self._buffer is not None:
+            self._release_buffer()
+        self._receiving.forget(self)
+        self._held_by = None
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
+        self.listener.lost(self)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._peer_reads = False
+
+    def resume_writing(self) -> None:
+        self._peer_reads = True
+        self._resume()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._buffer is None:
+            return self.listener.read_view
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.active = True
+        if self.closed:
+            return
+        if self._buffer is None:
+            self._take(self.listener.read_buffer, nbytes)
+            return
+        self._filled += nbytes
+        if self._filled == len(self._buffer):
+            self._take_own()
+
+    # Frames in.
+
+    def _take_own(self) -> None:
+        """The connection's own buffer is full: its frame is whole, or its length is now known, or it must grow."""
+        buffer = cast(bytearray, self._buffer)
+        if len(buffer) >= self._needed:
+            self._take(self._release_buffer(), len(buffer))
+        elif not self._grow(buffer):
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _grow(self, buffer: bytearray) -> bool:
+        """False when there is no memory for that now; `memory_came` is called later."""
+        size = min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * len(buffer)))
+        if not self._receiving.may_grow(self, size - len(buffer)):
+            return False
+        grown = bytearray(size)
+        grown[: len(buffer)] = buffer
+        self._buffer = grown
+        return True
+
+    def _release_buffer(self) -> bytearray:
+        buffer, self._buffer = cast(bytearray, self._buffer), None
+        self._receiving.give_back(self, len(buffer))
+        return buffer
+
+    def memory_came(self) -> None:
+        """There may be memory for the rest of a frame."""
+        self._resume()
+
+    @property
+    def awaits_rest(self) -> bool:
+        """Whether the peer owes the rest of a frame, and it is read."""
+        return self._reading and self._buffer is not None and self._filled < self._needed
+
+    @property
+    def needed(self) -> int:
+        """Bytes of that frame when it is whole."""
+        return self._needed
+
+    @property
+    def received(self) -> int:
+        """Bytes of the frame that has not come whole."""
+        return self._filled
+
+    def _take(self, buffer: bytearray, end: int) -> None:
+        """Handles the whole frames of buffer[:end] and keeps the rest."""
+        self._taking, pos = True, 0
+        clock = self.broker.turn_watch.clock
+        began = last = clock()
+        try:
+            while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
+                (size,) = unpack_length(buffer, pos)
+                if size < 0 or size > self.max_frame_bytes:
+                    raise ProtocolViolation(
+                        f"a frame of {size} bytes; socket.request.max.bytes is {self.max_frame_bytes}"
+                    )
+                stop = pos + 4 + size
+                if stop > end:
+                    break
+                if size <= COPIED_FRAME_BYTES:
+                    self.dispatcher.call(self, buffer[pos + 4 : stop])
+                else:
+                    self.dispatcher.call(self, memoryview(buffer)[pos + 4 : stop])
+                pos = stop
+                now = clock()
+                if now - last > TURN_BUDGET_S:
+                    self.broker.turn_watch.exceeded_by_frame(now - last, self.client_id, buffer, pos - size, size)
+                if now - began > TURN_SHARE_S and pos < end and self._held_by is None:
+                    self._yield_turn()
+                last = now
+        except ProtocolViolation as fault:
+            self._send_done()
+            self.close_for(str(fault))
+            return
+        finally:
+            self._taking = False
+        if pos:
+            self.has_asked = True
+        if pos < end and not self.closed:
+            self._keep(buffer, pos, end)
+        if self._out or self.calls:
+            self._send_done()
+        if self._reading and not self._may_take():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _yield_turn(self) -> None:
+        """Leaves the requests that have come for the next turn of the loop."""
+        self.hold(self)
+        asyncio.get_running_loop().call_soon(self.release)
+
+    def _may_take_after_sending(self) -> bool:
+        self._send_done()
+        return self._may_take()
+
+    def _may_take(self) -> bool:
+        return (
+            self._peer_reads
+            and not (self._sender is not None and self._sender.is_busy)
+            and self._held_by is None
+            and len(self.calls) < MAX_UNANSWERED_CALLS
+            and self._out_bytes + self._stuck_bytes <= WRITE_HIGH_WATER_BYTES
+            and not self.closed
+        )
+
+    def _keep(self, buffer: bytearray, pos: int, end: int) -> None:
+        """Bytes that cannot be handled yet move to a buffer of the connection's own."""
+        filled = self._filled = end - pos
+        self._needed = 4
+        if filled >= 4:
+            self._needed += unpack_length(buffer, pos)[0]
+        size = min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * filled))
+        if (self._may_take() or self._may_take_after_sending()) and self._receiving.may_grow(self, size):
+            self._buffer = bytearray(size)
+            self._buffer[:filled] = memoryview(buffer)[pos:end]
+            return
+        # Not read on before there is memory, or before requests are taken again; what has arrived is counted all the same.
+        self._receiving.take(filled)
+        self._buffer = buffer[pos:end]
+        if self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def hold(self, holder: Call | Connection) -> None:
+        """Takes no request before this call is answered; or, held by itself, before it is released."""
+        self._held_by = holder
+
+    def release(self) -> None:
+        if self._held_by is self:
+            self._held_by = None
+            self._resume()
+
+    def _resume(self) -> None:
+        """Goes on reading, first what had been received already, when nothing stands against it any more."""
+        if self._reading or self._taking or not self._may_take():
+            return
+        if self._buffer is not None and self._filled >= self._needed:
+            self._take(self._release_buffer(), self._filled)
+            if not self._may_take():
+                return
+        if self._buffer is not None and self._filled == len(self._buffer) and not self._grow(self._buffer):
+            return
+        if not self.closed:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def learn(self, raw: Any) -> str:
+        """A client id that this connection has not shown before; nearly every connection has one only."""
+        self.client_id = str(raw, "utf-8")
+        self.client_id_bytes = bytes(raw)
+        return self.client_id
+
+    # Answers out.
+
+    def park(self, call: Call) -> None:
+        """The call is answered later; what is answered behind it waits for it."""
+        call.is_parked = True
+        self.calls.append(call)
+
+    def answered(self, call: Call) -> None:
+        if call is self._held_by:  # parked or not: who held the connection may have been answered in the same turn
+            self._held_by = None
+        if call.is_parked:
+            self._parked_answered(call)
+        elif self.calls:
+            self.calls.append(call)
+            self._stuck_bytes += call.size
+        else:
+            self._out += call.pieces  # type: ignore[arg-type]
+            self._out_bytes += call.size
+
+    def _parked_answered(self, call: Call) -> None:
+        if self.closed:
+            return
+        self._stuck_bytes += call.size
+        if self._taking:
+            return  # sent with what is being answered now
+        if call is self.calls[0]:
+            self._send_done()
+        self._resume()
+
+    def _send_done(self) -> None:
+        """Hands what is answered in order to the transport, all in one write."""
+        calls, out, size = self.calls, self._out, self._out_bytes
+        while calls and (pieces := calls[0].pieces) is not None:
+            done = calls.popleft()
+            out += pieces
+            size += done.size
+            self._stuck_bytes -= done.size
+        if not out:
+            return
+        self._out, self._out_bytes = [], 0
+        if size <= JOINED_ANSWER_BYTES and (self._sender is None or not self._sender.is_busy):
+            self._transport.write(b"".join(out))
+        else:
+            self._send_large(out)
+
+    def _send_large(self, out: list[Any]) -> None:
+        """Past the transport, from the files themselves, where that can be; the transport must have sent its own first."""
+        if (self._sender is not None and self._sender.is_busy) or (
+            self._transport.get_write_buffer_size() == 0 and self._may_send_files()
+        ):
+            cast(FileSender, self._sender).send(out)
+        else:
+            self._transport.writelines([piece.bytes() if type(piece) is LogSlice else piece for piece in out])
+
+    def _may_send_files(self) -> bool:
+        """Makes the sender on first use: only where answers are large does a connection need it."""
+        if self._sender is None:
+            self._sender = FileSender.of(self._transport, self._resume, self._sending_failed)
+        return self._sender is not None
+
+    def _sending_failed(self, error: OSError) -> None:
+        if not isinstance(error, ConnectionError):
+            self._warn("unsent", f"the answer to {self.remote_address} cannot be sent: {error}", logging.ERROR)
+        self._sender = None
+        self.abort()
+
+    # Endings.
+
+    def close_for(self, reason: str) -> None:
+        """Ends the connection for a fault of the peer, in one line that names it; the same faults again are counted."""
+        shown = shown_reason(reason)
+        words = f"closing the connection of {self.remote_address} on {self.listener_name}: {shown}"
+        self._warn((self.listener_name, shown), words)
+        self.close()
+
+    def drop_for(self, reason: str) -> None:
+        """As `close_for`, and what the peer has not read yet is dropped."""
+        self.close_for(reason)
+        self.abort()
+
+    def _warn(self, kind: Hashable, words: str, level: int = logging.WARNING) -> None:
+        self.broker.lines.log(log, level, self.counted_as or "", kind, words)
+
+    def close(self) -> None:
+        """What has been answered is still sent, for as long as the peer takes it."""
+        self.closed = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        self.closed = True
+        self._transport.abort()
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether the peer is owed an answer and reads: such a silence is not idleness."""
+        return bool(self.calls) and self._peer_reads

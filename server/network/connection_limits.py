@@ -1,0 +1,85 @@
+"""How many connections there may be, and how fast they may come: `max.connections`, `max.connections.per.ip` with its
+overrides, `max.connection.creation.rate`, and the first and last also of one listener (`listener.name.<name>.`).
+
+The configuration is read for each connection, so a dynamic change holds from the next one on (KIP-402, KIP-612).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...metadata.configs import connection_overrides
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+
+_UNLIMITED = 2**31 - 1
+#: Between two connections where the rate is 0.
+_AS_GOOD_AS_NEVER_S = 3600.0
+
+
+class Refusal(NamedTuple):
+    """`key` is the configuration key whose limit is reached."""
+
+    key: str
+    words: str
+
+
+class ConnectionLimits:
+    """The connections of one broker, counted as they come and go."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._open = 0
+        self._by_ip: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        #: When the next connection is due, of the broker (None) and of each listener that has a rate of its own.
+        self._due_s: dict[str | None, float] = {}
+
+    @property
+    def open(self) -> int:
+        return self._open
+
+    def enter(self, ip: str, listener: str) -> Refusal | None:
+        """Counts a connection in, or returns the limit that it would exceed."""
+        config = self._config
+        overrides = connection_overrides(config.get("max.connections.per.ip.overrides"))
+        limits = (
+            (self._by_ip[ip], overrides.get(ip, config.get("max.connections.per.ip")), "max.connections.per.ip"),
+            (self._open, config.get("max.connections"), "max.connections"),
+            (self._by_listener[listener], self._of(listener, "max.connections"), f"max.connections of {listener}"),
+        )
+        for there, limit, key in limits:
+            if there >= limit:
+                return Refusal(key, f"there are {there} already ({key} is {limit})")
+        self._by_ip[ip] += 1
+        self._by_listener[listener] += 1
+        self._open += 1
+        return None
+
+    def leave(self, ip: str, listener: str) -> None:
+        self._open -= 1
+        self._by_listener[listener] -= 1
+        self._by_ip[ip] -= 1
+        if not self._by_ip[ip]:
+            del self._by_ip[ip]
+
+    def pause_s(self, listener: str, now_s: float) -> float:
+        """How long a connection that has just come must wait, so that not too many come in a second."""
+        rate = "max.connection.creation.rate"
+        of_broker = self._turn(None, self._config.get(rate), now_s)
+        return max(of_broker, self._turn(listener, self._of(listener, rate), now_s))
+
+    def _of(self, listener: str, key: str) -> int:
+        """The key's value for this listener alone; no limit when it has none."""
+        prefixed = f"listener.name.{listener.lower()}.{key}"
+        value: int = self._config.get(prefixed) if self._config.is_set(prefixed) else _UNLIMITED
+        return value
+
+    def _turn(self, whose: str | None, per_second: int, now_s: float) -> float:
+        if per_second >= _UNLIMITED:
+            return 0.0
+        due_s = max(now_s, self._due_s.get(whose, 0.0))
+        self._due_s[whose] = due_s + (1 / per_second if per_second else _AS_GOOD_AS_NEVER_S)
+        return due_s - now_s

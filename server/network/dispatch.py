@@ -1,0 +1,392 @@
+"""A frame becomes a `Call`; the call goes to its API's handler; the response becomes the pieces of an answer.
+
+What is served follows from two lists: `protocol/apis.py` and the files in `handlers/`. A route is made the first time that a
+key and version is asked for, so a broker's start pays for no codec.
+
+A peer that breaks the protocol (unknown key, unsupported version, bytes that are not the message) raises
+`ProtocolViolation`, and the connection closes with its words in the log. ApiVersions alone answers a version that it does not know (KIP-511).
+"""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+import struct
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode, lowered_decoder, lowered_encoder
+from ...protocol.errors import ErrorCode
+from ...protocol.internal.headers import RequestHeader
+from ...protocol.schema import Message
+from ..runtime.counters import Times
+from .answer_size import arrays_of, is_large
+from .request_limits import PORTIONINGS
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from .connection import Connection
+
+log = logging.getLogger("odradek.dispatch")
+
+#: Key, version, correlation id and length of the client id: how every request header begins.
+_HEADER = struct.Struct(">hhih")
+_pack_head = struct.Struct(">ii").pack
+_pack_flexible_head = struct.Struct(">iib").pack
+
+#: A larger frame is decoded in steps (large_requests.py). A smaller one has at most some 5,000 items, which takes 3 ms.
+SLICED_FRAME_BYTES = 16 * 1024
+#: The header of a request ends within so many bytes, or is refused. Clients send 50.
+MAX_HEADER_BYTES = 64 * 1024
+#: Many items in these requests and answers are what a broker is for; what they cost is bounded by their own handlers.
+_HANDLED_WHOLE = ("Produce",)
+_ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
+
+Handler = Callable[["Call"], Message | None]
+
+
+class ProtocolViolation(Exception):
+    """The peer broke the protocol; the words say how. The connection ends."""
+
+
+class Call:
+    """One request on its way: what the handler needs to know, and where its answer goes."""
+
+    __slots__ = (
+        "_arrays",
+        "_encode",
+        "_flexible",
+        "api",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "has_failed",
+        "is_parked",
+        "pieces",
+        "request",
+        "route",
+        "size",
+        "version",
+    )
+
+    #: Whether a large response is encoded in slices; not where it becomes a part of another one.
+    may_reply_in_slices = True
+
+    def __init__(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
+    ) -> None:
+        self.connection = connection
+        self.api = route.api
+        self.version = route.version
+        self.correlation_id = correlation_id
+        #: None when the client gave none.
+        self.client_id = client_id
+        #: The decoded message. Record batches in it are views of the receive buffer: they hold until the handler returns.
+        self.request = request
+        #: The answer as buffers to be sent one after the other; None until there is one, empty for none at all.
+        self.pieces: list[Any] | None = None
+        #: Bytes of the answer.
+        self.size = 0
+        #: Whether the connection keeps it, to be answered later.
+        self.is_parked = False
+        #: Whether it was ended by a failure here.
+        self.has_failed = False
+        self.route = route
+        self._encode = route.encode
+        self._flexible = route.flexible_answer
+        self._arrays = route.arrays
+
+    @property
+    def broker(self) -> BrokerServer:
+        return self.connection.broker
+
+    @property
+    def client_host(self) -> str:
+        """As Kafka shows it: "/127.0.0.1"."""
+        return self.connection.client_host
+
+    @property
+    def connection_id(self) -> str:
+        return self.connection.connection_id
+
+    @property
+    def principal(self) -> str:
+        return self.connection.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that the request came through."""
+        return self.connection.listener_name
+
+    @property
+    def now_ms(self) -> int:
+        return self.connection.broker.now_ms()
+
+    def reply(self, response: Message) -> None:
+        """Answers, once, now or later, in any order among the calls of a connection."""
+        if self.pieces is not None or self.has_failed:
+            self._answer_again()
+            return
+        if self._arrays and is_large(response, self._arrays):
+            self._reply_in_slices(response)
+            return
+        pieces: list[Any] = [b""]
+        try:
+            self._encode(response, pieces.append)
+        except Exception as failure:
+            # Whoever calls this may be anybody: a timer, a commit, another request. None of them is to pay for it.
+            self._answer_unencodable(response, failure)
+            return
+        self.finish(pieces)
+
+    def finish(self, pieces: list[Any]) -> None:
+        """Sends the encoded response, with the answer's head in place of the first piece."""
+        size = 4 + self._flexible + sum(map(len, pieces))
+        if self._flexible:
+            pieces[0] = _pack_flexible_head(size, self.correlation_id, 0)
+        else:
+            pieces[0] = _pack_head(size, self.correlation_id)
+        self.pieces = pieces
+        self.size = size + 4
+        self.connection.answered(self)
+
+    def _reply_in_slices(self, response: Message) -> None:
+        from .large_requests import reply_in_slices  # which few brokers ever need
+
+        reply_in_slices(self, response, self.route.answer_version)
+
+    def reply_nothing(self) -> None:
+        """Ends a call that the protocol gives no answer (Produce with acks=0)."""
+        if self.pieces is not None or self.has_failed:
+            self._answer_again()
+            return
+        self.pieces = []
+        self.connection.answered(self)
+
+    def fail(self) -> None:
+        """Ends a request that cannot be answered as it should: UNKNOWN_SERVER_ERROR where the response has one place for an
+        error; else the connection cannot go on. An answer that comes later goes nowhere.
+        """
+        if self.pieces is not None or self.has_failed:
+            return
+        response: Any = self.api.response()
+        if has_error_code(response, self.version):
+            response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            self.reply(response)
+            self.has_failed = True
+        else:
+            self.has_failed = True
+            self.connection.close_for(f"{self.api.name} failed here, and its response has no place to say so")
+
+    def _answer_unencodable(self, response: Message, failure: Exception) -> None:
+        log.error("a bug: the answer to %s v%s cannot be encoded", self.api.name, self.version, exc_info=failure)
+        if getattr(response, "error_code", None) == ErrorCode.UNKNOWN_SERVER_ERROR:
+            self.has_failed = True
+            self.connection.close_for(f"the answer to {self.api.name} cannot be encoded")
+        else:
+            self.fail()
+
+    def _answer_again(self) -> None:
+        """A call is answered once. What had begun to answer one that failed may still come to its end."""
+        assert self.has_failed, f"{self.api.name} was answered twice"
+
+    def hold_connection(self) -> None:
+        """Takes no further request of this connection before this one is answered.
+
+        For answers that may be large: without it a peer could park any number of them and have all completed at once.
+        """
+        self.connection.hold(self)
+
+
+class TimedCall(Call):
+    """One of the few whose time is taken, from here to the answer."""
+
+    __slots__ = ("_began_ns", "_times")
+
+    def __init__(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
+    ) -> None:
+        super().__init__(connection, route, correlation_id, client_id, request)
+        self._times = route.times
+        self._began_ns = perf_counter_ns()
+
+    def reply(self, response: Message) -> None:
+        super().reply(response)
+        self._times.add(perf_counter_ns() - self._began_ns)
+
+    def reply_nothing(self) -> None:
+        super().reply_nothing()
+        self._times.add(perf_counter_ns() - self._began_ns)
+
+
+class Route:
+    """How one version of one API is decoded, handled and encoded."""
+
+    __slots__ = (
+        "answer_version",
+        "api",
+        "arrays",
+        "decode",
+        "encode",
+        "failures",
+        "flexible",
+        "flexible_answer",
+        "handle",
+        "handle_large",
+        "requests",
+        "times",
+        "version",
+    )
+
+    def __init__(self, api: Api, version: int, handle: Handler, answer_version: int | None = None) -> None:
+        self.api = api
+        self.version = version
+        self.handle = self.handle_large = handle
+        if api.name in PORTIONINGS:
+            from .large_requests import in_portions
+
+            self.handle_large = in_portions(api.name, handle)
+            if api.name not in _HANDLED_WHOLE:
+                self.handle = self.handle_large
+        #: Of structures in the response: whether it is large is seen by their lengths.
+        self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
+        self.answer_version = version if answer_version is None else answer_version
+        self.decode = lowered_decoder(api.request, version) if version in api.versions else None
+        self.encode = lowered_encoder(api.response, self.answer_version)
+        self.flexible = api.request_header_version(version) == 2
+        self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
+        #: Requests taken, and those of them that failed by a bug of ours.
+        self.requests = 0
+        self.failures = 0
+        self.times = Times()
+
+
+class Dispatcher:
+    """The APIs that one kind of listener serves ("broker" or "controller")."""
+
+    def __init__(self, listener_kind: str = "broker") -> None:
+        package = import_module("..handlers", __package__)
+        present = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        #: By key: what is served here, and so advertised.
+        self.served: dict[int, Api] = {
+            key: api for key, api in APIS.items() if api.module in present and listener_kind in api.listeners
+        }
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def call(self, connection: Connection, frame: Any) -> None:
+        """Handles one frame (without its length). Raises PeerFault."""
+        try:
+            key, version, correlation_id, size = _HEADER.unpack_from(frame)
+            route = self._routes.get((key, version)) or self._route(key, version)
+            pos = 10
+            client_id = None
+            if size >= 0:
+                pos += size
+                raw = frame[10:pos]
+                client_id = connection.client_id if raw == connection.client_id_bytes else connection.learn(raw)
+            elif size != -1:
+                raise ValueError("negative length")
+            if route.flexible:
+                if frame[pos]:
+                    pos = decode(RequestHeader, 2, bytes(frame[:MAX_HEADER_BYTES]))[1]
+                else:
+                    pos += 1
+            if len(frame) > SLICED_FRAME_BYTES:
+                self._call_large(connection, route, correlation_id, client_id, frame, pos)
+                return
+            request = None
+            if route.decode is not None:
+                request, pos = route.decode(frame, pos)
+            if pos > len(frame):
+                raise IndexError("header longer than the frame")
+        except DECODE_FAULTS as error:
+            raise self.explained(frame, error) from None
+        route.requests = count = route.requests + 1
+        # The first of 64 is timed: reading a clock twice costs more than counting.
+        make = Call if count & 63 != 1 else TimedCall
+        self.handle(make(connection, route, correlation_id, client_id, request), route, route.handle)
+
+    def _call_large(
+        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, frame: Any, pos: int
+    ) -> None:
+        """The same for a frame that may have any number of items."""
+        from .large_requests import take
+
+        route.requests = count = route.requests + 1
+        make = Call if count & 63 != 1 else TimedCall
+        call = make(connection, route, correlation_id, client_id, None)
+        if route.decode is None or take(self, connection, route, call, frame, pos):
+            self.handle(call, route, route.handle)
+
+    def handle(self, call: Call, route: Route, handle: Handler) -> None:
+        """Has a handler answer the call, now or later. Raises PeerFault."""
+        try:
+            response = handle(call)
+            if response is not None:
+                call.reply(response)
+            if call.pieces is None and not call.is_parked:
+                call.connection.park(call)
+        except ProtocolViolation:
+            raise
+        except Exception as failure:
+            self._failed(call, route, failure)
+
+    def failed_later(self, call: Call, route: Route, failure: Exception) -> None:
+        """The call was to be answered in slices, and one of them has failed."""
+        if isinstance(failure, ProtocolViolation):
+            call.connection.close_for(str(failure))
+        else:
+            self._failed(call, route, failure)
+
+    def _failed(self, call: Call, route: Route, failure: Exception) -> None:
+        route.failures += 1
+        connection = call.connection
+        kind = (route.api.name, route.version, type(failure))
+        words = f"a bug: {route.api.name} v{route.version} from {connection.client_host} failed"
+        connection.broker.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
+        call.fail()
+
+    def routes(self) -> Iterable[Route]:
+        """What was asked for so far."""
+        return self._routes.values()
+
+    def _route(self, key: int, version: int) -> Route:
+        api = self.served.get(key)
+        if api is None:
+            raise ProtocolViolation(
+                f"request with API key {key}, version {version}, which is not served on this listener"
+            )
+        handle: Handler = import_module(f"..handlers.{api.module}", __package__).handle
+        if version in api.versions and version <= api.latest_stable_version:
+            route = Route(api, version, handle)
+        elif key == API_VERSIONS_KEY:
+            # The answer is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
+            return Route(api, version, handle, answer_version=0)
+        else:
+            raise ProtocolViolation(f"{api.name} request of version {version}; this broker has {api.versions}")
+        self._routes[key, version] = route
+        return route
+
+    def explained(self, frame: Any, error: Exception) -> ProtocolViolation:
+        """The fault of a frame, in the words of the interpreted codec unless it is large."""
+        try:
+            key, version = struct.unpack_from(">hh", frame)
+            api = APIS[key]
+            header = bytes(frame[:MAX_HEADER_BYTES])
+            _, pos = decode(RequestHeader, api.request_header_version(version), header)
+            if len(frame) > SLICED_FRAME_BYTES:
+                return ProtocolViolation(f"malformed {api.name} v{version} request of {len(frame)} bytes")
+            decode(api.request, version, frame, pos)
+        except MalformedMessage as explained:
+            return ProtocolViolation(f"malformed {api.name} request: {explained}")
+        except (struct.error, KeyError):
+            return ProtocolViolation(f"a frame of {len(frame)} bytes, too short for a request header")
+        return ProtocolViolation(f"malformed {api.name} request: {error}")
+
+
+def has_error_code(response: Message, version: int) -> bool:
+    """Whether a response of that version has a place for an error of the whole request."""
+    return any(field.name == "error_code" and version in field.versions for field in response.SCHEMA.fields)

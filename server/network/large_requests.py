@@ -1,0 +1,344 @@
+"""Requests that are too much for one turn of the loop: decoded, handled and answered in slices.
+
+A frame over SLICED_FRAME_BYTES is decoded in steps. Nearly all such frames are Produce requests with few, large
+batches: they are done in the first slice, and handled at once like any other. What is not done becomes a `Task` in
+`broker.turns`; the connection takes no other request before it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, stepwise_encoder
+from ...protocol.schema import Message
+from ..runtime.memory import release_after
+from ..runtime.turns import SLICE_S, WAITING, Task, Work
+from .answer_size import arrays_of, is_large
+from .connection import READ_BUFFER_BYTES
+from .departed_peers import has_left
+from .dispatch import Call, ProtocolViolation, Route
+from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
+from .request_limits import PORTIONINGS, is_refused_whole, item_limit
+
+if TYPE_CHECKING:
+    from ...protocol.apis import Api
+    from .connection import Connection
+    from .dispatch import Dispatcher, Handler
+
+T = TypeVar("T")
+
+#: A request of this many items, of whatever kind, is handled in portions.
+PLAIN_ITEMS = 1000
+#: A decoder's clock is read once in so many items.
+ITEMS_PER_CLOCK = 32
+#: The buffers that an answer encoded in slices is made of.
+ANSWER_PIECE_BYTES = 256 * 1024
+#: Portions grow while they take less than a third of a slice, and shrink when they take more than a whole one.
+SHORT_S, LONG_S = SLICE_S / 3, SLICE_S
+#: What a decoded item takes in memory, with its answer.
+_ITEM_BYTES = 500
+
+
+# ---- requests
+
+
+def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Call, frame: Any, pos: int) -> bool:
+    """Decodes a large frame. True when it is done and `call.request` is to be handled; else it is handled in later turns.
+
+    Raises DECODE_FAULTS.
+    """
+    steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
+    clock = connection.broker.turns.clock
+    until, items = clock() + SLICE_S, 0
+    while items <= PLAIN_ITEMS:
+        try:
+            count = next(steps)
+        except StopIteration as over:
+            call.request, end = over.value
+            if end > len(frame):
+                raise IndexError("the message ends behind the frame") from None
+            return True
+        items += count or 1
+        if (count or not items % ITEMS_PER_CLOCK) and clock() >= until:
+            break
+    if len(frame) <= READ_BUFFER_BYTES:
+        frame = bytearray(
+            frame
+        )  # it stands in a buffer that other connections use; record batches are patched in place
+    connection.park(call)
+    call.hold_connection()
+    call.size = len(frame)  # of the request, until there is an answer
+    _begin(dispatcher, route, call, _served(dispatcher, call, route, frame, pos))
+    return False
+
+
+def _begin(dispatcher: Dispatcher, route: Route, call: Call, steps: Work) -> Task:
+    def failed(failure: Exception) -> None:
+        dispatcher.failed_later(call, route, failure)
+
+    task = call.broker.turns.begin(steps, failed)
+    task.api, task.version, task.client_id, task.size = route.api.name, route.version, call.client_id, call.size
+    return task
+
+
+def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: int) -> Work:
+    limit, items = item_limit(route.api.name), 0
+    steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
+    try:
+        while True:
+            count = next(steps)
+            items += count or 1
+            if items > limit:
+                raise ProtocolViolation(f"{route.api.name} request with more than {limit} items")
+            if count or not items % ITEMS_PER_CLOCK:
+                yield
+    except StopIteration as over:
+        call.request, end = over.value
+    except DECODE_FAULTS as error:
+        fault = dispatcher.explained(frame, error)
+        yield from _emptied(_lists_of(error))
+        raise fault from None
+    if end > len(frame):
+        raise dispatcher.explained(frame, IndexError("the message ends behind the frame"))
+    del frame, steps
+    if not call.connection.closed:
+        yield
+        dispatcher.handle(call, route, route.handle_large)
+    release_after(items * _ITEM_BYTES)
+
+
+def _lists_of(error: BaseException) -> list[list[Any]]:
+    """The arrays that a decoder had read when it failed."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return [value for value in trace.tb_frame.f_locals.values() if type(value) is list] if trace is not None else []
+
+
+def _emptied(lists: list[list[Any]]) -> Work:
+    for items in lists:
+        while items:
+            del items[-ITEMS_PER_CLOCK:]
+            yield
+
+
+def decoded(api: Api, version: int, data: bytes, pos: int) -> Generator[None, None, Any]:
+    """A request that came inside another one, decoded in steps. Raises MalformedMessage."""
+    limit, items = item_limit(api.name), 0
+    steps = stepwise_decoder(api.request, version)(data, pos)
+    try:
+        while True:
+            count = next(steps)
+            items += count or 1
+            if items > limit:
+                raise MalformedMessage(f"{api.name} request with more than {limit} items")
+            if count or not items % ITEMS_PER_CLOCK:
+                yield
+    except StopIteration as over:
+        return over.value[0]
+    except DECODE_FAULTS as error:
+        raise MalformedMessage(f"{api.name} v{version}: {error}") from None
+
+
+def in_portions(api_name: str, handle: Handler) -> Handler:
+    """The handler of an API whose requests are handled a portion at a time when they have many items."""
+    portionings = PORTIONINGS[api_name]
+
+    def handle_in_portions(call: Call) -> Message | None:
+        for portioning in portionings:
+            if has_more_than(call.request, portioning.asked, portioning.first):
+                if is_refused_whole(api_name, call.request):
+                    break
+                PortionedCall(call, handle, portioning).begin()
+                return None
+        return handle(call)
+
+    return handle_in_portions
+
+
+class PortionedCall:
+    """A call whose request is handled in portions, one after the other."""
+
+    def __init__(self, call: Call, handle: Handler, portioning: Portioning) -> None:
+        self._call = call
+        self._handle = handle
+        self._portioning = portioning
+        self._size = portioning.first
+        self._items = 0
+        self._task: Task
+
+    def begin(self) -> None:
+        call = self._call
+        if not call.is_parked:
+            call.connection.park(call)
+        call.hold_connection()
+        route, dispatcher = call.route, call.connection.dispatcher
+        self._task = _begin(dispatcher, route, call, self._steps())
+
+    def _steps(self) -> Work:
+        call = self._call
+        merged = Merged(self._portioning.answered)
+        for portion in portions(call.request, self._portioning, lambda: self._size):
+            if portion is None:
+                yield
+                continue
+            response = yield from self._answer(portion)
+            if has_left(call.connection):
+                break
+            if response is None:
+                continue
+            if getattr(response, "error_code", 0):
+                merged.response = response  # of the whole request
+                break
+            merged.add(response, portion)
+            yield
+        if call.connection.closed:
+            pass
+        elif merged.response is None:
+            call.reply_nothing()
+        elif call.may_reply_in_slices and is_large(merged.response, arrays_of(type(merged.response))):
+            reply_in_slices(call, merged.response, call.route.answer_version)
+        else:
+            call.reply(merged.response)
+        yield from released(call.request, self._portioning.asked)
+
+    def _answer(self, portion: Portion) -> Generator[Any, None, Any]:
+        clock = self._call.broker.turns.clock
+        began = clock()
+        part = PartOfCall(self._call, portion.request)
+        response = self._handle(part)
+        if response is None and not part.is_answered:
+            took = clock() - began
+            largest = LARGEST_WAITING_PORTION
+            part.awaited_by = self._task
+            yield WAITING
+        else:
+            took = clock() - began
+            largest = LARGEST_PORTION
+        if took < SHORT_S and portion.items >= self._size:
+            self._size = max(min(2 * self._size, largest), self._portioning.first)
+        elif took > LONG_S:
+            self._size = max(1, self._size // 2)
+        return response if response is not None else part.response
+
+
+class PartOfCall(Call):
+    """A portion of a request; its response is a part of the answer."""
+
+    __slots__ = ("_whole", "awaited_by", "is_answered", "response")
+
+    def __init__(self, whole: Call, request: Any) -> None:
+        super().__init__(whole.connection, whole.route, whole.correlation_id, whole.client_id, request)
+        self._whole = whole
+        self.response: Any = None
+        self.is_answered = False
+        self.awaited_by: Task | None = None
+
+    def reply(self, response: Message) -> None:
+        self.response = response
+        self.reply_nothing()
+
+    def reply_nothing(self) -> None:
+        assert not self.is_answered, "a call is answered once"
+        self.is_answered = True
+        if self.awaited_by is not None:
+            self.awaited_by.resume()
+
+    def fail(self) -> None:
+        self.awaited_by = None
+        self._whole.fail()
+
+    def hold_connection(self) -> None:
+        """The whole call holds it."""
+
+
+def work_in_turns(
+    call: Call,
+    steps: Generator[Any, None, T],
+    done: Callable[[T], None],
+    failed: Callable[[Exception], None] | None = None,
+) -> None:
+    """Has a handler's own work done: its first slice now, the rest in turns. `done` gets what comes of it.
+
+    `failed`: called with what a later slice raises, in place of the usual answer to a bug.
+    """
+    clock = call.broker.turns.clock
+    until = clock() + SLICE_S
+    while clock() < until:
+        try:
+            next(steps)
+        except StopIteration as over:
+            done(over.value)
+            return
+    if not call.is_parked:
+        call.connection.park(call)
+    call.hold_connection()
+
+    def rest() -> Work:
+        made = yield from steps
+        if not call.connection.closed:
+            done(made)
+
+    task = _begin(call.connection.dispatcher, call.route, call, rest())
+    if failed is not None:
+        task.failed = failed
+
+
+# ---- answers
+
+
+def reply_in_slices(call: Call, response: Message, version: int) -> None:
+    """Encodes the response, and frees its structures, in turns of its own."""
+    if not call.is_parked:
+        call.connection.park(call)
+    call.hold_connection()
+    _begin(call.connection.dispatcher, call.route, call, _encoded(call, response, version))
+
+
+def _encoded(call: Call, response: Message, version: int) -> Work:
+    pieces = _Pieces()
+    steps = stepwise_encoder(type(response), version)(response, pieces.write)
+    for number, _ in enumerate(steps):
+        if not number % ITEMS_PER_CLOCK:
+            yield
+    if not call.connection.closed:
+        call.finish([b"", *pieces.taken()])
+    size = call.size
+    for name, _ in call.route.arrays:
+        yield from released(response, (name,))
+    release_after(4 * size)
+
+
+class _Pieces:
+    """Many small pieces of an answer, joined to few."""
+
+    def __init__(self) -> None:
+        self._made: list[Any] = []
+        self._last = bytearray()
+
+    def write(self, piece: Any) -> None:
+        if type(piece) is bytes:
+            self._last += piece
+            if len(self._last) > ANSWER_PIECE_BYTES:
+                self._made.append(self._last)
+                self._last = bytearray()
+        else:
+            self._made += [self._last, piece]
+            self._last = bytearray()
+
+    def taken(self) -> list[Any]:
+        return [*self._made, self._last]
+
+
+def released(message: Any, path: tuple[str, ...]) -> Work:
+    """Frees the items at `path` in steps: to free a million at once takes a tenth of a second."""
+    items = getattr(message, path[0]) or []
+    while items:
+        part = items[-ITEMS_PER_CLOCK:]
+        del items[-ITEMS_PER_CLOCK:]
+        if len(path) > 1:
+            for item in part:
+                if item is not None:
+                    yield from released(item, path[1:])
+        yield

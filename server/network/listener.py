@@ -1,0 +1,300 @@
+"""Listening sockets: who may connect, through which name, and for how long a silent peer stays.
+
+What `listeners` may say is in `endpoints.py`. A wildcard host listens on IPv6 and IPv4; port 0 takes a free port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..config.listeners import CannotListen
+from .acceptor import Acceptor
+from .bound_sockets import bound_sockets
+from .connection import READ_BUFFER_BYTES, Connection
+from .connection_limits import ConnectionLimits
+from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS, other_nodes
+from .dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+log = logging.getLogger("odradek.listener")
+
+#: Idle connections are looked for this many times in connections.max.idle.ms.
+IDLE_SWEEPS = 8
+#: Connections that wait to be accepted, unless socket.listen.backlog.size is set: its default of 50 is full after 3 ms of a
+#: burst, and whoever comes then waits a second until TCP tries again.
+BACKLOG = 1024
+#: A connection that has sent no request for so long may be ended to make room for another. Kafka's clients send their
+#: first request at once.
+SILENCE_S = 3.0
+#: Connections that make room at once; each keeps its descriptor until the event loop has closed it.
+MOST_ENDING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One entry of `listeners`; the host is "" for every interface."""
+
+    name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """host:port, as clients take it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Listener:
+    """One listening endpoint and its connections."""
+
+    def __init__(
+        self, broker: BrokerServer, endpoint: Endpoint, dispatcher: Dispatcher, limits: ConnectionLimits
+    ) -> None:
+        self.broker = broker
+        self.name = endpoint.name
+        self.endpoint = endpoint
+        self.dispatcher = dispatcher
+        self.limits = limits
+        config = broker.config
+        self.max_frame_bytes: int = config.get("socket.request.max.bytes")
+        self.idle_s: float = config.get("connections.max.idle.ms") / 1000
+        #: Shared by all connections of the listener (see connection.py).
+        self.read_buffer = bytearray(READ_BUFFER_BYTES)
+        self.read_view = memoryview(self.read_buffer)
+        # In the order in which they came.
+        self.connections: dict[Connection, None] = {}
+        #: Those that had sent no whole request when somebody last looked, the oldest first.
+        self._unproven: dict[Connection, None] = {}
+        #: Those that make room for others and still have their descriptors.
+        self._ending: set[Connection] = set()
+        self._silent_sweeps: Counter[Connection] = Counter()
+        #: Which connections it competes with for descriptors.
+        self.kind = _kind(broker, endpoint.name)
+        #: Connections closed as soon as they were accepted, by reason.
+        self.refused: Counter[str] = Counter()
+        self._bound: list[socket.socket] = []
+        self._servers: list[Acceptor | asyncio.Server] = []
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def bind(self) -> None:
+        """Takes the address, so that its port is known; nobody can connect yet. Raises OSError when it cannot be had."""
+        try:
+            self._bound = bound_sockets(self.endpoint.host, self.endpoint.port, self._buffer_sizes())
+        except OSError as error:
+            raise CannotListen(error, error.strerror or str(error), "listeners") from None
+        port = self._bound[0].getsockname()[1]
+        self.endpoint = Endpoint(self.endpoint.name, self.endpoint.host, port)
+
+    @property
+    def is_started(self) -> bool:
+        return bool(self._servers)
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        DESCRIPTORS.peers_are(self.broker, other_nodes(self.broker))
+        DESCRIPTORS.measure()
+        DESCRIPTORS.guarantee(self.kind)
+        for bound in self._bound:
+            if hasattr(bound, "accept"):
+                acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
+                self._listen(acceptor)
+                self._servers.append(acceptor)
+            else:  # a simulated one, which takes no descriptor
+                self._servers.append(await loop.create_server(lambda: Connection(self), sock=bound))
+        if self.idle_s > 0:
+            self._sweep = loop.call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
+
+    def _listen(self, acceptor: Acceptor) -> None:
+        try:
+            acceptor.start(self._backlog())
+        except OSError as error:  # two processes may bind an address, and one of them listens
+            words = f"cannot listen on {self.endpoint.address}: {error.strerror}"
+            raise CannotListen(error, words, "listeners") from None
+
+    def _buffer_sizes(self) -> dict[int, int]:
+        """Socket options that connections inherit.
+
+        Without a key the system sizes each connection's buffers by its traffic, as -1 does; Kafka's 100 KiB would send one
+        large answer in ten parts.
+        """
+        options = {"socket.receive.buffer.bytes": socket.SO_RCVBUF, "socket.send.buffer.bytes": socket.SO_SNDBUF}
+        config = self.broker.config
+        return {
+            option: config.get(key)
+            for key, option in options.items()
+            if key in config.values.texts and config.get(key) > 0
+        }
+
+    def _backlog(self) -> int:
+        config = self.broker.config
+        key = "socket.listen.backlog.size"
+        backlog: int = config.get(key) if key in config.values.texts else BACKLOG
+        return backlog
+
+    async def stop(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._servers:
+            DESCRIPTORS.withdraw(self.kind)
+        for bound in self._bound[len(self._servers) :]:
+            bound.close()
+        for server in self._servers:
+            server.close()
+            if isinstance(server, Acceptor):
+                await server.wait_closed()
+        for connection in list(self.connections):
+            connection.abort()
+        for server in self._servers:
+            await server.wait_closed()
+
+    # Who may connect.
+
+    def _decide(self, accepted: socket.socket, address: Any) -> Connection | None:
+        """The connection for a socket that was accepted; None when it is to be closed."""
+        ip = _plain_address(address[0])
+        if not self._admits(ip, accepted.fileno()):
+            return None
+        connection = Connection(self)
+        connection.counted_as = ip
+        connection.takes_descriptor = True
+        DESCRIPTORS.enter(self.kind)
+        return connection
+
+    def _admits(self, ip: str, fd: int | None) -> bool:
+        """Counts the connection in, or logs why it may not be. `fd` is None when it takes no descriptor."""
+        if fd is not None and not DESCRIPTORS.has_room(self.kind, fd) and not self._make_room(fd):
+            # Of no one peer: whoever comes is refused.
+            words = (
+                f"refusing connections on {self.name}: {DESCRIPTORS.taken} are open, and the other descriptors of this "
+                f"process are kept for logs and peers (its limit is {DESCRIPTORS.limit}: ulimit -n)"
+            )
+            self._refuse("descriptors", "", words)
+            return False
+        refused = self.limits.enter(ip, self.name)
+        if refused is not None:
+            self._refuse(refused.key, ip, f"refusing a connection of {ip} on {self.name}: {refused.words}")
+            return False
+        return True
+
+    def _refuse(self, reason: str, peer: str, words: str) -> None:
+        self.refused[reason] += 1
+        self.broker.lines.log(log, logging.WARNING, peer, ("refused", self.name, reason), words)
+
+    def _make_room(self, fd: int) -> bool:
+        """Ends the connection that has been open longest without a request, if any has been for `SILENCE_S`.
+
+        So a flood of connections that say nothing does not keep others out for longer than that.
+        """
+        if not DESCRIPTORS.has_spares(fd) or len(self._ending) >= MOST_ENDING:
+            return False
+        before_s = asyncio.get_running_loop().time() - SILENCE_S
+        waiting = self._unproven
+        while waiting:
+            oldest = next(iter(waiting))
+            if not oldest.closed and not oldest.has_asked and oldest.opened_s > before_s:
+                return False
+            del waiting[oldest]
+            if not oldest.closed and not oldest.has_asked:
+                self._refuse(
+                    "silent",
+                    "",
+                    f"closing connections on {self.name} that have sent no request, to make room for others",
+                )
+                self._ending.add(oldest)
+                oldest.abort()
+                return True
+        return False
+
+    def _not_set_up(self, connection: Connection) -> None:
+        """The system refused what a connection needs, or the listener stops."""
+        if connection.counted_as is not None and connection not in self.connections:
+            self._left(connection, connection.counted_as)
+
+    def _nothing_left(self, error: OSError) -> None:
+        words = f"no connection can be accepted on {self.name} now: {error.strerror}"
+        self._refuse("system", "", words)
+
+    # What connections report.
+
+    def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
+        peer: Any = transport.get_extra_info("peername") or ("", 0)
+        ip = _plain_address(peer[0])
+        connection.client_host = f"/{_java_address(ip)}"
+        if connection.counted_as is None:
+            if not self._admits(ip, None):
+                connection.closed = True
+                transport.abort()
+                return
+            connection.counted_as = ip
+        connection.remote_address = f"[{ip}]:{peer[1]}" if ":" in ip else f"{ip}:{peer[1]}"
+        connection.connection_id = f"{self.endpoint.address}-{connection.remote_address}"
+        self.connections[connection] = None
+        loop = asyncio.get_running_loop()
+        connection.opened_s = loop.time()
+        self._unproven[connection] = None
+        pause_s = self.limits.pause_s(self.name, connection.opened_s)
+        if pause_s > 0:
+            connection.hold(connection)
+            loop.call_later(pause_s, connection.release)
+
+    def lost(self, connection: Connection) -> None:
+        if connection.counted_as is None:
+            return
+        self.connections.pop(connection, None)
+        self._unproven.pop(connection, None)
+        self._ending.discard(connection)
+        self._silent_sweeps.pop(connection, None)
+        self._left(connection, connection.counted_as)
+        self.broker.connection_lost(connection)
+
+    def _left(self, connection: Connection, ip: str) -> None:
+        connection.counted_as = None
+        self.limits.leave(ip, self.name)
+        if connection.takes_descriptor:
+            DESCRIPTORS.leave(self.kind)
+
+    def _close_idle(self) -> None:
+        silent: Counter[Connection] = Counter()
+        for connection in list(self.connections):
+            if connection.closed:
+                connection.abort()  # closed one sweep ago or more, and the peer does not take what is left
+            elif connection.active or connection.waits_for_us:
+                connection.active = False
+            else:
+                silent[connection] = self._silent_sweeps[connection] + 1
+                if silent[connection] >= IDLE_SWEEPS:
+                    words = f"closing the connection of {connection.remote_address}: idle for {self.idle_s:g} s"
+                    self.broker.lines.log(log, logging.INFO, connection.counted_as or "", "idle", words)
+                    connection.abort()
+        self._silent_sweeps = silent
+        self._sweep = asyncio.get_running_loop().call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
+
+
+def _kind(broker: BrokerServer, name: str) -> str:
+    """Connections of controllers, of brokers on a listener of their own, and of all others."""
+    said = broker.config.listeners
+    if any(endpoint.name == name for endpoint in said.controllers):
+        return CONTROLLERS
+    return BROKERS if name == said.inter_broker_name and len(said.brokers) > 1 else CLIENTS
+
+
+def _plain_address(text: str) -> str:
+    """An IPv4 client of a dual-stack listener shows as ::ffff:a.b.c.d; its address is a.b.c.d."""
+    return text.removeprefix("::ffff:") if text.startswith("::ffff:") and "." in text else text
+
+
+def _java_address(ip: str) -> str:
+    """As Java prints it, without shortening: 0:0:0:0:0:0:0:1."""
+    if ":" not in ip:
+        return ip
+    address, percent, scope = ip.partition("%")
+    groups = ipaddress.IPv6Address(address).exploded.split(":")
+    return ":".join(format(int(group, 16), "x") for group in groups) + percent + scope

@@ -1,0 +1,1 @@
+"""Replicas that this broker hosts, and appends to them."""

@@ -1,0 +1,382 @@
+"""The checks of a batch that a producer sends, and what becomes of it before it is written.
+
+`HostedPartition.append` (hosted_partition.py) takes a batch that is plainly good by the same checks in fewer steps, and
+comes here with every other one. The checks stand in Apache Kafka's order, so that a batch with two faults gets the same
+error:
+
+1. There is one batch and no more, of format 2 (else INVALID_RECORD); zstd only since Produce v7
+   (UNSUPPORTED_COMPRESSION_TYPE).
+2. Its base offset is 0 (INVALID_RECORD), it is within `max.message.bytes` (MESSAGE_TOO_LARGE), its CRC is right
+   (CORRUPT_MESSAGE).
+3. Its count and offsets agree, it is no control batch, its sequence is a number (INVALID_RECORD).
+4. It decompresses (UNKNOWN_SERVER_ERROR, as Kafka has it), within the process's budget (MESSAGE_TOO_LARGE, opening.py).
+5. As many records as counted tile it exactly (INVALID_RECORD, walk.py); they have the keys and the timestamps that the
+   topic wants (INVALID_RECORD, INVALID_TIMESTAMP). Refused records are listed one by one (KIP-467).
+6. What was made of it is within `max.message.bytes` (MESSAGE_TOO_LARGE) and `segment.bytes` (RECORD_LIST_TOO_LARGE).
+
+Like Kafka, the broker corrects a maximum timestamp that is not its records', and compresses anew where
+`compression.type` wants another codec. Offsets that are not 0, 1, 2 and so on are counted anew. Kafka stores those of an
+uncompressed batch as they are; consumers then skip records. `odradek.produce.validation` takes steps 4 and 5 back, for
+producers that are trusted. Records become no objects here, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+from typing import Any, NamedTuple, NoReturn
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records import batch
+from ...protocol.records.batch import HEADER_BYTES, BatchHeader
+from ...protocol.records.compression import LEVELS, Compression, compress
+from ...protocol.records.errors import BatchError, CorruptBatch, TooLargeDecompressed
+from ...protocol.records.walk import (
+    ENDLESS_LENGTH,
+    INT_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    WALKED_AT_ONCE_RECORDS,
+    WHOLE,
+    Walk,
+    iter_records,
+    renumbered,
+    walk,
+)
+from ...storage.config import LogConfig
+from .opening import AT_ONCE, BUDGET, decompressed
+
+FOREVER_MS = (1 << 63) - 1
+#: Produce requests before this version must not hold zstd (KIP-110).
+FIRST_VERSION_WITH_ZSTD = 7
+#: A second batch shows its length from the first on, and its magic from the second on.
+_LEAST_WITH_LENGTH, _LEAST_WITH_MAGIC = 12, 17
+#: What follows the length in the smallest message of any format.
+_LEAST_LENGTH = 14
+
+_CODECS = {"gzip": Compression.GZIP, "snappy": Compression.SNAPPY, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
+
+
+class Refused(Exception):
+    """The batch is not taken. `record_errors`: (index of the record, why), where single records are at fault."""
+
+    def __init__(
+        self, error: int, record_errors: list[tuple[int, str]] | None = None, message: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error = error
+        self.record_errors = record_errors or []
+        self.message = message
+
+
+class NotAtOnce(Exception):
+    """The batch needs more work than the loop may do: a thread checks it."""
+
+
+class RefusedUnseen(Refused):
+    """Refused before the partition is looked at: the answer does not know where its log starts."""
+
+
+class Validation(IntEnum):
+    """`odradek.produce.validation`: each checks what those before it do, and more."""
+
+    #: The header and the CRC.
+    HEADER = 0
+    #: The records of batches that are not compressed.
+    FRAMING = 1
+    #: The records of every batch.
+    FULL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRules:
+    """A topic's settings as far as they concern producers. Shared by its partitions."""
+
+    #: None keeps the codec that the producer chose.
+    compression: Compression | None
+    level: int | None
+    log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    compact: bool
+    min_insync_replicas: int
+    max_message_bytes: int
+    max_decompressed_bytes: int
+    segment_bytes: int
+
+    validation: Validation = Validation.FULL
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a good batch is written as it came."""
+        return self.compression is None and not self.log_append_time
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether the topic's own rules are about single records."""
+        return self.compact or (self.timestamp_before_max_ms != FOREVER_MS and not self.log_append_time)
+
+    def opens(self, header: BatchHeader, now_ms: int) -> bool:
+        """Whether the records of a batch are looked at."""
+        codec = header.compression
+        if self.needs_records or self.validation >= (Validation.FULL if codec else Validation.FRAMING):
+            return True
+        if self.compression is not None and self.compression is not codec:
+            return True
+        return not self.log_append_time and header.max_timestamp - now_ms > self.timestamp_after_max_ms
+
+
+def append_rules(values: Mapping[str, Any], config: LogConfig, validation: str = "full") -> AppendRules:
+    """From a topic's typed values and the broker's `odradek.produce.validation`."""
+    name = values["compression.type"]
+    codec = None if name == "producer" else _CODECS.get(name, Compression.NONE)
+    return AppendRules(
+        compression=codec,
+        level=values[f"compression.{name}.level"] if codec in LEVELS else None,
+        log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+        timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
+        timestamp_after_max_ms=values["message.timestamp.after.max.ms"],
+        compact=config.compact,
+        min_insync_replicas=values["min.insync.replicas"],
+        max_message_bytes=config.max_message_bytes,
+        max_decompressed_bytes=values["max.decompressed.message.bytes"],
+        segment_bytes=config.segment_bytes,
+        validation=Validation[validation.upper()],
+    )
+
+
+class CheckedBatch(NamedTuple):
+    """What is to be written. `header` is that of `buffer`, which may be another than the one that came."""
+
+    buffer: Any
+    header: BatchHeader
+
+
+#: A larger batch that has to be compressed anew is the work of a thread.
+OPENED_AT_ONCE_BYTES = 4096
+#: The most records that an answer lists as refused. A few kilobytes may hold a million of them.
+MOST_RECORD_ERRORS = 1000
+#: Among so many records errors are looked for, and so many get other offsets: both are done in Python, and a thread that
+#: does it takes the interpreter's lock from the loop.
+MOST_EXAMINED_RECORDS = 20_000
+
+
+def check_batch(
+    records: Any, rules: AppendRules, version: int, now_ms: int, partition: str, run_to_completion: bool = False
+) -> CheckedBatch:
+    """Checks the records for one partition, "topic-index", in a Produce request. Raises Refused.
+
+    `run_to_completion`: on the loop; raises NotAtOnce where a thread has to do it.
+    """
+    try:
+        header = _only_batch(records, version)
+        buffer = records if header.size == len(records) else records[: header.size]
+        if header.base_offset != 0:
+            raise Refused(ErrorCode.INVALID_RECORD)
+        if header.size > rules.max_message_bytes:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        batch.check_crc(buffer, 0, header)
+        _check_header(header)
+        if rules.opens(header, now_ms):
+            checked = _check_records(buffer, header, rules, now_ms, partition, run_to_completion)
+        else:
+            checked = CheckedBatch(buffer, _stamped(buffer, header, rules, now_ms, header.max_timestamp))
+    except BatchError as error:
+        raise Refused(error.error_code) from None
+    if checked.header.size > rules.max_message_bytes:
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+    if checked.header.size > rules.segment_bytes:
+        raise Refused(ErrorCode.RECORD_LIST_TOO_LARGE)
+    return checked
+
+
+def _only_batch(records: Any, version: int) -> BatchHeader:
+    """The header of the one batch there may be. A torn batch behind it is cut off, as Kafka does."""
+    size = 0 if records is None else _whole_batch(records, 0)
+    if not size:
+        raise RefusedUnseen(ErrorCode.INVALID_RECORD)
+    header = batch.read_header(records)
+    if version < FIRST_VERSION_WITH_ZSTD and header.compression is Compression.ZSTD:
+        raise RefusedUnseen(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if _whole_batch(records, size):
+        raise RefusedUnseen(ErrorCode.INVALID_RECORD)
+    return header
+
+
+def _whole_batch(records: Any, at: int) -> int:
+    """The size of the batch at `at`, or 0 where none is whole. Kafka's words: people search for them."""
+    remain = len(records) - at
+    if remain < _LEAST_WITH_LENGTH:
+        return 0
+    length = int.from_bytes(records[at + 8 : at + 12], "big", signed=True)
+    if length < _LEAST_LENGTH:
+        why = f"Record size {length} is less than the minimum record overhead ({_LEAST_LENGTH})"
+        raise RefusedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why if at == 0 else None)
+    if remain < _LEAST_WITH_MAGIC:
+        return 0
+    magic = records[at + _LEAST_WITH_MAGIC - 1]
+    if magic > batch.MAGIC:
+        why = f"Invalid magic found in record: {magic}"
+        raise RefusedUnseen(ErrorCode.CORRUPT_MESSAGE, message=why if at == 0 else None)
+    size = length + batch.LOG_OVERHEAD
+    return size if size <= remain else 0
+
+
+def _check_header(header: BatchHeader) -> None:
+    """What must hold of every producer's batch; the CRC has been checked."""
+    consistent = 0 < header.record_count == header.last_offset_delta + 1
+    if not consistent or header.is_control or (header.has_producer_id and header.base_sequence < 0):
+        raise Refused(ErrorCode.INVALID_RECORD)
+    assert header.compression is not None
+
+
+def _stamped(buffer: Any, header: BatchHeader, rules: AppendRules, now_ms: int, max_timestamp: int) -> BatchHeader:
+    """Puts the time that the batch has in the log into its header: the log's own where the topic wants that."""
+    if rules.log_append_time:
+        if header.attributes & batch.LOG_APPEND_TIME_FLAG:
+            raise Refused(ErrorCode.INVALID_TIMESTAMP)
+        return batch.set_log_append_time(buffer, 0, header, now_ms)
+    if header.attributes & batch.LOG_APPEND_TIME_FLAG or max_timestamp != header.max_timestamp:
+        attributes = header.attributes & ~batch.LOG_APPEND_TIME_FLAG
+        header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
+        batch.write_header(buffer, 0, header)
+        return header._replace(crc=batch.seal(buffer, 0, header.size))
+    return header
+
+
+def _check_records(
+    buffer: Any, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str, run_to_completion: bool
+) -> CheckedBatch:
+    codec = header.compression
+    packed = memoryview(buffer)[HEADER_BYTES : header.size]
+    checked = _Contents(buffer, header, rules, now_ms, partition, run_to_completion)
+    if codec is Compression.NONE:
+        if run_to_completion and len(packed) >= header.record_count and not AT_ONCE.takes(header.record_count, now_ms):
+            raise NotAtOnce
+        return checked.check(packed)
+    try:
+        if run_to_completion:
+            payload = AT_ONCE.decompress(codec, packed, header.record_count, now_ms)
+            if payload is None:
+                raise NotAtOnce
+            return checked.check(payload)
+        with decompressed(codec, packed, BUDGET) as payload:
+            return checked.check(payload)
+    except TooLargeDecompressed:
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE) from None
+    except CorruptBatch:
+        # What Kafka answers: a producer does not send such a batch again, as it would after CORRUPT_MESSAGE.
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+
+
+class _Contents(NamedTuple):
+    """The check of a batch's payload, and what becomes of the batch."""
+
+    buffer: Any
+    header: BatchHeader
+    rules: AppendRules
+    now_ms: int
+    partition: str
+    run_to_completion: bool
+
+    def check(self, payload: memoryview) -> CheckedBatch:
+        rules, header = self.rules, self.header
+        codec = header.compression
+        found = self._walked(payload)
+        target = codec if rules.compression is None else rules.compression
+        if found.disordered and codec and target is codec:
+            # Kafka compresses such a batch anew and fails, since it has not read the keys and values.
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if found.disordered and header.record_count > MOST_EXAMINED_RECORDS:
+            raise Refused(ErrorCode.INVALID_RECORD)
+        if target is codec and not found.disordered:
+            return CheckedBatch(self.buffer, _stamped(self.buffer, header, rules, self.now_ms, found.max_timestamp))
+        if self.run_to_completion and (codec or len(payload) > OPENED_AT_ONCE_BYTES):
+            raise NotAtOnce
+        records = renumbered(payload, header.record_count) if found.disordered else payload
+        return self._rebuilt(records, target, found.max_timestamp)
+
+    def _walked(self, payload: memoryview) -> Walk:
+        rules, header = self.rules, self.header
+        is_free = rules.log_append_time
+        found = walk(
+            payload,
+            0,
+            header.record_count,
+            header.base_timestamp,
+            most_record_bytes=rules.max_decompressed_bytes if header.compression else INT_MAX,
+            earliest=LONG_MIN if is_free else max(LONG_MIN, self.now_ms - rules.timestamp_before_max_ms),
+            latest=LONG_MAX if is_free else min(LONG_MAX, self.now_ms + rules.timestamp_after_max_ms),
+            needs_key=rules.compact,
+            releases_gil=not self.run_to_completion,
+        )
+        if found.fault != WHOLE:
+            is_endless = found.fault == ENDLESS_LENGTH and not header.compression
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR if is_endless else ErrorCode.INVALID_RECORD)
+        is_stamped = rules.log_append_time and header.attributes & batch.LOG_APPEND_TIME_FLAG
+        if found.keyless or found.out_of_range or is_stamped:
+            if self.run_to_completion and header.record_count > WALKED_AT_ONCE_RECORDS // 100:
+                raise NotAtOnce
+            total = header.record_count if is_stamped else found.keyless + found.out_of_range
+            errors = _record_errors(payload, header, rules, self.now_ms, self.partition)
+            _refuse_records(errors, total, of_time=bool(found.out_of_range or is_stamped))
+        return found
+
+    def _rebuilt(self, payload: Any, target: Compression, max_timestamp: int) -> CheckedBatch:
+        rules, header = self.rules, self.header
+        if not target and len(payload) + HEADER_BYTES > rules.max_message_bytes:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        packed = compress(target, payload, rules.level) if target else payload
+        if len(packed) + HEADER_BYTES > rules.max_message_bytes:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+        attributes = target | (header.attributes & batch.TRANSACTIONAL_FLAG)
+        made = header._replace(
+            length=HEADER_BYTES - batch.LOG_OVERHEAD + len(packed),
+            attributes=attributes | (batch.LOG_APPEND_TIME_FLAG if rules.log_append_time else 0),
+            max_timestamp=self.now_ms if rules.log_append_time else max_timestamp,
+        )
+        whole = bytearray(batch.sealed(made, packed))
+        return CheckedBatch(whole, batch.read_header(whole))
+
+
+_Error = tuple[int, str]
+_KEYLESS = "Compacted topic cannot accept message without key in topic partition "
+_STAMPED = "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
+
+
+def _record_errors(
+    payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
+) -> list[_Error]:
+    """(index, why) of the first records that are refused, in Kafka's words: people search for them."""
+    return list(islice(_refused_records(payload, header, rules, now_ms, partition), MOST_RECORD_ERRORS))
+
+
+def _refused_records(
+    payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
+) -> Iterator[_Error]:
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    stamped = bool(header.attributes & batch.LOG_APPEND_TIME_FLAG)
+    records = iter_records(payload, header.record_count, header.base_timestamp)
+    for index, (timestamp, has_key) in enumerate(islice(records, MOST_EXAMINED_RECORDS)):
+        if rules.compact and not has_key:
+            yield index, _KEYLESS + partition
+        elif rules.log_append_time:
+            if stamped:
+                yield index, _STAMPED
+        elif timestamp != batch.NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            why = f"Timestamp {timestamp} of message with offset {index} is out of range. "
+            why += f"The timestamp should be within [{earliest}, {latest}]"
+            yield index, why
+
+
+def _refuse_records(told: list[_Error], total: int, *, of_time: bool) -> NoReturn:
+    """`total`: how many are refused, of which `told` has the first. `of_time`: some because of their timestamps."""
+    if of_time:
+        message = "One or more records have been rejected due to invalid timestamp"
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, told, message)
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{why}')" for index, why in told[:3])
+    message = f"One or more records have been rejected due to {total} record errors in total, "
+    message += f"and only showing the first three errors at most: [{shown}]"
+    raise Refused(ErrorCode.INVALID_RECORD, told, message)

@@ -1,0 +1,60 @@
+"""Which log directories replicas are in, told to the controller where the metadata has them in none or another (KIP-858)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryDataRequest,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from ...protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ...storage.directory import LogDirectory
+    from ..broker import BrokerServer
+    from .hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.partitions")
+
+_ASSIGN_VERSION = 0
+
+
+class DirectoryReports:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        #: (topic id, index) to where the replica is.
+        self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
+
+    def add(self, hosted: HostedPartition) -> None:
+        """Is sent when this image is published, with the others that it has brought."""
+        if not self._to_report:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._to_report[hosted.topic_id, hosted.index] = hosted.directory
+
+    def _send(self) -> None:
+        directories: dict[bytes, dict[bytes, TopicDataRequest]] = {}
+        for (topic_id, index), directory in self._to_report.items():
+            if directory.directory_id is not None:
+                topics = directories.setdefault(directory.directory_id, {})
+                topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
+                topic.partitions.append(PartitionDataRequest(index))
+        self._to_report = {}
+        request = AssignReplicasToDirsRequest(
+            self._broker.node_id,
+            self._broker.controller.broker_epoch,
+            [DirectoryDataRequest(name, list(topics.values())) for name, topics in directories.items()],
+        )
+        self._broker.controller.submit(request, _ASSIGN_VERSION, _check_reported)
+
+
+def _check_reported(response: Message) -> None:
+    assert isinstance(response, AssignReplicasToDirsResponse)
+    if response.error_code:
+        log.error("the controller does not take where replicas are: %s", ErrorCode(response.error_code).name)

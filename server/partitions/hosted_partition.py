@@ -1,0 +1,315 @@
+"""A partition that has a replica here, and what is written to it by those who produce; `Replica` is what it is itself.
+
+The way of a producer's batch is `append`. A batch that is plainly good (its header is, its CRC is right, and its records
+are what the header and the topic want, by one walk over them) is written as it came, with its offset and leader epoch put
+in place; every other one goes through `batch_checks.py`, which refuses it or makes of it what is to be written.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crc32c import crc32c
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records import batch
+from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ...protocol.records.control import encode_end_transaction
+from ...protocol.records.errors import CorruptBatch
+from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
+from ...storage.files import LogDirectoryFailure
+from ...storage.producers import ProducerBatch
+from ...storage.transaction_checks import check_marker, is_in_transaction
+from .append_queue import AppendQueue, QueuedAppend
+from .batch_validation import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, Validation, check_batch
+from .opening import AT_ONCE
+from .replica import Replica
+
+if TYPE_CHECKING:
+    from ..coordinators.transaction_markers import Marker
+
+_NONE = int(ErrorCode.NONE)
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
+_KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+_INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
+
+ALL_IN_SYNC = -1
+_unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
+_pack_offset = struct.Struct(">q").pack_into
+_pack_epoch = struct.Struct(">i").pack_into
+_new_tuple = tuple.__new__
+#: The greatest value of a batch's attributes that has a codec and nothing else.
+_ZSTD = 4
+_FIRST_VERSION_WITH_ZSTD = 7
+
+
+class AppendResult(NamedTuple):
+    """What became of a batch. `error` is a Kafka error code; offsets and time are -1 where they are not known."""
+
+    error: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    #: The offset after the batch: what `when_committed` waits for.
+    end_offset: int = -1
+    #: (index of the record, why) where single records were refused, and the words for all of them.
+    record_errors: list[tuple[int, str]] | tuple[()] = ()
+    error_message: str | None = None
+    #: `flush.messages` wants it on the disk before the producer is told (`want_flushed`).
+    must_flush: bool = False
+    #: It is opened by a thread first, and written later: nothing else is known yet.
+    queued: QueuedAppend | None = None
+
+
+class HostedPartition(Replica):
+    """See docs/architecture.md."""
+
+    __slots__ = ()
+
+    def append(
+        self,
+        records: Any,
+        now_ms: int,
+        *,
+        required_acks: int = 1,
+        version: int = 13,
+        is_in_transaction: bool = False,
+    ) -> AppendResult:
+        """Writes what a producer sent for this partition: one batch in a buffer that can be written to.
+
+        `version` is that of the Produce request. Nothing of `records` is kept. `is_in_transaction`: the coordinator
+        says that this partition is in the producer's transaction; else only one that is open here already is taken.
+        """
+        if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
+            # One look at the header: whatever is odd about it is for batch_checks to judge.
+            (
+                base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
+                producer_id, producer_epoch, sequence, count,
+            ) = _unpack_header(records)  # fmt: skip
+            if (
+                magic == 2
+                and base_offset == 0
+                and length + LOG_OVERHEAD == len(records)
+                and 0 <= attributes & ~TRANSACTIONAL_FLAG <= _ZSTD
+                and (attributes & ~TRANSACTIONAL_FLAG != _ZSTD or version >= _FIRST_VERSION_WITH_ZSTD)
+                and 0 < count == last_delta + 1
+                and (producer_id < 0 or sequence >= 0)
+                and (
+                    attributes <= _ZSTD
+                    or (producer_id >= 0 and (is_in_transaction or self.is_in_transaction(producer_id, producer_epoch)))
+                )
+                and crc32c(memoryview(records)[21:]) == crc
+                and self._are_good(records, attributes & COMPRESSION_MASK, count, base_timestamp, max_timestamp, now_ms)
+            ):
+                fields = (
+                    self.log.log_end_offset, length, self.role.leader_epoch, 2, crc, attributes, last_delta,
+                    base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
+                )  # fmt: skip
+                return self._write(records, _new_tuple(BatchHeader, fields), now_ms)
+        return self._append_checked(records, now_ms, required_acks, version, is_in_transaction)
+
+    def _are_good(
+        self, records: Any, codec: int, count: int, base_timestamp: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        """Whether the records are those of the header and what the topic wants, as far as the loop can tell at once."""
+        rules = self.rules
+        latest = min(now_ms + rules.timestamp_after_max_ms, LONG_MAX)
+        if rules.validation < (Validation.FULL if codec else Validation.FRAMING) and not rules.needs_records:
+            return max_timestamp <= latest
+        earliest = now_ms - rules.timestamp_before_max_ms
+        if codec:
+            try:
+                payload = AT_ONCE.decompress(codec, memoryview(records)[HEADER_BYTES:], count, now_ms)
+            except CorruptBatch:
+                return False
+            if payload is None:
+                return False
+            most = rules.max_decompressed_bytes
+            found = raw_walk(payload, 0, count, most, base_timestamp, earliest, latest, rules.compact, False)
+        elif AT_ONCE.takes(count, now_ms):
+            start = HEADER_BYTES
+            found = raw_walk(records, start, count, INT_MAX, base_timestamp, earliest, latest, rules.compact, False)
+        else:
+            return False
+        return found == (0, max_timestamp, 0, 0, 0)
+
+    def _append_checked(
+        self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
+    ) -> AppendResult:
+        refusal = self._refusal(required_acks)
+        if refusal is not None:
+            return refusal
+        if self.queue is not None:
+            return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
+        try:
+            checked = check_batch(records, self.rules, version, now_ms, self.name, run_to_completion=True)
+        except NotAtOnce:
+            return self._enqueue(records, now_ms, required_acks, version, is_in_transaction)
+        except Refused as refused:
+            return self.refused(refused, len(records or b""))
+        return self._write_checked(checked, now_ms, is_in_transaction)
+
+    def _refusal(self, required_acks: int) -> AppendResult | None:
+        """Why nothing can be written here now, whatever it is."""
+        if self.offline:
+            return AppendResult(_KAFKA_STORAGE_ERROR)
+        role = self.role
+        if not role.is_leader:
+            return AppendResult(_NOT_LEADER_OR_FOLLOWER)
+        if required_acks == ALL_IN_SYNC and not role.has_enough_in_sync:
+            return AppendResult(_NOT_ENOUGH_REPLICAS, log_start_offset=self.log_start_offset)
+        return None
+
+    def _enqueue(
+        self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool
+    ) -> AppendResult:
+        if self.queue is None:
+            self.queue = AppendQueue(self)
+            self.settle()
+        queued = QueuedAppend(len(records or b""), now_ms, required_acks, is_in_transaction=is_in_transaction)
+        self.queue.add(queued, records, version)
+        return AppendResult(_NONE, queued=queued)
+
+    def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
+        """Its turn has come: the partition may be led by another by now."""
+        refusal = self._refusal(queued.required_acks)
+        return refusal or self._write_checked(checked, queued.now_ms, queued.is_in_transaction)
+
+    def _write_checked(self, checked: CheckedBatch, now_ms: int, is_in_transaction: bool) -> AppendResult:
+        buffer, header = checked
+        if header.is_transactional and not is_in_transaction and not self.is_in_transaction(*header[9:11]):
+            return self._not_in_transaction(header)
+        header = header._replace(base_offset=self.log.log_end_offset, leader_epoch=self.role.leader_epoch)
+        return self._write(buffer, header, now_ms)
+
+    def _not_in_transaction(self, header: BatchHeader) -> AppendResult:
+        """A duplicate is still one, and who has an old epoch is told so, since he can go on from that."""
+        found = self.log.producers.check(header)
+        if isinstance(found, ProducerBatch) or found == ErrorCode.INVALID_PRODUCER_EPOCH:
+            return self._already_known(found)
+        return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
+
+    def refused(self, refused: Refused, size: int) -> AppendResult:
+        """`size`: of what was sent, in bytes."""
+        counters = self.counters
+        counters.failed_produces += 1
+        if refused.error == ErrorCode.MESSAGE_TOO_LARGE:
+            counters.bytes_rejected += size
+        elif refused.error == ErrorCode.CORRUPT_MESSAGE:
+            counters.invalid_crc += 1
+        unseen = isinstance(refused, RefusedUnseen) or refused.error in _ERRORS_WITHOUT_LOG_START
+        start = -1 if unseen else self.log_start_offset
+        return AppendResult(
+            refused.error, log_start_offset=start, record_errors=refused.record_errors, error_message=refused.message
+        )
+
+    def _write(self, buffer: Any, header: BatchHeader, now_ms: int) -> AppendResult:
+        """Idempotence, and then the log. `header` has its offset and epoch; `buffer` gets them here."""
+        log = self.log
+        base_offset = header[0]
+        if header[9] >= 0:
+            found = log.producers.check(header)
+            if found:
+                return self._already_known(found)
+        _pack_offset(buffer, 0, base_offset)
+        _pack_epoch(buffer, LOG_OVERHEAD, header[2])
+        try:
+            log.append(buffer, (header,), now_ms)
+        except LogDirectoryFailure as failure:
+            self.on_failure(failure)
+            return AppendResult(_KAFKA_STORAGE_ERROR)
+        counters = self.counters
+        counters.bytes_in += len(buffer)
+        counters.messages_in += header[12]
+        counters.produces += 1
+        end_offset = log.log_end_offset
+        must_flush = end_offset - log.recovery_point >= log.config.flush_messages
+        if (must_flush or self.role.log_end_offset < base_offset) and len(self.role.replicas) == 1:
+            # It is committed, and so seen, when the disk has it, and in its turn; with followers, when they have it.
+            self.want_flushed(end_offset, now_ms, partial(self._flushed, end_offset, len(buffer), now_ms))
+        elif self.role.appended(end_offset, now_ms) and (self._committing or self.watchers):
+            self._committed(len(buffer))
+        if self.end_watchers:
+            self._notify_bytes_available(len(buffer))
+        log_append_time_ms = header[8] if self.rules.log_append_time else -1
+        result = (_NONE, base_offset, log_append_time_ms, log.log_start_offset, end_offset, (), None, must_flush, None)
+        return _new_tuple(AppendResult, result)
+
+    def _flushed(self, end_offset: int, size: int, now_ms: int, error: int) -> None:
+        # What this broker wrote itself did not wait for the disk.
+        if not error and end_offset > self.role.log_end_offset and self.role.appended(end_offset, now_ms):
+            self._committed(size)
+
+    def _already_known(self, found: ErrorCode | ProducerBatch) -> AppendResult:
+        if isinstance(found, ProducerBatch):
+            base_offset, end_offset = found.base_offset, found.last_offset + 1
+            return AppendResult(_NONE, base_offset, found.timestamp, self.log_start_offset, end_offset)
+        self.counters.failed_produces += 1
+        self.counters.invalid_sequence += 1
+        return AppendResult(found, log_start_offset=self.log_start_offset)
+
+    def append_own(self, records: bytes | bytearray, now_ms: int) -> AppendResult:
+        """Writes batches that this broker made itself (a coordinator's): nothing is asked of them but that they parse.
+
+        Offsets and leader epoch are put into `records` where it can be written to, else into a copy.
+        """
+        if self.offline or not self.role.is_leader:
+            return AppendResult(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
+        buffer = records if isinstance(records, bytearray) else bytearray(records)
+        log, epoch = self.log, self.role.leader_epoch
+        base_offset = next_offset = log.log_end_offset
+        headers: list[BatchHeader] = []
+        position, size = 0, len(buffer)
+        while position < size:
+            fields = batch.read_header(buffer, position)
+            headers.append(_new_tuple(BatchHeader, (next_offset, fields[1], epoch, *fields[3:])))
+            _pack_offset(buffer, position, next_offset)
+            _pack_epoch(buffer, position + LOG_OVERHEAD, epoch)
+            next_offset += fields[6] + 1
+            position += fields[1] + LOG_OVERHEAD
+        assert position == size, "whole batches"
+        try:
+            log.append(buffer, headers, now_ms)
+        except LogDirectoryFailure as failure:
+            self.on_failure(failure)
+            return AppendResult(_KAFKA_STORAGE_ERROR)
+        if self.role.appended(next_offset, now_ms):
+            self._committed(len(buffer))
+        if self.end_watchers:
+            self._notify_bytes_available(len(buffer))
+        return AppendResult(_NONE, base_offset, -1, log.log_start_offset, next_offset)
+
+    def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return is_in_transaction(self.log.producers, producer_id, producer_epoch)
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
+        """Writes the marker that ends a transaction here (KIP-98)."""
+        producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
+        if not self.role.has_enough_in_sync:
+            return AppendResult(_NOT_ENOUGH_REPLICAS)
+        error = check_marker(self.log.producers, producer_id, epoch, coordinator_epoch, transaction_version)
+        if error:
+            return AppendResult(error)
+        batch_of_marker = encode_end_transaction(
+            committed,
+            base_offset=0,
+            timestamp=now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+        result = self.append_own(batch_of_marker, now_ms)
+        if not result.error:
+            # Who reads committed records only may have more to read than the marker's own bytes.
+            for watcher in list(self.watchers):
+                watcher.on_state_changed()
+        return result
+
+
+#: Kafka tells where the log starts only with refusals that it did not expect.
+_ERRORS_WITHOUT_LOG_START = frozenset(
+    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
+)

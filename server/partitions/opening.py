@@ -1,0 +1,124 @@
+"""The decompression of produced batches: small ones at once on the loop, others on a thread, both in bounded memory.
+
+A batch of a few kilobytes may hold hundreds of megabytes. The loop decompresses into a buffer of a megabyte that it keeps,
+and gives a batch that does not fit to a thread. A thread decompresses into a mapping of its own, whose pages exist once
+they are written and go back to the system when it is closed. Decompression leaves the interpreter's lock to others.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_into
+from ...protocol.records.errors import TooLargeDecompressed
+from ...protocol.records.walk import WALKED_AT_ONCE_RECORDS
+
+#: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
+OPENED_AT_ONCE_BYTES = 64 << 10
+#: The room for one batch on the loop, and what the loop decompresses for one request: some 4 ms with gzip.
+DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
+#: They share the cores with the loop, and wait for each other's memory anyway.
+OPENING_THREADS = 2
+#: What all batches on threads may take decompressed: the largest on each.
+DECOMPRESSED_IN_FLIGHT_BYTES = OPENING_THREADS * MAX_DECOMPRESSED_BYTES
+#: What a batch is expected to take decompressed, as a multiple of its size: a second try costs less than a reservation of
+#: the whole budget for each batch.
+_EXPECTED_RATIO = 16
+_LEAST_RESERVATION = 1 << 20
+
+
+class OpenedAtOnce(threading.local):
+    """What the loop of this thread opens during one request; requests are told apart by their time."""
+
+    def __init__(self) -> None:
+        self._request_ms = -1
+        self._records_left = self._bytes_left = 0
+        self._scratch: memoryview | None = None
+
+    def takes(self, records: int, now_ms: int) -> bool:
+        """Whether the loop may walk so many records more."""
+        if now_ms != self._request_ms:
+            self._begin(now_ms)
+        if not 0 < records <= self._records_left:
+            return False
+        self._records_left -= records
+        return True
+
+    def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> memoryview | None:
+        """The payload, until the next call; None when it is the work of a thread. Raises CorruptBatch."""
+        if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms) or self._bytes_left <= 0:
+            return None
+        if self._scratch is None:
+            self._scratch = memoryview(bytearray(DECOMPRESSED_AT_ONCE_BYTES))
+        try:
+            made = decompress_into(Compression(codec), packed, self._scratch)
+        except TooLargeDecompressed:
+            self._bytes_left = 0
+            return None
+        self._bytes_left -= made
+        return self._scratch[:made]
+
+    def _begin(self, now_ms: int) -> None:
+        self._request_ms = now_ms
+        self._records_left = WALKED_AT_ONCE_RECORDS
+        self._bytes_left = DECOMPRESSED_AT_ONCE_BYTES
+
+
+class MemoryBudget:
+    """Bytes that threads may use together: who asks for more than is left waits until others have given theirs back."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        assert size <= self.total, "nobody can have more than there is"
+        with self._changed:
+            self._changed.wait_for(lambda: self.used + size <= self.total)
+            self.used += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.used -= size
+                self._changed.notify_all()
+
+
+@contextmanager
+def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Iterator[memoryview]:
+    """The payload, in memory that goes back to the system afterwards; on a thread.
+
+    Raises TooLargeDecompressed when it takes more than MAX_DECOMPRESSED_BYTES, CorruptBatch.
+    """
+    expected = max(_LEAST_RESERVATION, len(packed) * _EXPECTED_RATIO)
+    most = min(MAX_DECOMPRESSED_BYTES, budget.total)
+    for size in (min(expected, most), most):
+        with budget.reserve(size), mmap.mmap(-1, size) as room:
+            try:
+                made = decompress_into(codec, packed, room)
+            except TooLargeDecompressed:
+                if size == most:
+                    raise
+                continue
+            # Views end before the mapping does.
+            with memoryview(room) as whole, whole[:made] as payload:
+                yield payload
+            return
+
+
+@cache
+def opening_threads() -> ThreadPoolExecutor:
+    """The process's; they begin with the first batch that needs one."""
+    return ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="odradek-open")
+
+
+AT_ONCE = OpenedAtOnce()
+BUDGET = MemoryBudget(DECOMPRESSED_IN_FLIGHT_BYTES)

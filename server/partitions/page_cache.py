@@ -1,0 +1,60 @@
+"""Record bytes on their way into an answer: copied, sent from the file, or first brought into the page cache by a thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...storage.files import OPEN_FILES, pread_nowait
+from ...storage.slices import LogSlice
+
+#: Up to this, records are read into the answer: one more system call for each piece costs more than a copy.
+COPIED_BYTES = 64 * 1024
+#: What an answer takes while many files are held by answers that are still to be sent: it is read into the answer, so that
+#: it holds none.
+MOST_CROWDED_BYTES = 1 << 20
+#: What a thread reads at once.
+WARMED_BYTES = 1 << 20
+
+
+class NotInPageCache(Exception):
+    """The bytes are not in memory: `read` has a thread bring them there."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        super().__init__()
+        self.read = read
+
+
+def sendable(records: LogSlice, *, may_wait: bool) -> Any:
+    """Bytes, or the slice itself for the connection to send. Raises Cold unless the disk may be waited for."""
+    if records.size > (MOST_CROWDED_BYTES if OPEN_FILES.is_crowded else COPIED_BYTES):
+        if not may_wait and not in_page_cache(records):
+            raise NotInPageCache(partial(warm, records))
+        return records
+    if may_wait:
+        return records.bytes()
+    piece = records.bytes_nowait()
+    if piece is None:
+        raise NotInPageCache(partial(warm, records))
+    return piece
+
+
+def in_page_cache(records: LogSlice) -> bool:
+    """Whether both ends of a stretch are in the page cache; what lies between was read or written with them."""
+    last_page = records.position + records.size - 1
+    try:
+        for position in (records.position, last_page):
+            if not pread_nowait(records.fd, 1, position):
+                raise records.cut_short()
+    except BlockingIOError:
+        return False
+    return True
+
+
+def warm(records: LogSlice) -> None:
+    """Reads a stretch into the page cache; waits for the disk."""
+    end = records.position + records.size
+    for position in range(records.position, end, WARMED_BYTES):
+        os.pread(records.fd, min(WARMED_BYTES, end - position), position)

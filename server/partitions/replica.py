@@ -1,0 +1,343 @@
+"""A replica of a partition that is here: its log, its role, and who waits for it.
+
+`HostedPartition` (hosted_partition.py) adds what a leader does with records, `followed_partition.py` what a follower does.
+Waiting is of two kinds: a `Watcher` waits for committed bytes (in `end_watchers`, followers wait for written ones), or for
+the role to change; a callback of `when_committed` for the high watermark to reach an offset.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records.errors import BatchError
+from ...replication.isr import IsrProposal
+from ...replication.partition import Partition, PartitionRegistration
+from ...storage.files import LogDirectoryFailure
+from ...storage.log import Log
+from ..runtime.counters import TopicMetrics
+from ..runtime.internal_topics import INTERNAL_TOPICS
+from .batch_validation import AppendRules
+
+if TYPE_CHECKING:
+    from ...storage.directory import LogDirectory
+    from .append_queue import AppendQueue
+    from .replica_flush import ReplicaFlush
+
+_NONE = int(ErrorCode.NONE)
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_UNKNOWN_LEADER_EPOCH = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
+_KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+class Watcher(Protocol):
+    """Who waits for data of a partition."""
+
+    def on_bytes_available(self, size: int) -> None:
+        """That many bytes have been committed."""
+
+    def on_state_changed(self) -> None:
+        """The partition is led by another, gone, or offline: whoever waits for it must hear so."""
+
+
+class Replica:
+    """What is in `HostedPartition` too. `directory` is the log directory that the replica is in."""
+
+    __slots__ = (
+        "_committing",
+        "_deleting",
+        "_most_plain_bytes",
+        "_takes_plain",
+        "counters",
+        "directory",
+        "end_watchers",
+        "flush",
+        "given",
+        "index",
+        "is_healing",
+        "is_internal",
+        "is_removed",
+        "log",
+        "offline",
+        "on_damage",
+        "on_failure",
+        "on_proposal",
+        "queue",
+        "role",
+        "rules",
+        "topic",
+        "topic_id",
+        "watchers",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        log: Log,
+        role: Partition,
+        directory: LogDirectory,
+        rules: AppendRules,
+        counters: TopicMetrics,
+        on_failure: Callable[[LogDirectoryFailure], None],
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = log.partition
+        self.is_internal = topic in INTERNAL_TOPICS
+        self.log = log
+        self.role = role
+        self.directory = directory
+        self.rules = rules
+        self.counters = counters
+        self.on_failure = on_failure
+        #: Its log directory has failed.
+        self.offline = False
+        #: Damaged records are being fetched from another replica: readers of them wait.
+        self.is_healing = False
+        #: The offset from which each follower was given records last; None where there are no followers.
+        self.given: dict[int, int] | None = None
+        #: It is no longer this broker's: deleted, or moved to others.
+        self.is_removed = False
+        self.watchers: dict[Watcher, None] = {}
+        #: Who wants what is written, committed or not.
+        self.end_watchers: dict[Watcher, None] = {}
+        #: Told of changes of the set in sync that the controller is to be asked for.
+        self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
+        #: Told of each read that got no records because they are damaged.
+        self.on_damage: Callable[[Any, BatchError], None] = _not_noted
+        #: Batches that a thread opens, and what waits for the disk; None for as long as there are none.
+        self.queue: AppendQueue | None = None
+        self.flush: ReplicaFlush | None = None
+        # Waiting for the high watermark: (offset, callback), offsets ascending.
+        self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
+        # Waiting for all replicas to start at an offset.
+        self._deleting: list[tuple[int, Callable[[int], None]]] = []
+        self._takes_plain = False
+        self._most_plain_bytes = 0
+        self.settle()
+
+    def __repr__(self) -> str:
+        return f"<{self.topic}-{self.index} {'leader' if self.role.is_leader else 'follower'} {self.log!r}>"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.role.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        return self.role.is_leader
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.role.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.role.high_watermark)
+
+    def error_for_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
+        """The error code for a request to this replica; 0 when it may go on."""
+        if self.offline:
+            return _KAFKA_STORAGE_ERROR
+        return self.role.error_for_epoch(current_leader_epoch, leader_only=leader_only)
+
+    # ---- changes from outside
+
+    def take_role(self, registration: PartitionRegistration, now_ms: int) -> bool:
+        """Leads or follows from now on as the metadata says; whether the leader or its epoch is another."""
+        role = self.role
+        before, isr_before = role.high_watermark, role.isr
+        changed = role.apply(registration, now_ms)
+        if changed:
+            if role.is_leader and not self.offline:
+                self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
+            self.wake_all()
+        else:
+            self._disturb_who_left(isr_before)
+        self.settle()
+        if role.high_watermark > before:
+            self._committed(role.high_watermark - before)
+        return changed
+
+    def _disturb_who_left(self, before: tuple[int, ...]) -> None:
+        """Whoever was taken out of the set in sync, and fetches on, is to be proposed again."""
+        if self.role.isr != before and not set(before).issubset(self.role.isr):
+            for watcher in list(self.end_watchers):
+                watcher.on_state_changed()
+
+    def settle(self) -> None:
+        """To be called after the role, the rules or the directory's state changed."""
+        rules, role = self.rules, self.role
+        role.min_insync_replicas = rules.min_insync_replicas
+        self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
+        self._takes_plain = self._takes_plain and self.queue is None
+        self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
+
+    def wake_all(self) -> None:
+        """Tells all who wait that it may be no use: another leads, the directory failed, or the topic is deleted.
+
+        Where this broker leads on, in another epoch, what was written stays and is still waited for.
+        """
+        self.settle()
+        if self.offline or not self.role.is_leader:
+            error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
+            waiting, self._committing, self._deleting = [*self._committing, *self._deleting], deque(), []
+            for _, callback in waiting:
+                callback(error)
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.on_state_changed()
+
+    # ---- followers and both ends
+
+    def error_for_follower(self, replica: int, current_leader_epoch: int) -> int:
+        """The error code for a follower that fetches; 0 when it is one."""
+        if replica in self.role.replicas:
+            return _NONE
+        return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
+
+    def follower_fetched(
+        self, replica: int, fetch_offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """A follower asks for what follows `fetch_offset`, so it has what is below."""
+        role = self.role
+        before = role.high_watermark
+        if role.follower_fetched(
+            replica, fetch_offset, now_ms, log_start_offset=log_start_offset, broker_epoch=broker_epoch
+        ):
+            self._committed(role.high_watermark - before)
+        if replica not in role.isr:
+            self._propose(role.propose_joining(replica))
+        if self._deleting:
+            self._call_deleted()
+
+    def follow(self, high_watermark: int, log_start_offset: int) -> None:
+        """What the leader says of its log is so of this one, as far as it reaches."""
+        role = self.role
+        before = role.high_watermark
+        if role.follow(high_watermark):
+            self._committed(role.high_watermark - before)
+        start = min(log_start_offset, role.high_watermark)
+        if start > self.log.log_start_offset:
+            self.advance_log_start_offset(start)
+
+    def truncated(self) -> None:
+        """A follower's log was cut, or starts elsewhere."""
+        self.role.truncated(self.log.log_end_offset, self.log.log_start_offset)
+        self.log_start_moved()
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Has those left out of the set in sync who have fallen behind."""
+        self._propose(self.role.propose_shrinking(now_ms))
+
+    def _propose(self, proposal: IsrProposal | None) -> None:
+        if proposal is not None:
+            self.on_proposal(self, proposal)
+
+    def isr_accepted(
+        self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
+    ) -> None:
+        """The controller's answer to a proposal, which may be here before the metadata that says the same."""
+        before, isr_before = self.role.high_watermark, self.role.isr
+        moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
+        self._disturb_who_left(isr_before)
+        self.settle()
+        if moved:
+            self._committed(self.role.high_watermark - before)
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Forgets the records below `offset`, which is not above the high watermark (DeleteRecords)."""
+        if self.log.advance_log_start_offset(offset):
+            self.log_start_moved()
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the logs of all replicas start that are alive."""
+        return self.role.low_watermark(self.log.log_start_offset)
+
+    def when_deleted(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Calls `callback(0)` once no replica has anything below `offset`; `callback(error code)` as `when_committed`."""
+        self._deleting.append((offset, callback))
+        self._call_deleted()
+
+    def _call_deleted(self) -> None:
+        low_watermark, waiting = self.low_watermark, self._deleting
+        self._deleting = [one for one in waiting if one[0] > low_watermark]
+        for offset, callback in waiting:
+            if offset <= low_watermark:
+                callback(_NONE)
+
+    def log_start_moved(self) -> None:
+        """Whoever waits here may wait below the log's start now."""
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.on_state_changed()
+
+    def wake_readers(self) -> None:
+        """Those that waited for damaged records may have them now, or must be told that nobody has."""
+        for watcher in [*self.watchers, *self.end_watchers]:
+            watcher.on_state_changed()
+
+    def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
+        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that cannot be."""
+        if self.flush is None:
+            from .replica_flush import ReplicaFlush
+
+            self.flush = ReplicaFlush(self)
+        self.flush.want(offset, now_ms, then)
+
+    # ---- commitment
+
+    def _notify_bytes_available(self, size: int) -> None:
+        """Something was written: followers may have it."""
+        for watcher in list(self.end_watchers):
+            watcher.on_bytes_available(size)
+
+    def _committed(self, size: int) -> None:
+        """The high watermark has moved."""
+        if self._committing:
+            self._call_committed()
+        for watcher in self.watchers:
+            watcher.on_bytes_available(size)
+
+    def _call_committed(self) -> None:
+        committing, high_watermark = self._committing, self.role.high_watermark
+        while committing and committing[0][0] <= high_watermark:
+            committing.popleft()[1](_NONE)
+
+    def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Calls `callback(0)` once the high watermark has reached `offset`, at once if it has; `callback(error code)` if
+        that cannot come any more because another leads, the log directory failed or the topic was deleted.
+        """
+        if self.role.high_watermark >= offset:
+            callback(_NONE)
+        elif self.offline or not self.role.is_leader:
+            callback(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
+        else:
+            committing = self._committing
+            later: list[tuple[int, Callable[[int], None]]] = []
+            while committing and committing[-1][0] > offset:
+                later.append(committing.pop())
+            committing.append((offset, callback))
+            committing.extend(reversed(later))
+
+
+def _not_noted(replica: Replica, damage: BatchError) -> None:
+    """It is not among the broker's partitions yet."""
+
+
+def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:
+    raise AssertionError(f"nobody asks the controller for {proposal} of {replica.name}")

@@ -1,0 +1,99 @@
+"""What must reach the disk of one log before somebody goes on: `flush.messages`, and the upkeep of logs.
+
+A thread waits for the disk, one at a time for each log. Whatever is wanted meanwhile goes with the next one: many
+producers share a flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...storage.files import LogDirectoryFailure
+
+if TYPE_CHECKING:
+    from ...storage.flushing import PendingFlush
+    from ...storage.log import Log
+    from .replica import Replica
+
+_NONE = int(ErrorCode.NONE)
+_KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+log = logging.getLogger("odradek.partitions")
+
+
+class ReplicaFlush:
+    """One replica's; there is one while somebody waits for the disk."""
+
+    __slots__ = ("_is_running", "_now_ms", "_replica", "_wanted")
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._wanted: deque[tuple[int, Callable[[int], object]]] = deque()
+        self._is_running = False
+        self._now_ms = 0
+
+    def want(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
+        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that cannot be."""
+        self._wanted.append((offset, then))
+        self._now_ms = now_ms
+        if not self._is_running:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Tells who has what was wanted, and has a thread see to the others."""
+        replica, flushed = self._replica, self._replica.log
+        while self._wanted and not self._is_running:
+            if replica.offline or replica.is_removed:
+                self._tell(_KAFKA_STORAGE_ERROR if replica.offline else _NOT_LEADER_OR_FOLLOWER)
+                continue
+            try:
+                pending = flushed.prepare_flush(max(offset for offset, _ in self._wanted))
+            except LogDirectoryFailure as failure:
+                replica.on_failure(failure)
+                self._tell(_KAFKA_STORAGE_ERROR)
+                continue
+            if pending is None:
+                self._tell(_NONE)
+                continue
+            self._is_running = True
+            running = asyncio.get_running_loop().run_in_executor(None, pending.run)
+            running.add_done_callback(partial(self._ran, flushed, pending))
+        if not self._wanted:
+            replica.flush = None
+
+    def _ran(self, flushed: Log, pending: PendingFlush, running: asyncio.Future[None]) -> None:
+        self._is_running = False
+        replica, failure = self._replica, running.exception()
+        if failure is None:
+            flushed.flushed(pending, self._now_ms)
+            if replica.log is flushed:
+                self._tell_flushed(flushed)
+        elif not isinstance(failure, LogDirectoryFailure):
+            log.error("a bug: %s could not be flushed", replica.name, exc_info=failure)
+            self._tell(_KAFKA_STORAGE_ERROR)
+        elif not replica.is_removed and replica.log is flushed:
+            # Else its files may be gone: it was deleted, or moved to another directory, meanwhile.
+            replica.on_failure(failure)
+        self._go_on()
+
+    def _tell_flushed(self, flushed: Log) -> None:
+        """What was cut off meanwhile need not be waited for."""
+        waiting, self._wanted = self._wanted, deque()
+        for offset, then in waiting:
+            if offset <= flushed.recovery_point:
+                then(_NONE)
+            elif offset > flushed.log_end_offset:
+                then(_NOT_LEADER_OR_FOLLOWER)
+            else:
+                self._wanted.append((offset, then))
+
+    def _tell(self, error: int) -> None:
+        waiting, self._wanted = self._wanted, deque()
+        for _, then in waiting:
+            then(error)

@@ -1,0 +1,111 @@
+"""The replicas that a start finds on the disk: whose they are, and what was odd when their logs were opened.
+
+A directory is another topic's only when its `partition.metadata` can be read and says so. A file that cannot be read is
+written again: the cluster's metadata knows the id of the topic that has a replica of this name here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+
+from ...metadata.image import MetadataImage
+from ...protocol.uuids import uuid_to_text
+from ...storage.checkpoints import TopicPartition
+from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
+from ...storage.files import LogDirectoryFailure, set_aside
+from ...storage.log import Log
+from ...storage.partition_metadata import (
+    FILE_NAME,
+    CorruptPartitionMetadata,
+    is_damaged_copy,
+    read_topic_id,
+    write_topic_id,
+)
+
+log = logging.getLogger("odradek.partitions")
+
+#: Damaged ranges of one log that a start names; the metrics count the others.
+MOST_NAMED_RANGES = 10
+
+
+def is_ours(directory: LogDirectory, replica: ReplicaDirectory, image: MetadataImage, node_id: int) -> bool:
+    """Whether a directory holds a replica that this broker has. Raises LogDirectoryFailure."""
+    topic = image.topic(replica.topic)
+    registration = topic.partitions.get(replica.partition) if topic is not None else None
+    if topic is None or registration is None or node_id not in registration.replicas:
+        return False
+    try:
+        return _has_topic_id(replica.path, topic.id)
+    except OSError as error:
+        raise LogDirectoryFailure(directory.path, f"reading {replica.path}/{FILE_NAME}", error) from error
+
+
+def _has_topic_id(path: str, topic_id: bytes) -> bool:
+    name = f"{path}/{FILE_NAME}"
+    try:
+        found = read_topic_id(path)
+        if found is not None and not is_damaged_copy(found, topic_id):
+            return found == topic_id
+        reason = "missing or empty" if found is None else f"says {uuid_to_text(found)}"
+    except CorruptPartitionMetadata as error:
+        reason = str(error)
+    except IsADirectoryError:
+        reason = f"a directory, renamed to {set_aside(name)}"
+    log.warning("%s: %s; written again for the topic id %s", name, reason, uuid_to_text(topic_id))
+    write_topic_id(path, topic_id)
+    return True
+
+
+def gone_replicas(
+    directory: LogDirectory, replicas: Iterable[ReplicaDirectory], image: MetadataImage, node_id: int
+) -> list[TopicPartition]:
+    """Replicas with records by the checkpoints, in here by the metadata, and not on the disk under any name."""
+    there = {(replica.topic, replica.partition) for replica in replicas}
+    gone = []
+    for key, offset in directory.checkpoints.high_watermarks.items():
+        topic = image.topic(key[0])
+        registration = topic.partitions.get(key[1]) if topic is not None else None
+        if (
+            offset
+            and key not in there
+            and registration is not None
+            and node_id in registration.replicas
+            and registration.directory(node_id) == directory.directory_id
+        ):
+            log.error("%s/%s-%d is gone: its records up to offset %d are lost", directory.path, *key, offset)
+            gone.append(key)
+    return gone
+
+
+def rename_stray(directory: LogDirectory, replica: ReplicaDirectory) -> None:
+    """Puts a directory that is not this broker's under a name that nothing reads. Raises LogDirectoryFailure."""
+    stray = f"{directory.path}/{replica_directory_name(replica.topic, replica.partition, STRAY_SUFFIX)}"
+    log.warning("%s is not a replica of this broker any more: renamed to %s", replica.path, stray)
+    try:
+        os.rename(replica.path, stray)  # noqa: PTH104
+    except OSError as error:
+        raise LogDirectoryFailure(directory.path, f"renaming {replica.path}", error) from error
+
+
+def report_opening(opened: Log) -> None:
+    """Says what was rebuilt, cut and found damaged, and keeps the damaged ranges in the partition's directory."""
+    for note in opened.opening_notes:
+        log.warning(note)
+    if opened.recovered_bytes:
+        log.warning("%s: %d bytes behind the last whole batch were cut off", opened.path, opened.recovered_bytes)
+    name = f"{opened.topic}-{opened.partition}"
+    for number, one in enumerate(opened.damage):
+        if number == MOST_NAMED_RANGES:
+            log.error("%s: %d more damaged ranges", name, len(opened.damage) - MOST_NAMED_RANGES)
+            break
+        log.error(
+            "%s is damaged: offsets %d to %d cannot be read: %s/%s, %d bytes at position %d: %s",
+            name, one.first_offset, one.next_offset - 1, opened.path, one.file, one.size, one.position, one.reason,
+        )  # fmt: skip
+    try:
+        opened.damage.save()
+    except OSError as error:
+        # They are found again at the next start, or by a reader.
+        log.warning("%s: the damaged ranges could not be written down: %s", name, error)

@@ -1,0 +1,195 @@
+"""A connection that we have opened to another node: requests out, answers in.
+
+It begins by asking for the peer's versions (KIP-511); what is sent before the answer is not its affair. Answers come in the
+order of the requests. A frame is received in the buffer that it is decoded from; the buffer grows with what has arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
+from ...protocol.codec import MalformedMessage, decode, encode_pieces
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.schema import Message
+
+log = logging.getLogger("odradek.peers")
+
+#: The first buffer, and what a connection keeps when it has received something large.
+BUFFER_BYTES = 64 * 1024
+KEPT_BUFFER_BYTES = 2 * 1024 * 1024
+#: No answer of a node that means well is larger: replica.fetch.response.max.bytes has 10 MiB by default.
+MAX_ANSWER_BYTES = 1 << 30
+#: Frames up to this are copied out of the buffer: codecs are quickest on bytes of their own.
+COPIED_FRAME_BYTES = 16 * 1024
+#: What Kafka speaks since 2.4; a newer one is not needed to learn versions.
+_API_VERSIONS_VERSION = 3
+
+_HEADER = struct.Struct(">hhih")
+_LENGTH = struct.Struct(">i")
+
+Reply = Callable[[Message | None], None]
+
+
+class _InFlight(NamedTuple):
+    correlation_id: int
+    api: Api
+    version: int
+    reply: Reply
+
+
+class PeerConnection(asyncio.BufferedProtocol):
+    """`ready` is called when requests may be sent, `lost` with whether it was the peer that ended the connection."""
+
+    def __init__(
+        self,
+        client_id: str,
+        ready: Callable[[], object],
+        lost: Callable[[PeerConnection, bool], None],
+    ) -> None:
+        self._client_id = client_id.encode()
+        self._ready = ready
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._filled = 0
+        self._correlation_id = 0
+        self._in_flight: deque[_InFlight] = deque()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._ended_by_us = False
+
+    # ---- requests
+
+    def send(self, request: Message, reply: Reply, version: int | None = None) -> None:
+        """`reply` is called once, never from within; not at all when the connection is lost before."""
+        assert request.SCHEMA.key is not None
+        api = APIS[request.SCHEMA.key]
+        chosen = self._version(api) if version is None else version
+        if chosen is None:
+            log.warning("%s is not served by %s", api.name, self.peer)
+            asyncio.get_running_loop().call_soon(reply, None)
+            return
+        self._write(api, chosen, request, reply)
+
+    def _version(self, api: Api) -> int | None:
+        low, high = self._versions.get(api.key, (0, -1))
+        chosen = min(high, api.latest_stable_version)
+        return chosen if chosen >= low and chosen in api.versions else None
+
+    def _write(self, api: Api, version: int, request: Message, reply: Reply) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        client_id = self._client_id
+        head = _HEADER.pack(api.key, version, self._correlation_id, len(client_id)) + client_id
+        if api.request_header_version(version) == 2:
+            head += b"\0"
+        pieces = encode_pieces(request, version)
+        size = len(head) + sum(map(len, pieces))
+        self._in_flight.append(_InFlight(self._correlation_id, api, version, reply))
+        assert self._transport is not None
+        self._transport.writelines([_LENGTH.pack(size), head, *pieces])
+
+    @property
+    def peer(self) -> str:
+        address: Any = (self._transport and self._transport.get_extra_info("peername")) or ("", 0)
+        return f"{address[0]}:{address[1]}"
+
+    @property
+    def descriptor(self) -> int:
+        """Of the socket; -1 when the network is simulated."""
+        found = self._transport and self._transport.get_extra_info("socket")
+        return found.fileno() if found else -1
+
+    def end(self) -> None:
+        self._ended_by_us = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- what asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._ended_by_us:
+            cast(asyncio.Transport, transport).abort()
+            return
+        self._transport = cast(asyncio.Transport, transport)
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version="1")
+        self._write(APIS[API_VERSIONS_KEY], _API_VERSIONS_VERSION, request, self._learn_versions)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_flight.clear()
+        self._lost(self, not self._ended_by_us)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        try:
+            self._take_frames()
+        except (MalformedMessage, struct.error, IndexError) as error:
+            log.error("closing the connection to %s: %s", self.peer, error)
+            self.end()
+
+    # ---- answers
+
+    def _take_frames(self) -> None:
+        pos, needed = 0, 4
+        while self._filled - pos >= 4:
+            (size,) = _LENGTH.unpack_from(self._buffer, pos)
+            if not 4 <= size <= MAX_ANSWER_BYTES:
+                raise MalformedMessage(f"an answer of {size} bytes")
+            needed = 4 + size
+            if self._filled - pos < needed:
+                break
+            self._answered(pos + 4, pos + needed)
+            pos, needed = pos + needed, 4
+        self._keep(pos, needed)
+
+    def _keep(self, pos: int, needed: int) -> None:
+        """The beginning of an answer that has not come whole moves to the front, of a larger buffer where it must."""
+        filled, room = self._filled - pos, len(self._buffer)
+        if filled == room or (pos and needed > room):
+            room = max(BUFFER_BYTES, min(needed, 4 * room))
+        elif not filled and room > KEPT_BUFFER_BYTES:
+            room = BUFFER_BYTES
+        rest = self._buffer[pos : self._filled] if pos or room != len(self._buffer) else None
+        if room != len(self._buffer):
+            self._buffer = bytearray(room)
+        if rest is not None:
+            memoryview(self._buffer)[:filled] = rest
+        self._filled = filled
+
+    def _answered(self, start: int, end: int) -> None:
+        frame: Any = memoryview(self._buffer)[start:end]
+        if end - start <= COPIED_FRAME_BYTES:
+            frame = bytes(frame)
+        (correlation_id,) = _LENGTH.unpack_from(frame)
+        if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
+            raise MalformedMessage(f"an answer to {correlation_id}, which is not what was asked")
+        asked = self._in_flight.popleft()
+        pos = 4
+        if asked.api.response_header_version(asked.version) == 1:
+            if frame[pos]:
+                raise MalformedMessage("a response header with tagged fields")
+            pos += 1
+        version = asked.version
+        if asked.api.key == API_VERSIONS_KEY and frame[pos : pos + 2] == _UNSUPPORTED_VERSION:
+            version = 0  # it does not know ours, and answers in the one that all know
+        response, _ = decode(asked.api.response, version, frame, pos)
+        asked.reply(response)
+
+    def _learn_versions(self, response: Message | None) -> None:
+        assert isinstance(response, ApiVersionsResponse)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            self._write(APIS[API_VERSIONS_KEY], 0, ApiVersionsRequest(), self._learn_versions)
+            return
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+        self._ready()
+
+
+_UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)

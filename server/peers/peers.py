@@ -1,0 +1,253 @@
+"""Requests to other nodes: what the quorum, followers and brokers ask of each other.
+
+`send` never waits and never raises. The answer, or None when there will be none, comes to a callback on the event loop, once
+and never from within `send`. There is one connection for each endpoint and purpose, so that a Fetch that waits at its
+leader holds up nothing else; it is opened by the first request, and again by the next one after it was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import select
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.schema import Message
+from .peer_connection import PeerConnection
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..network.listener import Endpoint
+
+log = logging.getLogger("odradek.peers")
+
+Reply = Callable[[Any], None]
+_Key = tuple[str, int, str]
+
+#: reconnect.backoff.ms and .max.ms of Kafka's own clients.
+FIRST_BACKOFF_S = 0.05
+MOST_BACKOFF_S = 1.0
+#: Requests to one peer that are not answered; a peer that far behind is no use, and each may be large.
+MAX_UNANSWERED = 1000
+#: For a connection to stand and to tell its versions.
+SETUP_TIMEOUT_S = 3.0
+
+
+class Peers:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._client_id = f"odradek-{broker.node_id}"
+        self._peers: dict[_Key, _Peer] = {}
+        #: Called with host and port whichever connection it was that its other side has ended, see `on_lost`.
+        self.on_any_lost: Callable[[str, int], None] | None = None
+
+    def send(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        reply: Reply,
+        *,
+        timeout_ms: int,
+        version: int | None = None,
+        purpose: str = "",
+    ) -> None:
+        """Asks the node at `endpoint`; `reply` gets the response, or None.
+
+        None stands for: no connection, a connection that ended, a time that is over, an API that is not served there, or
+        an answer that cannot be read. Without a `version` it is the highest that both sides have. A time that is over
+        ends the connection with all that it was asked: its answers come in order. Views of record batches in a response
+        hold until `reply` returns.
+        """
+        self._peer(endpoint, purpose).send(_Asked(request, reply, timeout_ms / 1000, version))
+
+    def on_lost(self, endpoint: Endpoint, callback: Callable[[], None], purpose: str = "") -> None:
+        """`callback` is called each time that a connection which stood is ended by the other side, as a process that dies
+        does; never for one that we end, nor for a silence.
+        """
+        self._peer(endpoint, purpose).on_lost.append(callback)
+
+    def have_some_ended(self) -> bool:
+        """Whether the other side of a connection has ended it, and the loop has not read that yet.
+
+        The system is asked, in a microsecond or two. Where it cannot be asked (a simulated network, a system without
+        POLLRDHUP) it may be so.
+        """
+        if not hasattr(select, "POLLRDHUP"):
+            return True
+        poll = select.poll()
+        for peer in self._peers.values():
+            descriptor = peer.descriptor
+            if descriptor is not None:
+                if descriptor < 0:
+                    return True
+                poll.register(descriptor, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        """Ends all connections. What is not answered yet gets None; what is asked from now on does too."""
+        for peer in self._peers.values():
+            peer.close()
+
+    def _peer(self, endpoint: Endpoint, purpose: str) -> _Peer:
+        key = (endpoint.host, endpoint.port, purpose)
+        if key not in self._peers:
+            self._peers[key] = peer = _Peer(endpoint.host, endpoint.port, self._client_id)
+            peer.on_lost.append(lambda: self._lost(endpoint))
+        return self._peers[key]
+
+    def _lost(self, endpoint: Endpoint) -> None:
+        if self.on_any_lost is not None:
+            self.on_any_lost(endpoint.host, endpoint.port)
+
+
+class _Asked:
+    """One request, until its reply was called."""
+
+    __slots__ = ("_reply", "_timeout_s", "_timer", "is_done", "request", "version")
+
+    def __init__(self, request: Message, reply: Reply, timeout_s: float, version: int | None) -> None:
+        self.request = request
+        self.version = version
+        self.is_done = False
+        self._reply = reply
+        self._timeout_s = timeout_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def arm(self, loop: asyncio.AbstractEventLoop, over: Callable[[_Asked], None]) -> None:
+        self._timer = loop.call_later(self._timeout_s, over, self)
+
+    def done(self, response: Message | None) -> None:
+        if self.is_done:
+            return
+        self.is_done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            self._reply(response)
+        except Exception:
+            log.exception("a bug: the answer to %s was not taken", type(self.request).__name__)
+
+
+class _Peer:
+    """One endpoint for one purpose: what waits for it, and its connection as long as there is one."""
+
+    def __init__(self, host: str, port: int, client_id: str) -> None:
+        self.on_lost: list[Callable[[], None]] = []
+        self._address = (host, port)
+        self._client_id = client_id
+        #: One that requests may be sent on.
+        self._connection: PeerConnection | None = None
+        #: One that is being made: the task, and from when it stands until it knows versions itself.
+        self._connecting: asyncio.Task[None] | None = None
+        self._made: PeerConnection | None = None
+        #: Asked and not answered, in order; those of `_waiting` wait for the connection.
+        self._unanswered: dict[_Asked, None] = {}
+        self._waiting: list[_Asked] = []
+        self._backoff_s = 0.0
+        self._is_closed = False
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of the connection's socket, -1 where it has none of the system; None without a connection."""
+        return self._connection.descriptor if self._connection is not None else None
+
+    def send(self, asked: _Asked) -> None:
+        loop = asyncio.get_running_loop()
+        if self._is_closed or len(self._unanswered) >= MAX_UNANSWERED:
+            loop.call_soon(asked.done, None)
+            return
+        self._unanswered[asked] = None
+        asked.arm(loop, self._time_is_over)
+        if self._connection is not None:
+            self._pass_on(self._connection, asked)
+            return
+        self._waiting.append(asked)
+        if self._connecting is None:
+            self._connecting = loop.create_task(self._connect())
+
+    def _pass_on(self, connection: PeerConnection, asked: _Asked) -> None:
+        def answered(response: Message | None) -> None:
+            self._unanswered.pop(asked, None)
+            asked.done(response)
+
+        try:
+            connection.send(asked.request, answered, asked.version)
+        except Exception:
+            # Who asks may be anybody: a client's request on its way to the controller, or the quorum.
+            log.exception("a bug: %s cannot be encoded", type(asked.request).__name__)
+            asyncio.get_running_loop().call_soon(answered, None)
+
+    # ---- the connection
+
+    async def _connect(self) -> None:
+        """After the back-off, which the first success ends. Done when the versions are known."""
+        if self._backoff_s:
+            await asyncio.sleep(self._backoff_s)
+        self._backoff_s = min(MOST_BACKOFF_S, self._backoff_s * 2 or FIRST_BACKOFF_S)
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def is_ready() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        made = PeerConnection(self._client_id, is_ready, self._is_lost)
+        self._made = made
+        try:
+            async with asyncio.timeout(SETUP_TIMEOUT_S):
+                await asyncio.get_running_loop().create_connection(lambda: made, *self._address)
+                await ready
+        except (OSError, ValueError) as error:  # a time that is over is the first, a host that is no name the second
+            log.debug("no connection to %s:%d: %s", *self._address, error)
+            made.end()
+            self._drop(made)
+            return
+        if self._made is made:
+            self._is_ready(made)
+
+    def _is_ready(self, connection: PeerConnection) -> None:
+        self._connecting, self._made, self._connection = None, None, connection
+        self._backoff_s = 0.0
+        waiting, self._waiting = self._waiting, []
+        for asked in waiting:
+            if not asked.is_done:
+                self._pass_on(connection, asked)
+
+    def _is_lost(self, connection: PeerConnection, by_peer: bool) -> None:
+        stood = self._connection is connection
+        self._drop(connection)
+        if stood and by_peer:
+            for callback in list(self.on_lost):
+                callback()
+
+    def _drop(self, connection: PeerConnection) -> None:
+        """It is of no use any more, whether it ever stood or not: nobody who waits for it gets an answer."""
+        if connection not in (self._connection, self._made):
+            return
+        if self._connecting is not None and self._connecting is not asyncio.current_task():
+            self._connecting.cancel()
+        self._connection = self._made = self._connecting = None
+        self._fail_all()
+
+    def _time_is_over(self, asked: _Asked) -> None:
+        if asked in self._waiting:
+            self._waiting.remove(asked)
+            self._unanswered.pop(asked, None)
+            asked.done(None)
+        elif self._connection is not None:
+            self._connection.end()
+            self._drop(self._connection)
+
+    def _fail_all(self) -> None:
+        unanswered, self._unanswered, self._waiting = self._unanswered, {}, []
+        for asked in unanswered:
+            asked.done(None)
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for connection in (self._connection, self._made):
+            if connection is not None:
+                connection.end()
+        self._connection = self._made = self._connecting = None
+        self._fail_all()

@@ -1,0 +1,1 @@
+"""Produce requests that wait, are refused, or belong to transactions."""

@@ -1,0 +1,136 @@
+"""What comes behind a refused batch is refused alike, until that batch comes again.
+
+An idempotent producer has several requests on their way. When the first is refused for a reason that is over a moment later
+(this broker is just becoming the leader, or enough replicas are in sync again), the second must not be taken: there is a gap
+in between. Apache Kafka takes it in two ways, and librdkafka loses by either:
+
+- Of a producer that the partition does not know, any sequence number is the first one (KIP-360). librdkafka then takes the
+  first batch for written too, since a later one was: acknowledged, and nowhere.
+- Of one that it knows the second batch is OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka then takes a new epoch for all
+  partitions, and what was written elsewhere, and not acknowledged, is written twice (docs/failover.md).
+
+Told the same reason as for the first, a client sends both again, in order.
+
+This is remembered by connection: what is on its way to a partition's leader is on one, and once a client has heard of a
+refusal it begins with the refused batch. It may begin elsewhere, with another leader; when that is this broker again, the
+log has the batch, and nothing is missing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.records.batch import HEADER_BYTES, MAGIC, NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from ..network.connection import Connection
+
+#: A partition as the requests of a connection name it: by topic name or id, and index.
+Place = tuple[Any, int]
+
+#: Behind a client's longest wait for an answer (request.timeout.ms) nothing of before is on its way any more; then a batch
+#: that was refused may have been given up.
+REMEMBERED_S = 30.0
+#: Of one connection; the oldest is forgotten for one more.
+MAX_REMEMBERED = 10_000
+#: What a batch is refused with before it is written, and may not be refused with a moment later.
+PASSING = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+_MAGIC_AT, _PRODUCER_AT = 16, 43
+_unpack_producer = struct.Struct(">qhi").unpack_from
+#: Sequence numbers are of 31 bits and begin anew: what is less than half of them ahead is behind in line.
+_SEQUENCES, _HALF = 1 << 31, 1 << 30
+
+
+class Sequence(NamedTuple):
+    """Where a batch stands in line."""
+
+    producer_id: int
+    epoch: int
+    first: int
+
+
+class _Refused(NamedTuple):
+    epoch: int
+    first: int
+    error: int
+    until: float
+
+
+def sequence_of(records: Any) -> Sequence | None:
+    """None of what no idempotent producer sent."""
+    if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
+        return None
+    sequence = Sequence(*_unpack_producer(records, _PRODUCER_AT))
+    return sequence if sequence.producer_id >= 0 and sequence.first >= 0 else None
+
+
+class RefusedBatches:
+    """Those of one connection. `clock`: in seconds, and nobody sets it."""
+
+    __slots__ = ("_clock", "_refused")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._refused: dict[tuple[Place, int], _Refused] = {}
+
+    @classmethod
+    def of(cls, connection: Connection) -> RefusedBatches:
+        if connection.refused_batches is None:
+            connection.refused_batches = cls(asyncio.get_running_loop().time)
+        return connection.refused_batches
+
+    def __bool__(self) -> bool:
+        return bool(self._refused)
+
+    def error_for(self, place: Place, sequence: Sequence, written: int) -> int:
+        """What a batch is refused with because of one before it, or 0: it may be tried.
+
+        `written`: the last sequence number in the log of this producer and epoch, -1 for none.
+        """
+        key = (place, sequence.producer_id)
+        refused = self._refused.get(key)
+        if refused is None:
+            return 0
+        ahead = (sequence.first - refused.first) % _SEQUENCES
+        is_written = written != NO_SEQUENCE and (written - refused.first) % _SEQUENCES < _HALF
+        if sequence.epoch != refused.epoch or ahead == 0 or is_written or self._clock() >= refused.until:
+            del self._refused[key]
+            return 0
+        return refused.error if ahead < _HALF else 0
+
+    def note(self, place: Place, sequence: Sequence | None, error: int) -> None:
+        """This batch was refused; nothing of it was written."""
+        if sequence is None or error not in PASSING:
+            return
+        key = (place, sequence.producer_id)
+        before = self._refused.get(key)
+        if before is not None and before.epoch == sequence.epoch:
+            if (sequence.first - before.first) % _SEQUENCES < _HALF:
+                return
+            del self._refused[key]
+        elif len(self._refused) >= MAX_REMEMBERED:
+            del self._refused[next(iter(self._refused))]
+        self._refused[key] = _Refused(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
+
+    def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool) -> None:
+        """Of one Produce and its answer."""
+        for topic, told in zip(asked, answers, strict=True):
+            name = topic.topic_id if by_id else topic.name
+            for data, answer in zip(topic.partition_data, told.partition_responses, strict=True):
+                if answer.error_code:
+                    self.note((name, answer.index), sequence_of(data.records), answer.error_code)

@@ -1,0 +1,1 @@
+"""The metadata quorum: Raft, the metadata log, snapshots, formatting."""

@@ -1,0 +1,400 @@
+"""Drives the controller, and what the quorum agrees on into this broker.
+
+On the active controller a request is decided at once, its records are appended and replayed, and then it waits until the
+quorum has them (`quorum_alone.py` for a quorum of one, `quorum_raft.py` for others). What is committed is published here, on
+every node, and then the replies go out, in the order of the requests: a client that has its answer finds what it asked for,
+and after a crash finds it again. Reads wait like the rest: until everything that the decision saw is committed.
+
+A node that is not the active controller hands requests over to it. One that has lost the lead refuses what waits, and drops
+its controller whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from ...metadata.delta import MetadataDelta
+from ...metadata.image import MetadataImage
+from ...metadata.transactions import MetadataTransactions
+from ...protocol.schema import Message
+from ...replication.controller.controller import Controller
+from ...storage.files import LogDirectoryFailure
+from ..network.listener import Endpoint
+from ..runtime.halting import cannot_begin, unusable
+from ..runtime.sliced_work import SlicedWork, in_slices, without_gc
+from .commits import Appended, Commits, replay_decision, snapshot_commits
+from .known_leader import NOBODY, KnownLeader, Leader
+from .metadata_batches import QuorumVoters
+from .metadata_log import QuorumLog
+from .pending_replies import Reply, WaitingReplies, failed_here, not_controller
+from .single_voter import LoneVoter, leaving, tell_of_cordoning
+from .snapshotting import Snapshotting
+from .startup import activation, new_controller, open_log, take_over
+
+if TYPE_CHECKING:
+    from ...storage.directory import LogDirectory
+    from ..broker import BrokerServer
+    from ..publisher import Publisher
+    from .raft import QuorumRaft
+    from .replicated_log import ReplicatedQuorumLog
+
+log = logging.getLogger("odradek.quorum")
+
+
+class QuorumDriver:
+    """The face of the controller for the rest of the broker, see docs/architecture.md."""
+
+    def __init__(self, broker: BrokerServer, publisher: Publisher) -> None:
+        self._broker = broker
+        self._publisher = publisher
+        #: Of this broker's registration: what shows that a request comes from this incarnation of it.
+        self.broker_epoch = -1
+        #: Called when another node leads the quorum, or nobody, or in another epoch; and when this one becomes active.
+        self._known_leader = KnownLeader(broker.now_ms)
+        self.on_leader_changed = self._known_leader.on_changed
+        self.leaderless = self._known_leader.leaderless
+        #: Done when this node has published all that was committed when it began to listen.
+        self.caught_up: asyncio.Future[None]
+        self._waiting = WaitingReplies()
+        self._flushing = ThreadPoolExecutor(1, "metadata-flush")
+        self._is_active = False
+        self._active_epoch = 0
+        self._epoch_start = 0
+        self._publishes = True
+        self._publishing = SlicedWork(self._publishing_failed)
+        #: Of a snapshot that was fetched; of what a new controller is to know.
+        self._loading = SlicedWork(lambda failure: self._fail(unusable("a snapshot", failure)))
+        self._learning = SlicedWork(lambda failure: self._fail(cannot_begin(failure)))
+        #: Below it everything is published; -1 before the first image.
+        self._published_offset = -1
+        self._unpublished = False
+        self._controller: Controller | None = None
+        self._log: QuorumLog | None = None
+        self._commits: Commits
+        self._snapshots: Snapshotting | None = None
+        self._alone: LoneVoter | None = None
+        self._raft: QuorumRaft | None = None
+
+    # ---- what others may look at
+
+    @property
+    def controller(self) -> Controller:
+        assert self._controller is not None, "this node is not the active controller"
+        return self._controller
+
+    @property
+    def is_active(self) -> bool:
+        return self._is_active
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has taken part in the quorum, so far."""
+        return self._raft is None
+
+    @property
+    def epoch(self) -> int:
+        """Of the leader, as far as this node knows; it rises with each election, and with each start of a lone voter."""
+        return self._raft.replica.epoch if self._raft is not None else self._active_epoch
+
+    @property
+    def leader_id(self) -> int:
+        return self._known_leader.leader.id
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the active controller listens for the quorum; None when it is not known."""
+        if self._raft is None or self.leader_id == NOBODY:
+            return None
+        return self._raft.endpoints.find(self.leader_id)
+
+    @property
+    def high_watermark(self) -> int:
+        """Below it everything is committed and replayed here."""
+        return self._commits.offset if self._log is not None else 0
+
+    @property
+    def metadata_offset(self) -> int:
+        return self._broker.image.offset
+
+    @property
+    def quorum_log(self) -> QuorumLog:
+        assert self._log is not None, "the controller has not been started"
+        return self._log
+
+    @property
+    def raft(self) -> QuorumRaft | None:
+        """None while this node is alone."""
+        return self._raft
+
+    @property
+    def kraft_version(self) -> int:
+        """What the metadata log may hold: with 1 its voters stand in it (KIP-853)."""
+        return self._raft.replica.kraft_version if self._raft is not None else self.quorum_log.quorum.kraft_version
+
+    def kraft_upgrade_refusal(self, version: int) -> str | None:
+        """Why this node, which leads, cannot raise it to that now; None when it can."""
+        return self._is_joined().replica.kraft_upgrade_refusal(version)
+
+    # ---- start and stop
+
+    async def start(self, directories: Sequence[LogDirectory]) -> None:
+        """Opens the metadata log. A lone voter takes the lead, registers this broker and publishes what comes of it; any
+        other node begins to listen to the quorum, which takes its time: see `caught_up`.
+
+        `directories`: the log directories of the broker, open and formatted. Raises LogDirectoryFailure, MetadataLost,
+        InvalidQuorum, OSError, and what damaged batches raise.
+        """
+        self.caught_up = asyncio.get_running_loop().create_future()
+        opened = await in_slices(open_log(self._broker, directories))
+        self._log = opened.log
+        self._snapshots = Snapshotting(self._broker, opened.log, self._committed_now)
+        if opened.loaded is None:
+            await self._start_among_others()
+        else:
+            taken = take_over(self._broker, opened.log, opened.loaded, directories)
+            self._controller, self.broker_epoch = taken.controller, taken.broker_epoch
+            # Nobody is served yet, so the first flush may hold up the loop.
+            opened.log.flush(self._broker.now_ms())
+            image = taken.controller.image
+            self._commits = Commits(opened.log, MetadataDelta(image), image, MetadataTransactions())
+            self._alone = LoneVoter(opened.log, self._broker.now_ms, self._flushing, self._advance, self._fail)
+            self._epoch_start, self._active_epoch, self._is_active = taken.epoch_start_offset, taken.epoch, True
+            self._known_leader.leader = Leader(self._broker.node_id, taken.epoch, True)
+            log.info("this node is the active controller in epoch %d", taken.epoch)
+            self._publisher.publish(taken.delta, image)
+            self._published(image)
+        self._broker.config.subscribe(lambda names: tell_of_cordoning(self._broker, names))
+        self._snapshots.start()
+
+    async def _start_among_others(self) -> None:
+        broker, quorum_log = self._broker, self.quorum_log
+        loaded = await in_slices(quorum_log.load_snapshot(broker.now_ms()))
+        self._commits = snapshot_commits(quorum_log, loaded)
+        self._unpublished = True
+        quorum_log.flush(broker.now_ms())  # what a crash has left counts from now on
+        self._raft, replicated = self._join(None)
+        replicated.synced_offset = quorum_log.end_offset
+        if broker.config.is_controller:
+            from ..cluster.controller_registration import ControllerRegistrar
+
+            ControllerRegistrar(broker).start()
+        self._raft.begin()
+
+    def _is_joined(self) -> QuorumRaft:
+        """Somebody else takes part: a voter that was alone goes on with a machine that knows others."""
+        if self._raft is None:
+            assert self._alone is not None
+            self._alone.retire()
+            self._alone = None
+            self._raft, replicated = self._join(self._epoch_start)
+            replicated.synced_offset = self._commits.offset
+            self._raft.is_synced(self._commits.offset)
+            if self.quorum_log.end_offset > self._commits.offset:
+                self._raft.appended()
+        return self._raft
+
+    def _join(self, leads_from: int | None) -> tuple[QuorumRaft, ReplicatedQuorumLog]:
+        from .joining import join, monotonic_clock
+
+        clock = monotonic_clock(self._broker)
+        raft, replicated = join(self._broker, self.quorum_log, clock, self._flushing, leads_from=leads_from)
+        raft.changed, raft.failed, replicated.on_adopted = self._quorum_changed, self._fail, self._commits.replaced
+        return raft, replicated
+
+    async def stop(self) -> None:
+        """A lone broker fences itself, a leader of others steps down; then the log is closed. Replies go out before."""
+        if self._is_active and self._alone is not None and self._raft is None:
+            await self._leave_alone()
+        if self._raft is not None:
+            await self._raft.leave()
+            await self._raft.closed()
+        self._is_active = False
+        for work in (self._publishing, self._loading, self._learning):
+            work.stop()
+        if self._snapshots is not None:
+            await self._snapshots.stop()
+        if self._log is not None:
+            try:
+                self._log.close(self._broker.now_ms())
+            except LogDirectoryFailure as failure:
+                log.error("closing the metadata log: %s", failure)
+        self._flushing.shutdown()
+
+    async def _leave_alone(self) -> None:
+        # What follows concerns whoever opens the log next; here partitions close anyway.
+        self._publishes = False
+        try:
+            for result in leaving(self._broker, self.controller):
+                self._append(result.records, result.atomic)
+        except LogDirectoryFailure as failure:
+            self._fail(failure)
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Everything that a lone voter has appended is committed; or the disk has failed."""
+        if self._alone is not None:
+            await self._alone.settled()
+
+    # ---- requests
+
+    def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
+        """Has the active controller decide, here or elsewhere, and whoever takes over from it; `reply(response)` is called
+        once, at once or later, from the event loop.
+        """
+        if self._raft is None:
+            self.decide(request, version, reply)
+        else:
+            self._broker.forwarding.submit(request, version, reply, principal=principal)
+
+    def decide(self, request: Message, version: int, reply: Reply) -> None:
+        """Decides here. NOT_CONTROLLER when this is not the active controller, or no more before all is committed."""
+        if not self._is_active or not (self._raft is None or self._raft.replica.is_leader):
+            reply(not_controller(request))
+            return
+        controller = self.controller
+        if controller.next_offset != self.quorum_log.end_offset:  # the quorum has written something of its own
+            controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
+        try:
+            result = controller.handle(request, version)
+            self._append(result.records, result.atomic)
+        except LogDirectoryFailure as failure:
+            self._fail(failure)
+            reply(not_controller(request))
+            return
+        except Exception:
+            log.exception("a bug: the controller failed in %s", type(request).__name__)
+            reply(failed_here(request))
+            return
+        if result.kraft_version:
+            self._is_joined().raise_kraft_version(result.kraft_version)
+            controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
+        offset = controller.next_offset
+        if offset <= self._published_offset:
+            reply(result.response)
+        else:
+            self._waiting.add(offset, request, reply, result.response)
+
+    def _append(self, records: Sequence[Message], atomic: bool) -> None:
+        if not records:
+            return
+        controller, now_ms, base_offset = self.controller, self._broker.now_ms(), self.quorum_log.end_offset
+        metadata_version = controller.image.features.metadata_version
+        batches = self.quorum_log.encoded(records, self.epoch, now_ms, metadata_version, atomic)
+        replay_decision(controller, records, self.epoch, now_ms, self.kraft_version)
+        self.quorum_log.append_batches(batches, now_ms)
+        assert self.quorum_log.end_offset == controller.next_offset, "the log and the controller count the same records"
+        self._commits.appended(Appended(base_offset, controller.next_offset, records, self.epoch, now_ms))
+        if self._raft is not None:
+            self._raft.appended()
+        elif self._alone is not None:
+            self._alone.appended()
+
+    def quorum_request(self, token: Any, request: Message) -> None:
+        """A request of the quorum's own protocol; `token.reply(response)` is called once."""
+        self._is_joined().request(token, request)
+
+    # ---- commits
+
+    def _advance(self, end_offset: int) -> None:
+        """Everything below `end_offset` is committed."""
+        try:
+            if self._commits.advance(end_offset):
+                self._unpublished = True
+        except Exception as error:
+            self._fail(unusable(f"the metadata log from offset {self._commits.offset} on", error))
+            return
+        self._publish()
+
+    def _publish(self) -> None:
+        """What is committed, unless an earlier image is on its way still."""
+        if self._unpublished and not self._publishing.is_busy and self._may_publish():
+            self._unpublished = False
+            delta, image = self._commits.take()
+            steps = self._publisher.steps(delta, image) if self._publishes else iter(())
+            self._publishing.begin(steps, lambda: self._published(image))
+
+    def _may_publish(self) -> bool:
+        """What is old is not told: a broker would take up roles that others have by now."""
+        if self._commits.is_replaced:
+            return False
+        return self._published_offset >= 0 or self._raft is None or self._raft.is_caught_up_with_leader
+
+    def _publishing_failed(self, failure: Exception) -> None:
+        """The publisher keeps what fails from the rest; what comes here is a first image that cannot be served, or a bug."""
+        if not self.caught_up.done():
+            self._fail(unusable("the first image", failure))
+        else:
+            log.error("a bug: an image was not published", exc_info=failure)
+            self._unpublished = True
+
+    def _published(self, image: MetadataImage) -> None:
+        self._published_offset = image.offset + 1
+        if not self.caught_up.done():
+            self.caught_up.set_result(None)
+        self._waiting.published(self._published_offset)
+        if self._snapshots is not None:
+            self._snapshots.grown()
+        self._publish()
+
+    def _committed_now(self) -> tuple[MetadataImage, QuorumVoters] | None:
+        if self._commits.in_transaction or self._commits.is_replaced:
+            return None
+        image = self._commits.image()
+        return image, self.quorum_log.quorum if self._raft is None else self._raft.voters_at(image.offset + 1)
+
+    def _fail(self, failure: Exception) -> None:
+        """Without its log a controller decides nothing: what waits is refused, and what comes; the broker cannot go on."""
+        if self._broker.halt(failure):
+            if self._raft is not None:
+                self._raft.close()
+            self._resign()
+
+    # ---- who leads
+
+    def _quorum_changed(self) -> None:
+        assert self._raft is not None
+        replica = self._raft.replica
+        if self._is_active and not (replica.is_leader and replica.epoch == self._active_epoch):
+            self._resign()
+        if self._commits.is_replaced and not self._loading.is_busy:
+            self._loading.begin(without_gc(self._commits.load()), self._loaded)
+        self._advance(replica.high_watermark)
+        if not self._is_active and self._may_activate() and not self._learning.is_busy:
+            self._learn()
+        self._known_leader.note(Leader(replica.role.leader_id, replica.epoch, self._is_active))
+
+    def _may_activate(self) -> bool:
+        """A leader whose own first record is committed, and everything before it."""
+        raft = self._raft
+        assert raft is not None
+        leads = raft.replica.is_leader and raft.is_caught_up_with_leader
+        return leads and self._commits.offset == self.quorum_log.end_offset
+
+    def _loaded(self) -> None:
+        """A snapshot, which is published even if nothing comes behind it."""
+        self._unpublished = True
+        self._quorum_changed()
+
+    def _learn(self) -> None:
+        controller = new_controller(self._broker)
+        self._learning.begin(controller.learn(self._commits.image()), lambda: self._activate(controller))
+
+    def _activate(self, controller: Controller) -> None:
+        """Begins with what is committed, and writes what a new controller writes; unless the lead is lost meanwhile."""
+        if not self._may_activate():
+            return
+        self._controller = controller
+        controller.load(self._commits.image(), self.quorum_log.end_offset, self.kraft_version)
+        self._is_active, self._active_epoch = True, self.epoch
+        records = activation(self._broker, controller, transaction_open=self._commits.in_transaction)
+        self._append(records, atomic=True)
+        self._quorum_changed()
+
+    def _resign(self) -> None:
+        self._is_active, self._controller = False, None
+        self._commits.forget_appended()
+        self._waiting.refuse()

@@ -1,0 +1,97 @@
+"""Where the nodes of the quorum are reached, and what is told of it to others.
+
+What the set of voters says counts first. Behind it come `controller.quorum.bootstrap.servers`, which have no ids and stand
+for nodes -2, -3, ..., and what other nodes say in their answers (KIP-853).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
+from ...protocol.schema import Message
+from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
+from ..network.listener import Endpoint
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+
+_FIRST_BOOTSTRAP_ID = -2
+
+
+def static_voters(config: BrokerConfig) -> VoterSet:
+    """`controller.quorum.voters`: id@host:port, reached by the first of the controllers' listeners."""
+    name = config.get("controller.listener.names")[0].upper()
+    return VoterSet.of(_static_voter(text, name) for text in config.get("controller.quorum.voters"))
+
+
+def _static_voter(text: str, name: str) -> Voter:
+    id, _, address = text.strip().partition("@")
+    host, port = _host_and_port(address)
+    return Voter(ReplicaKey(int(id)), (Address(name, host, port),))
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, _, port = text.strip().rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def bootstrap_endpoints(config: BrokerConfig) -> dict[int, Endpoint]:
+    """By the id that each gets for want of one."""
+    name = config.get("controller.listener.names")[0].upper()
+    servers = [_host_and_port(text) for text in config.get("controller.quorum.bootstrap.servers")]
+    return {_FIRST_BOOTSTRAP_ID - n: Endpoint(name, host, port) for n, (host, port) in enumerate(servers)}
+
+
+class QuorumEndpoints:
+    """`voters`: who votes now. `own`: see `own_endpoints`."""
+
+    def __init__(
+        self, node_id: int, voters: Callable[[], VoterSet], own: Iterable[Endpoint], bootstrap: dict[int, Endpoint]
+    ) -> None:
+        self._node_id = node_id
+        self._voters = voters
+        self._own = list(own)
+        self._told: dict[int, Endpoint] = dict(bootstrap)
+
+    def find(self, node_id: int) -> Endpoint | None:
+        if node_id == self._node_id and self._own:
+            return self._own[0]
+        voter = self._voters().voters.get(node_id)
+        if voter is not None and voter.addresses:
+            return Endpoint(*voter.addresses[0])
+        return self._told.get(node_id)
+
+    def learn(self, message: Any) -> None:
+        """From an answer, or from a leader that introduces itself, whose request names the one partition that there is."""
+        for node in getattr(message, "node_endpoints", ()):
+            self._told[node.node_id] = Endpoint("", node.host, node.port)
+        for endpoint in getattr(message, "leader_endpoints", ())[:1]:
+            partition = message.topics[0].partitions[0]
+            self._told[partition.leader_id] = Endpoint(endpoint.name, endpoint.host, endpoint.port)
+
+    def tell_of_leader(self, response: Any, leader_id: int) -> None:
+        """An answer says where the leader that it names is reached."""
+        endpoint, kind = self.find(leader_id), _NODE_ENDPOINTS.get(type(response))
+        if kind is not None and endpoint is not None and leader_id >= 0:
+            response.node_endpoints = [kind(node_id=leader_id, host=endpoint.host, port=endpoint.port)]
+
+    def add_listener_endpoints(self, request: Any) -> None:
+        """A leader says with its epoch where it is reached itself."""
+        kind = _LEADER_ENDPOINTS.get(type(request))
+        if kind is not None:
+            request.leader_endpoints = [kind(name=e.name, host=e.host, port=e.port) for e in self._own]
+
+
+_NODE_ENDPOINTS: dict[type[Message], Any] = {
+    vote.VoteResponse: vote.NodeEndpoint,
+    begin_quorum_epoch.BeginQuorumEpochResponse: begin_quorum_epoch.NodeEndpoint,
+    end_quorum_epoch.EndQuorumEpochResponse: end_quorum_epoch.NodeEndpoint,
+    fetch.FetchResponse: fetch.NodeEndpoint,
+    fetch_snapshot.FetchSnapshotResponse: fetch_snapshot.NodeEndpoint,
+}
+_LEADER_ENDPOINTS: dict[type[Message], Any] = {
+    begin_quorum_epoch.BeginQuorumEpochRequest: begin_quorum_epoch.LeaderEndpoint,
+    end_quorum_epoch.EndQuorumEpochRequest: end_quorum_epoch.LeaderEndpoint,
+}

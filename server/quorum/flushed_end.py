@@ -1,0 +1,79 @@
+"""Where the metadata log ended when it was last flushed: `odradek-metadata-end`, beside the log's directory.
+
+A voter has told others, or clients, that it has everything up to there. A log that ends earlier has lost records, however
+whole it looks; this file tells that from a torn tail. It is written after each flush, and not synced: what a power cut
+takes of it only claims less. Before the log is cut because its leader has other records, the file is synced.
+
+The bytes: end offset (int64), epoch of the last record (int32), CRC-32C of both (uint32).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from crc32c import crc32c
+
+from ...replication.quorum.log import SnapshotId
+from ...storage.descriptors import open_fd
+from ...storage.files import set_aside, write_fully
+
+FILE_NAME = "odradek-metadata-end"
+_END = struct.Struct(">qi")
+_CRC = struct.Struct(">I")
+NOWHERE = SnapshotId(0, 0)
+
+
+class FlushedEnd:
+    """`recorded`: what the file says. Raises OSError."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = str(directory / FILE_NAME)
+        self.is_damaged = False
+        #: Whether the file says anything, and is as it was written.
+        self.is_known = False
+        self.recorded = self._read()
+
+    def _read(self) -> SnapshotId:
+        try:
+            content = Path(self._path).read_bytes()
+        except FileNotFoundError:
+            return NOWHERE
+        except IsADirectoryError:
+            set_aside(self._path)
+            content = b""
+        self.is_damaged = len(content) != _END.size + _CRC.size or content[_END.size :] != _CRC.pack(
+            crc32c(content[: _END.size])
+        )
+        self.is_known = not self.is_damaged
+        return SnapshotId(*_END.unpack_from(content)) if self.is_known else NOWHERE
+
+    def reaches(self, end: SnapshotId) -> bool:
+        """Whether a log that ends at `end` has everything that was flushed."""
+        return (end.epoch, end.end_offset) >= (self.recorded.epoch, self.recorded.end_offset)
+
+    def flushed(self, end: SnapshotId) -> None:
+        """Everything up to there is on the disk. A log that lacks something says so until it has it again."""
+        if end != self.recorded and self.reaches(end):
+            self._write(end, sync=False)
+
+    def truncating(self, before: SnapshotId, end: SnapshotId) -> None:
+        """The log, which ends at `before`, is about to be cut."""
+        if self.reaches(before) and end.end_offset < self.recorded.end_offset:
+            self._write(end, sync=True)
+
+    def reset(self, end: SnapshotId) -> None:
+        """By an operator's decision: what was there is given up."""
+        self._write(end, sync=True)
+
+    def _write(self, end: SnapshotId, *, sync: bool) -> None:
+        fields = _END.pack(*end)
+        fd = open_fd(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            write_fully(fd, fields + _CRC.pack(crc32c(fields)), 0)
+            if sync:
+                os.fdatasync(fd)
+        finally:
+            os.close(fd)
+        self.recorded, self.is_known = end, True

@@ -1,0 +1,97 @@
+"""Metadata records and KRaft's control records, in and out of record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...metadata.records import decode_record, encode_record
+from ...protocol.internal.control_records import KRaftVersionRecord, SnapshotHeaderRecord, VotersRecord, VotersVoter
+from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ...protocol.records.control import decode_control
+from ...protocol.records.errors import CorruptBatch
+from ...protocol.records.record import Record, decode_batch, encode_batch
+from ...protocol.schema import Message
+
+#: What goes into one batch at the most, as in Kafka; a reader takes a batch as a whole.
+MAX_BATCH_BYTES = 8 << 20
+#: How many records that need not go together are put in one batch.
+RECORDS_PER_BATCH = 1024
+
+
+@dataclass(slots=True)
+class QuorumVoters:
+    """What the control records of a log or a snapshot say: the version of KRaft and who votes."""
+
+    kraft_version: int = 0
+    voters: list[VotersVoter] = field(default_factory=list)
+    #: When the last record was written that a snapshot contains; of its header.
+    last_contained_timestamp_ms: int = -1
+
+    def learn(self, record: Message) -> None:
+        if isinstance(record, KRaftVersionRecord):
+            self.kraft_version = record.kraft_version
+        elif isinstance(record, VotersRecord):
+            self.voters = record.voters
+        elif isinstance(record, SnapshotHeaderRecord):
+            self.last_contained_timestamp_ms = record.last_contained_log_timestamp
+
+
+class MetadataBatch(NamedTuple):
+    header: BatchHeader
+    #: Metadata records; none of a control batch.
+    records: Sequence[Message]
+
+
+def decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[MetadataBatch]:
+    """Every batch of `data`; what control batches say goes to `quorum`.
+
+    Raises CorruptBatch, InvalidBatch, MalformedMessage.
+    """
+    for header, records in _decode_batches(data, quorum):
+        yield MetadataBatch(header, [decode_record(record.value or b"") for record in records])
+
+
+def decode_one_by_one(data: bytes, quorum: QuorumVoters) -> Iterator[Message]:
+    """The metadata records of every batch, each when it is asked for. Otherwise as `decode_batches`."""
+    for _, records in _decode_batches(data, quorum):
+        for record in records:
+            yield decode_record(record.value or b"")
+
+
+def _decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[tuple[BatchHeader, Sequence[Record]]]:
+    """No records of control batches."""
+    end = 0
+    for position, header in iter_headers(data):
+        check_crc(data, position, header)
+        records = decode_batch(data, position, header)
+        if header.is_control:
+            for record in records:
+                control = decode_control(record.key, record.value)
+                if control is not None:
+                    quorum.learn(control.message)
+        yield header, () if header.is_control else records
+        end = position + header.size
+    if end != len(data):
+        raise CorruptBatch(f"{len(data) - end} bytes after the last whole batch")
+
+
+def encode_records(
+    records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int, metadata_version: int
+) -> bytes:
+    """One batch."""
+    made = [
+        Record(base_offset + delta, timestamp_ms, None, encode_record(record, metadata_version))
+        for delta, record in enumerate(records)
+    ]
+    batch = encode_batch(made, leader_epoch=epoch)
+    assert len(batch) <= MAX_BATCH_BYTES, f"a batch of {len(batch)} bytes of metadata"
+    return batch
+
+
+def in_parts(records: Sequence[Message], atomic: bool) -> Iterator[Sequence[Message]]:
+    """Records that need not be committed together go in batches of a moderate size."""
+    size = len(records) if atomic else RECORDS_PER_BATCH
+    for start in range(0, len(records), size or 1):
+        yield records[start : start + size]

@@ -1,0 +1,270 @@
+"""`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
+
+What is appended is in the page cache only; it counts when a flush has brought it to the disk, see quorum_driver.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...metadata.delta import MetadataDelta
+from ...metadata.transactions import MetadataTransactions
+from ...protocol.codec import MalformedMessage
+from ...protocol.records.control import ControlRecord, encode_control_batch
+from ...protocol.records.errors import BatchError
+from ...protocol.schema import Message
+from ...replication.quorum.log import SnapshotId as RaftEnd
+from ...storage.config import UNLIMITED, LogConfig
+from ...storage.ends import PROVEN, UNPROVEN, Claim
+from ...storage.files import sync_directory
+from ...storage.flushing import PendingFlush
+from ...storage.log import Log
+from ...storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from ..runtime.sliced_work import Steps
+from .flushed_end import FILE_NAME as FLUSHED_END
+from .flushed_end import FlushedEnd
+from .metadata_batches import MAX_BATCH_BYTES, QuorumVoters, decode_batches, encode_records, in_parts
+from .snapshots import SnapshotId, delete_partial_snapshots, last_contained_timestamp_ms, read_snapshot, sound_snapshots
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+
+log = logging.getLogger("odradek.quorum")
+
+TOPIC = "__cluster_metadata"
+#: The one topic id that all clusters share (KIP-516).
+TOPIC_ID = bytes(15) + b"\x01"
+DIRECTORY_NAME = f"{TOPIC}-0"
+_READ_BYTES = 1 << 20
+
+
+class MetadataLost(OSError):
+    """The log and its snapshots do not make up the whole of the metadata; starting would be to forget the cluster."""
+
+
+class Loaded(NamedTuple):
+    """Everything that the disk has. `delta` is from nothing to what it comes to."""
+
+    delta: MetadataDelta
+    transactions: MetadataTransactions
+    last_epoch: int
+    last_append_timestamp_ms: int
+
+
+class QuorumLog:
+    """`quorum` says who votes, as far as the log knows; `snapshots` are those on the disk, oldest first."""
+
+    def __init__(self, directory: Path, config: BrokerConfig, now_ms: int, *, gives_up: bool = False) -> None:
+        """Raises LogDirectoryFailure, and DamagedLog where records are missing; `gives_up` those that are not there."""
+        self.directory = directory
+        self._config = config
+        if directory.is_dir():
+            delete_partial_snapshots(directory)
+        self.snapshots = sound_snapshots(directory).sound
+        self.flushed_end = FlushedEnd(directory.parent)
+        newest = self.snapshots[-1].end_offset if self.snapshots else 0
+        self.log = Log.open(
+            directory,
+            TOPIC,
+            0,
+            _log_config(config),
+            now_ms=now_ms,
+            claims=() if gives_up else self._claims(),
+            must_be_whole_from=None if gives_up else newest,
+        )
+        for note in self.log.opening_notes:
+            log.warning(note)
+        if self.flushed_end.is_damaged:
+            log.warning("%s: damaged; written again", directory.parent / FLUSHED_END)
+        self._check_topic_id()
+        #: Where the log ended before its disk lost the end of it, until it has everything again; None when it has.
+        self.acknowledged = None if self.flushed_end.reaches(self.end) else self.flushed_end.recorded
+        self.quorum = QuorumVoters()
+        #: Bytes of records since the last snapshot.
+        self.bytes_since_snapshot = 0
+
+    def _claims(self) -> list[Claim]:
+        """Where the log ended: by the flushes, and by the epoch that the voter was in."""
+        recorded = self.flushed_end.recorded
+        claims = [Claim(recorded.end_offset, PROVEN, f"{self.directory.parent}/{FLUSHED_END}")]
+        if self.snapshots:
+            claims.append(Claim(self.snapshots[-1].end_offset, UNPROVEN, self.snapshots[-1].file_name))
+        return claims
+
+    def _check_topic_id(self) -> None:
+        try:
+            topic_id = read_topic_id(str(self.directory))
+        except CorruptPartitionMetadata as error:
+            log.warning("%s: %s; written again", self.directory, error)
+            topic_id = None
+        if topic_id != TOPIC_ID:
+            write_topic_id(str(self.directory), TOPIC_ID)
+
+    @property
+    def end(self) -> RaftEnd:
+        """The end of the log, and the epoch of its last record."""
+        newest = self.snapshots[-1].epoch if self.snapshots else 0
+        return RaftEnd(self.end_offset, max(self.log.epochs.latest, newest, 0))
+
+    def truncate(self, end_offset: int, now_ms: int) -> None:
+        """Cuts records that the leader of the quorum does not have."""
+        epoch = max(self.log.epochs.epoch_for_offset(end_offset - 1), 0)
+        self.flushed_end.truncating(self.end, RaftEnd(end_offset, epoch))
+        self.log.truncate_to(end_offset, now_ms)
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    def load_snapshot(self, now_ms: int) -> Steps[Loaded]:
+        """What the newest snapshot has; what is behind it in the log is not known to be committed. Raises as `load`."""
+        try:
+            return (yield from self._load_snapshot(now_ms))
+        except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
+            raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
+
+    def load(self, now_ms: int) -> Steps[Loaded]:
+        """Raises MetadataLost, and OSError where the disk does not give it."""
+        try:
+            return (yield from self._load(now_ms))
+        except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
+            raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
+
+    def _load(self, now_ms: int) -> Steps[Loaded]:
+        loaded = yield from self._load_snapshot(now_ms)
+        return (yield from self._load_log(self.snapshots[-1].end_offset if self.snapshots else 0, loaded))
+
+    def _load_snapshot(self, now_ms: int) -> Steps[Loaded]:
+        newest = self.snapshots[-1] if self.snapshots else SnapshotId(0, 0)
+        delta, epoch, timestamp_ms = MetadataDelta(), newest.epoch, -1
+        if self.snapshots:
+            delta, self.quorum = yield from read_snapshot(self.directory / newest.file_name)
+            timestamp_ms = self.quorum.last_contained_timestamp_ms
+        if newest.end_offset > self.end_offset:
+            self.log.truncate_fully_and_start_at(newest.end_offset, now_ms)
+        if newest.end_offset < self.log.log_start_offset:
+            raise MetadataLost(
+                f"{self.directory}: the log starts at offset {self.log.log_start_offset}, and the last snapshot ends at "
+                f"{newest.end_offset}"
+            )
+        return Loaded(delta, MetadataTransactions(), epoch, timestamp_ms)
+
+    def _load_log(self, offset: int, loaded: Loaded) -> Steps[Loaded]:
+        start = offset
+        while offset < self.end_offset:
+            found = self.log.read(offset, _READ_BYTES)
+            for header, records in decode_batches(found.bytes(), self.quorum):
+                for record in records[max(0, start - header.base_offset) :]:
+                    for effective in loaded.transactions.take(record):
+                        loaded.delta.replay(effective)
+                    yield
+                loaded = loaded._replace(last_epoch=header.leader_epoch, last_append_timestamp_ms=header.max_timestamp)
+                self.bytes_since_snapshot += header.size
+            offset = found.next_offset
+            loaded.delta.topics.apply()
+        return loaded
+
+    # ---- growing
+
+    def append(self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool) -> None:
+        """The records of one decision. Raises LogDirectoryFailure."""
+        self.append_batches(self.encoded(records, epoch, now_ms, metadata_version, atomic), now_ms)
+
+    def encoded(
+        self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool
+    ) -> bytes:
+        """The batches that they are, from the end of the log on."""
+        offset, batches = self.end_offset, []
+        for part in in_parts(records, atomic):
+            batches.append(encode_records(part, offset, epoch, now_ms, metadata_version))
+            offset += len(part)
+        return b"".join(batches)
+
+    def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
+        batch = encode_control_batch(records, base_offset=self.end_offset, timestamp=now_ms, leader_epoch=epoch)
+        self.append_batches(batch, now_ms)
+
+    def append_batches(self, batches: bytes, now_ms: int) -> None:
+        """Whole batches with their offsets, as a leader has written them."""
+        self.log.append(batches, None, now_ms)
+        self.bytes_since_snapshot += len(batches)
+
+    def prepare_flush(self) -> PendingFlush | None:
+        """See Log.prepare_flush."""
+        return self.log.prepare_flush()
+
+    def flushed(self, flush: PendingFlush, now_ms: int) -> None:
+        self.log.flushed(flush, now_ms)
+        self._note_flushed(flush.up_to_offset)
+
+    def _note_flushed(self, up_to_offset: int) -> None:
+        if up_to_offset == self.end_offset == self.log.recovery_point:
+            self.flushed_end.flushed(self.end)
+        elif self.log.recovery_point > self.log.log_start_offset:
+            last = self.log.recovery_point - 1
+            epoch = max(self.log.epochs.epoch_for_offset(last), 0)
+            self.flushed_end.flushed(RaftEnd(last + 1, epoch))
+
+    def flush(self, now_ms: int) -> None:
+        self.log.flush(now_ms)
+        self._note_flushed(self.log.recovery_point)
+
+    def close(self, now_ms: int) -> None:
+        self.log.close(now_ms)
+        self._note_flushed(self.log.recovery_point)
+
+    # ---- snapshots
+
+    def add_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """One has been written. Those that retention no longer keeps go, and the log below the oldest that stays."""
+        self.snapshots.append(snapshot)
+        self._clean(now_ms)
+
+    def replaced_by(self, snapshot: SnapshotId, now_ms: int) -> None:
+        """One that others have made stands for the log now, which starts and ends behind it."""
+        self.flushed_end.truncating(self.end, RaftEnd(*snapshot))
+        self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
+        for old in self.snapshots:
+            if old != snapshot:
+                (self.directory / old.file_name).unlink(missing_ok=True)
+        self.snapshots = [snapshot]
+        self.bytes_since_snapshot = 0
+
+    def _clean(self, now_ms: int) -> None:
+        """By metadata.max.retention.bytes and .ms, as Kafka: the newest snapshot always stays."""
+        before = self.log.log_start_offset
+        while len(self.snapshots) > 1 and (self._too_large() or self._too_old(self.snapshots[0], now_ms)):
+            (self.directory / self.snapshots.pop(0).file_name).unlink(missing_ok=True)
+            self.log.advance_log_start_offset(self.snapshots[0].end_offset)
+        if self.log.log_start_offset == before:
+            return
+        obsolete = sum(segment.next_offset <= self.log.log_start_offset for segment in self.log.segments[:-1])
+        self.log.remove_first(obsolete, now_ms)
+        self.log.delete_scheduled(now_ms + self.log.config.file_delete_delay_ms)
+        sync_directory(str(self.directory))
+        log.info("metadata log: starts at offset %d now, %d snapshots", self.log.log_start_offset, len(self.snapshots))
+
+    def _too_large(self) -> bool:
+        limit: int = self._config.get("metadata.max.retention.bytes")
+        return limit >= 0 and self.log.size + sum(map(self._size, self.snapshots)) > limit
+
+    def _size(self, snapshot: SnapshotId) -> int:
+        return (self.directory / snapshot.file_name).stat().st_size
+
+    def _too_old(self, snapshot: SnapshotId, now_ms: int) -> bool:
+        limit: int = self._config.get("metadata.max.retention.ms")
+        return limit >= 0 and now_ms - last_contained_timestamp_ms(self.directory / snapshot.file_name) > limit
+
+
+def _log_config(config: BrokerConfig) -> LogConfig:
+    """Segments go by snapshots only, never by retention."""
+    return LogConfig(
+        segment_bytes=config.get("internal.metadata.log.segment.bytes") or config.get("metadata.log.segment.bytes"),
+        segment_ms=config.get("metadata.log.segment.ms"),
+        retention_ms=UNLIMITED,
+        retention_bytes=UNLIMITED,
+        max_message_bytes=MAX_BATCH_BYTES,
+    )

@@ -1,0 +1,63 @@
+"""Replies of the controller that wait until what their decision saw is published."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ...replication.controller.controller import refuse
+from ...replication.controller.result import RefusedRequest
+
+log = logging.getLogger("odradek.quorum")
+
+#: Takes the response of the API that was asked.
+Reply = Callable[[Any], None]
+
+
+class _Waiting(NamedTuple):
+    """A reply, until everything below `offset` is published."""
+
+    offset: int
+    request: Message
+    reply: Reply
+    response: Message
+
+
+class WaitingReplies:
+    """In the order of their requests, which is that of their offsets."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+
+    def add(self, offset: int, request: Message, reply: Reply, response: Message) -> None:
+        self._waiting.append(_Waiting(offset, request, reply, response))
+
+    def published(self, end_offset: int) -> None:
+        while self._waiting and self._waiting[0].offset <= end_offset:
+            waiting = self._waiting.popleft()
+            _answer(waiting.reply, waiting.response)
+
+    def refuse(self) -> None:
+        """This node decides no more, and does not know what becomes of what it had decided."""
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            _answer(waiting.reply, not_controller(waiting.request))
+
+
+def not_controller(request: Message) -> Message:
+    return refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
+
+
+def failed_here(request: Message) -> Message:
+    return refuse(request, RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+
+def _answer(reply: Reply, response: Message) -> None:
+    try:
+        reply(response)
+    except Exception:
+        log.exception("a reply of the controller could not be given: %r", response)

@@ -1,0 +1,350 @@
+"""Drives a replica of the quorum (`replication/quorum/`): its effects in their order, its timer, its flushes.
+
+`WriteState` is synced on the spot, since nothing may be said before it; several in a row are one write. A Send or Reply that
+tells what this node has waits for the flush that brings it to the disk. One thread flushes; what is appended meanwhile
+shares the next flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Union
+
+from ...protocol.codec import MalformedMessage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from ...protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
+from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from ...protocol.records.errors import BatchError
+from ...protocol.schema import Message
+from ...replication.quorum import wire
+from ...replication.quorum.effects import (
+    Appended,
+    ElectionState,
+    Flush,
+    Input,
+    LeaderGone,
+    PeerRequest,
+    PeerResponse,
+    RaiseKRaftVersion,
+    Reply,
+    Resign,
+    Send,
+    Synced,
+    WriteState,
+)
+from ...replication.quorum.replica import QuorumReplica
+from ...replication.quorum.roles import Follower, Leader, Resigned
+from ...storage.files import LogDirectoryFailure
+from ..network.listener import Endpoint
+from ..peers.probes import is_gone
+from ..runtime.halting import cause_of
+from .metadata_batches import QuorumVoters
+from .state_file import QuorumState, write_quorum_state
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from .endpoints import QuorumEndpoints
+    from .metadata_log import QuorumLog
+    from .replicated_log import ReplicatedQuorumLog
+
+log = logging.getLogger("odradek.quorum")
+
+_FETCH = "quorum-fetch"
+_Outgoing = Union[Send, Reply]
+#: For the other voters to know that this leader steps down; without it they find out by its silence.
+_RESIGNATION_S = 1.0
+#: Before a timer is tried again that failed by a bug: at once it would fail for ever, and nothing else would be done.
+_AFTER_A_BUG_S = 0.1
+
+
+class QuorumRaft:
+    """`changed` is called after everything that may have moved the high watermark or the leader, `failed` for what halts the
+    node (`halting.py`): a disk that fails, or a state that contradicts itself.
+
+    What others send can end their request, and nothing else: see `_handle`.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerServer,
+        quorum_log: QuorumLog,
+        replicated: ReplicatedQuorumLog,
+        replica: QuorumReplica,
+        endpoints: QuorumEndpoints,
+        clock: Callable[[], int],
+        flushing: ThreadPoolExecutor,
+    ) -> None:
+        self.replica = replica
+        self.endpoints = endpoints
+        self.changed: Callable[[], None] = lambda: None
+        self.failed: Callable[[Exception], None] = lambda failure: None
+        #: The high watermark of the leader, as it said last in this epoch; -1 as long as it does not know it itself.
+        self.leader_high_watermark = -1
+        self.last_fetched_ms = -1
+        self._broker = broker
+        self._quorum_log = quorum_log
+        self._replicated = replicated
+        self._clock = clock
+        self._flushing_thread = flushing
+        self._request_timeout_ms: int = broker.config.get("controller.quorum.request.timeout.ms")
+        self._held: list[_Outgoing] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._is_settling = False
+        self._resigned: asyncio.Future[None] | None = None
+        #: Where leaders were fetched from.
+        self._watched: set[Endpoint] = set()
+        self._probing: asyncio.Task[None] | None = None
+
+    # ---- in
+
+    def request(self, token: Any, request: Message) -> None:
+        """`token.reply(response)` is called once, now or later."""
+        if self._is_credible(request):
+            self.endpoints.learn(request)
+        self._handle(PeerRequest(token, request), lambda: refuse_token(token))
+
+    def _is_credible(self, request: Message) -> bool:
+        """Whether what it says of its sender is to be kept: else a stranger could send us to look for the leader there."""
+        if not isinstance(request, BeginQuorumEpochRequest | EndQuorumEpochRequest):
+            return False
+        asked = wire.partition_of(request)
+        is_ours = request.cluster_id in (None, self._broker.cluster_id)
+        return is_ours and asked is not None and asked.leader_epoch >= self.replica.epoch and asked.leader_id >= 0
+
+    def appended(self) -> None:
+        """The controller here, which leads, has appended to the log."""
+        self._handle(Appended(self.replica.epoch, self._replicated.end_offset))
+
+    def voters_at(self, end_offset: int) -> QuorumVoters:
+        """What the log says of the quorum below that offset."""
+        voters, kraft_version = self.replica.voters.at(end_offset)
+        return QuorumVoters(kraft_version, voters.to_record().voters)
+
+    def raise_kraft_version(self, version: int) -> None:
+        """The replica leads, and has not refused it."""
+        self._handle(RaiseKRaftVersion(version))
+
+    def resign(self) -> None:
+        self._handle(Resign())
+
+    def begin(self) -> None:
+        """What the replica wanted to do when it was made."""
+        self._settle()
+
+    def _answered(self, send: Send, response: Any) -> None:
+        if response is not None:
+            self.endpoints.learn(response)
+            if isinstance(response, FetchResponse):
+                self._note_high_watermark(response)
+        self._handle(PeerResponse(send.node, send.correlation, response))
+
+    def _note_high_watermark(self, response: FetchResponse) -> None:
+        partition = wire.answer_of(response)
+        if partition is not None and partition.error_code == ErrorCode.NONE:
+            self.leader_high_watermark = partition.high_watermark
+            self.last_fetched_ms = self._clock()
+
+    def _expire(self) -> None:
+        if not self._is_closed:
+            self._guard("a timer", lambda: self.replica.expire(self._clock()))
+
+    def _handle(self, message: Input, refuse: Callable[[], None] = lambda: None) -> None:
+        """`refuse` ends the request that the message is, when it cannot be handled."""
+        if not self._is_closed:
+            self._guard(type(message).__name__, lambda: self.replica.handle(message, self._clock()), refuse)
+
+    def _guard(self, what: str, step: Callable[[], None], refuse: Callable[[], None] = lambda: None) -> None:
+        """A cause that halts leaves a replica that says and does nothing any more. Anything else ends what it came with; the
+        effects of what was done before are carried out, so that the disk has what the replica has.
+        """
+        least_s = 0.0
+        try:
+            try:
+                step()
+            except (BatchError, MalformedMessage) as error:
+                log.warning("%s was not taken: %s", what, error)
+                refuse()
+            except Exception as failure:
+                if cause_of(failure) is not None:
+                    raise
+                log.exception("a bug: %s failed in the quorum", what)
+                least_s = _AFTER_A_BUG_S
+                refuse()
+            self._settle(least_s)
+        except Exception as failure:
+            if cause_of(failure) is None:
+                log.exception("a bug: what follows from %s failed in the quorum", what)
+                self._arm(_AFTER_A_BUG_S)
+                return
+            self.close()
+            self.failed(failure)
+
+    # ---- out
+
+    def _settle(self, least_s: float = 0.0) -> None:
+        if self._is_settling:
+            return  # an effect led here; who is carrying effects out goes on with what came of it
+        self._is_settling = True
+        try:
+            epoch = self.replica.epoch
+            while effects := self.replica.take():
+                self._carry_out(effects)
+            if self.replica.epoch != epoch:
+                self.leader_high_watermark = -1
+        finally:
+            self._is_settling = False
+        self._arm(least_s)
+        self._note_resignation()
+        self.changed()
+
+    def _carry_out(self, effects: list[Any]) -> None:
+        state: ElectionState | None = None
+        for effect in effects:
+            if isinstance(effect, WriteState):
+                state = effect.state
+                continue
+            if state is not None:
+                self._write_state(state)
+                state = None
+            if isinstance(effect, Flush):
+                self._flush()
+            elif effect.sync_to <= self._replicated.synced_offset:
+                self._go(effect)
+            else:
+                self._held.append(effect)
+        if state is not None:
+            self._write_state(state)
+
+    def _write_state(self, state: ElectionState) -> None:
+        said = QuorumState(state.leader_id, state.leader_epoch, state.voted_id, state.voted_directory_id)
+        voters = self.replica.voter_set.ids
+        directory = self._quorum_log.directory
+        try:
+            write_quorum_state(directory, said, self.replica.kraft_version, voters)
+        except OSError as error:
+            raise LogDirectoryFailure(str(directory.parent), "writing quorum-state", error) from error
+
+    def _go(self, effect: _Outgoing) -> None:
+        if isinstance(effect, Reply):
+            self.endpoints.tell_of_leader(effect.response, self.replica.role.leader_id)
+            token: Any = effect.token
+            token.reply(effect.response)
+            return
+        endpoint = Endpoint(*effect.address) if effect.address is not None else self.endpoints.find(effect.node)
+        if endpoint is None:
+            asyncio.get_running_loop().call_soon(self._answered, effect, None)
+            return
+        self.endpoints.add_listener_endpoints(effect.request)
+        # A Fetch may wait at the leader, and answers come in order.
+        purpose = _FETCH if isinstance(effect.request, FetchRequest | FetchSnapshotRequest) else "quorum"
+        peers = self._broker.peers
+        if purpose == _FETCH and endpoint not in self._watched:
+            self._watched.add(endpoint)
+            peers.on_lost(endpoint, lambda: self._connection_lost(endpoint), _FETCH)
+        peers.send(
+            endpoint,
+            effect.request,
+            lambda response: self._answered(effect, response),
+            timeout_ms=self._request_timeout_ms,
+            purpose=purpose,
+        )
+
+    def _connection_lost(self, endpoint: Endpoint) -> None:
+        """Of a process that died: its machine refuses at once what a follower would find out by the leader's silence."""
+        role = self.replica.role
+        if isinstance(role, Follower) and self.endpoints.find(role.leader_id) == endpoint and not self._is_closed:
+            self._probing = asyncio.get_running_loop().create_task(self._find_out(role.leader_id, endpoint))
+
+    async def _find_out(self, leader_id: int, endpoint: Endpoint) -> None:
+        if await is_gone([(endpoint.host, endpoint.port)]):
+            self._handle(LeaderGone(leader_id))
+
+    def _arm(self, least_s: float = 0.0) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.replica.deadline()
+        if deadline is not None and not self._is_closed:
+            wait_s = max(least_s, (deadline - self._clock()) / 1000)
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._expire)
+
+    # ---- the disk
+
+    def _flush(self) -> None:
+        if self._flushing is None:
+            self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
+
+    async def _flush_all(self) -> None:
+        """Begins in the next turn of the loop: what else this turn brings is in the same flush."""
+        loop, replicated = asyncio.get_running_loop(), self._replicated
+        try:
+            while not self._is_closed and replicated.synced_offset < replicated.end_offset:
+                end = replicated.lowest_end = replicated.end_offset
+                flush = self._quorum_log.prepare_flush()
+                if flush is not None:
+                    await loop.run_in_executor(self._flushing_thread, flush.run)
+                    self._quorum_log.flushed(flush, self._clock())
+                self.is_synced(min(end, replicated.lowest_end))
+        except LogDirectoryFailure as failure:
+            self.close()
+            self.failed(failure)
+        finally:
+            self._flushing = None
+
+    def is_synced(self, end_offset: int) -> None:
+        self._replicated.synced_offset = end_offset
+        held, self._held = self._held, []
+        self._handle(Synced(end_offset))
+        for effect in held:
+            if effect.sync_to <= self._replicated.synced_offset:
+                self._go(effect)
+            else:
+                self._held.append(effect)
+
+    # ---- the end
+
+    async def leave(self) -> None:
+        """A leader steps down and waits, not for long, until the other voters know."""
+        if isinstance(self.replica.role, Leader) and len(self.replica.voter_set.voters) > 1:
+            self._resigned = asyncio.get_running_loop().create_future()
+            self.resign()
+            await asyncio.wait([self._resigned], timeout=_RESIGNATION_S)
+
+    def _note_resignation(self) -> None:
+        role = self.replica.role
+        is_known = not isinstance(role, Resigned) or not role.unacknowledged
+        if is_known and self._resigned is not None and not self._resigned.done():
+            self._resigned.set_result(None)
+
+    @property
+    def is_caught_up_with_leader(self) -> bool:
+        """As far as it is known what is committed: of a follower what its leader said last."""
+        role = self.replica.role
+        if isinstance(role, Leader):
+            return role.has_committed
+        known = self.leader_high_watermark
+        return isinstance(role, Follower) and 0 <= known <= self.replica.high_watermark
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._held.clear()
+
+    async def closed(self) -> None:
+        self.close()
+        if self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
+
+def refuse_token(token: Any) -> None:
+    """Ends the request of another node; a token is a `Call`."""
+    token.fail()

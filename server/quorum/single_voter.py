@@ -1,0 +1,103 @@
+"""A quorum of one: what the disk has is committed, since a majority of one has it.
+
+All that was appended in one turn of the event loop shares one flush, which a thread does; what comes during a flush shares
+the next one. Nobody need be asked, so no machine is needed, and a start pays for none; when somebody comes to fetch, the
+driver goes on with one (`quorum_joining.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from ...replication.controller.controller import Controller
+from ...replication.controller.result import ControllerResult
+from ...storage.files import LogDirectoryFailure
+from ..partitions.cordoning import CORDONED_KEY
+from .metadata_log import QuorumLog
+from .startup import broker_heartbeat
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+_HEARTBEAT_VERSION = 2
+
+
+class LoneVoter:
+    """`committed(end_offset)` is called for everything that has reached the disk, `failed` when the disk does."""
+
+    def __init__(
+        self,
+        quorum_log: QuorumLog,
+        now_ms: Callable[[], int],
+        flushing: ThreadPoolExecutor,
+        committed: Callable[[int], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._log = quorum_log
+        self._now_ms = now_ms
+        self._flushing = flushing
+        self._committed = committed
+        self._failed = failed
+        self._committing: asyncio.Task[None] | None = None
+        self._is_retired = False
+        #: Below it everything is committed.
+        self.offset = quorum_log.end_offset
+
+    def appended(self) -> None:
+        if self._committing is None:
+            # The task begins in the next turn of the loop: what else this turn brings is in the same flush.
+            self._committing = asyncio.get_running_loop().create_task(self._commit())
+
+    async def _commit(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._log.end_offset > self.offset:
+                end_offset = self._log.end_offset
+                flush = self._log.prepare_flush()
+                if flush is not None:
+                    await loop.run_in_executor(self._flushing, flush.run)
+                    self._log.flushed(flush, self._now_ms())
+                if self._is_retired:
+                    return
+                self.offset = end_offset
+                self._committed(end_offset)
+        except LogDirectoryFailure as failure:
+            self._failed(failure)
+        finally:
+            self._committing = None
+
+    def retire(self) -> None:
+        """Others count too from now on."""
+        self._is_retired = True
+
+    async def settled(self) -> None:
+        """Everything that was appended is committed; or the disk has failed."""
+        while self._committing is not None:
+            await asyncio.shield(self._committing)
+
+
+def leaving(broker: BrokerServer, controller: Controller) -> Iterator[ControllerResult]:
+    """What is decided when a lone broker stops; each is to be appended before the next. The first begins the shutdown, the
+    last finds nothing led and ends it.
+    """
+    leaves = broker.config.is_broker
+    while leaves:
+        request = broker_heartbeat(broker, broker.controller.broker_epoch, controller, want_shut_down=True)
+        result = controller.handle(request, 1)
+        yield result
+        leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
+
+
+def tell_of_cordoning(broker: BrokerServer, names: frozenset[str]) -> None:
+    """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
+    driver = broker.controller
+
+    def send() -> None:
+        heartbeat = broker_heartbeat(broker, driver.broker_epoch, driver.controller)
+        driver.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
+
+    if CORDONED_KEY in names and driver.is_active and driver.is_alone and broker.config.is_broker:
+        asyncio.get_running_loop().call_soon(send)

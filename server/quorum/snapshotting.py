@@ -1,0 +1,85 @@
+"""When a snapshot of the metadata is written: by bytes since the last one, and by time (KIP-630). On every node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...metadata.image import MetadataImage
+from ...storage.files import LogDirectoryFailure
+from .metadata_batches import QuorumVoters
+from .snapshots import write_image_snapshot
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from .metadata_log import QuorumLog
+
+log = logging.getLogger("odradek.quorum")
+
+_SNAPSHOT_BYTES = "metadata.log.max.record.bytes.between.snapshots"
+_SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
+
+
+class Snapshotting:
+    """`committed()`: the image of what is committed, and who voted then; None inside a transaction of the metadata, of which
+    a snapshot would have a part only.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerServer,
+        quorum_log: QuorumLog,
+        committed: Callable[[], tuple[MetadataImage, QuorumVoters] | None],
+    ) -> None:
+        self._broker = broker
+        self._log = quorum_log
+        self._committed = committed
+        self._writing: asyncio.Task[None] | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        interval_ms: int = self._broker.config.get(_SNAPSHOT_INTERVAL)
+        if interval_ms > 0:
+            self._due = self._broker.call_at(self._broker.now_ms() + interval_ms, self._interval_is_over)
+
+    def _interval_is_over(self) -> None:
+        self.start()
+        self._take()
+
+    def grown(self) -> None:
+        """More is committed."""
+        if self._log.bytes_since_snapshot >= self._broker.config.get(_SNAPSHOT_BYTES):
+            self._take()
+
+    def _take(self) -> None:
+        """Unless one is being written or there is nothing new."""
+        if self._writing is not None or self._is_stopped:
+            return
+        newest = self._log.snapshots[-1].end_offset if self._log.snapshots else 0
+        committed = self._committed()
+        if committed is not None and newest < committed[0].offset + 1:
+            self._log.bytes_since_snapshot = 0
+            self._writing = asyncio.get_running_loop().create_task(self._write(*committed))
+
+    async def _write(self, image: MetadataImage, voters: QuorumVoters) -> None:
+        """A thread writes it: an image never changes, so nobody has to wait."""
+        quorum_log, now_ms = self._log, self._broker.now_ms()
+        try:
+            snapshot = await asyncio.get_running_loop().run_in_executor(
+                None, write_image_snapshot, quorum_log.directory, image, voters, now_ms
+            )
+            quorum_log.add_snapshot(snapshot, now_ms)
+        except (OSError, LogDirectoryFailure):
+            log.exception("could not write a snapshot of the metadata; the log keeps it all")
+        finally:
+            self._writing = None
+
+    async def stop(self) -> None:
+        self._is_stopped = True
+        if self._due is not None:
+            self._due.cancel()
+        if self._writing is not None:
+            await self._writing

@@ -1,0 +1,289 @@
+"""How a voter that is alone takes the lead: read the log, begin an epoch, write what new leaders write, register the broker.
+
+All of it is appended before the first flush, so a start waits for the disk once and the broker is published once, led by
+itself already.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...metadata.configs import InvalidConfig
+from ...metadata.delta import MetadataDelta
+from ...metadata.features import supported_features, unknown_feature
+from ...metadata.image import METADATA_VERSION, FeaturesImage
+from ...protocol.codec import MalformedMessage
+from ...protocol.internal.control_records import Endpoint as VoterEndpoint
+from ...protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
+from ...protocol.messages import broker_registration as brokers
+from ...protocol.messages import controller_registration as controllers
+from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ...protocol.records.control import ControlRecord, ControlType
+from ...protocol.records.errors import BatchError
+from ...protocol.schema import Message
+from ...replication.controller.chance import random_uuid
+from ...replication.controller.controller import Controller
+from ...storage.meta_properties import FILE_NAME as META_PROPERTIES
+from ..config.listeners import SECURITY_PROTOCOLS
+from ..network.own_endpoints import own_endpoints
+from ..partitions.cordoning import cordoned_ids
+from ..runtime.sliced_work import Steps
+from .formatting import BOOTSTRAP_FILE
+from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
+from .opening import check_partitions, open_quorum_log
+from .snapshots import quorum_records, read_records
+from .state_file import CorruptQuorumState, QuorumState, read_quorum_state, write_quorum_state
+
+if TYPE_CHECKING:
+    from ...storage.directory import LogDirectory
+    from ..broker import BrokerServer
+
+
+log = logging.getLogger("odradek.quorum")
+
+
+class InvalidQuorum(InvalidConfig):
+    """This node cannot lead the quorum that its directory, or its configuration, names."""
+
+
+class Opened(NamedTuple):
+    """`loaded`: all that the log has, of a voter that is alone; None of any other node, which does not know what of it is
+    committed.
+    """
+
+    log: QuorumLog
+    loaded: Loaded | None
+
+
+class Taken(NamedTuple):
+    """A controller that leads, with this broker registered and unfenced; nothing of it is flushed yet."""
+
+    controller: Controller
+    epoch: int
+    epoch_start_offset: int
+    broker_epoch: int
+    #: From nothing to the controller's image.
+    delta: MetadataDelta
+
+
+def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps[Opened]:
+    """See QuorumDriver.start."""
+    directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
+    quorum_log = open_quorum_log(broker, directory)
+    if not broker.config.is_controller or _configured(broker) - {broker.node_id}:
+        return Opened(quorum_log, None)
+    loaded = yield from quorum_log.load(broker.now_ms())
+    voters = {voter.voter_id for voter in quorum_log.quorum.voters} | _configured(broker)
+    servers = broker.config.get("controller.quorum.bootstrap.servers")
+    if voters - {broker.node_id} or (not voters and servers):
+        if broker.node_id not in voters and not servers:
+            raise InvalidQuorum(
+                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {broker.node_id}: say in "
+                "controller.quorum.bootstrap.servers where they are reached"
+            )
+        return Opened(quorum_log, None)
+    _check_directory(quorum_log, directories)
+    if not quorum_log.flushed_end.is_known:
+        image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+        check_partitions(quorum_log, image, directories)
+    return Opened(quorum_log, loaded)
+
+
+def _configured(broker: BrokerServer) -> set[int]:
+    """The ids in controller.quorum.voters, which count as long as the log names nobody."""
+    return {int(text.partition("@")[0]) for text in broker.config.get("controller.quorum.voters")}
+
+
+def take_over(
+    broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, directories: Sequence[LogDirectory]
+) -> Taken:
+    """What a voter that is alone does at once, and flushes afterwards."""
+    controller = new_controller(broker)
+    image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+    unknown = unknown_feature(image.features)
+    if unknown is not None:
+        raise InvalidQuorum(f"{quorum_log.directory}: {unknown}")
+    epoch_start_offset = quorum_log.end_offset
+    epoch = _begin_epoch(broker, quorum_log, loaded)
+    controller.load(image, quorum_log.end_offset, quorum_log.quorum.kraft_version)
+    start = _Start(broker, quorum_log, controller, epoch, loaded.delta)
+    start.append(activation(broker, controller, transaction_open=loaded.transactions.is_open), atomic=True)
+    start.register_controller()
+    broker_epoch = start.register_broker(directories) if broker.config.is_broker else -1
+    return Taken(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
+
+
+def new_controller(broker: BrokerServer) -> Controller:
+    static, chance = broker.config.values.static, random.SystemRandom()
+    return Controller(broker.node_id, broker.cluster_id, static, chance, broker.controller.kraft_upgrade_refusal)
+
+
+def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> None:
+    ids = {directory.directory_id for directory in directories}
+    for voter in quorum_log.quorum.voters:
+        if (
+            any(str(quorum_log.directory.parent.absolute()) == d.path for d in directories)
+            and voter.voter_directory_id not in ids
+        ):
+            raise InvalidQuorum(
+                f"{quorum_log.directory.parent}/{META_PROPERTIES}: the directory.id is not that of the voter in the "
+                "metadata log; was it copied from elsewhere? `odradek repair --data-dir "
+                f"{quorum_log.directory.parent}` shows what is wrong, and writes it again"
+            )
+
+
+def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) -> int:
+    """Remembers the epoch before anything is written in it, and writes the record with which a leader begins."""
+    last = _last_state(quorum_log)
+    epoch = max(last.leader_epoch, loaded.last_epoch) + 1
+    quorum = quorum_log.quorum
+    has_news = _update_voter(quorum.voters, broker) or quorum_log.end_offset == 0
+    write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, [broker.node_id])
+    voter = LeaderChangeVoter(voter_id=broker.node_id)
+    change = LeaderChangeMessage(version=0, leader_id=broker.node_id, voters=[voter], granting_voters=[voter])
+    # The first leader of all copies what the directory was formatted with into the log, where followers find it.
+    who_votes = quorum_records(quorum) if has_news else ()
+    quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *who_votes], epoch, broker.now_ms())
+    return epoch
+
+
+def _last_state(quorum_log: QuorumLog) -> QuorumState:
+    """A voter that is alone may forget its votes: nobody else was elected, and the log knows the last epoch."""
+    try:
+        return read_quorum_state(quorum_log.directory) or QuorumState()
+    except CorruptQuorumState as error:
+        log.warning("%s; begun again after the last epoch of the log", error)
+        return QuorumState()
+
+
+def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
+    """Where this voter is reached now; False when that is what the log says."""
+    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in own_endpoints(broker)]
+    changed = [voter for voter in voters if voter.voter_id == broker.node_id and voter.endpoints != endpoints]
+    for voter in changed if endpoints else ():
+        voter.endpoints = endpoints
+    return bool(endpoints and changed)
+
+
+def activation(broker: BrokerServer, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
+    """The records with which a new controller begins. Raises MetadataLost."""
+    path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
+    is_begun = METADATA_VERSION in controller.image.features.finalized
+    try:
+        bootstrap = read_records(path) if path.exists() else ()
+    except (BatchError, MalformedMessage, IsADirectoryError) as damage:
+        if not is_begun:
+            raise MetadataLost(
+                f"{path}: damaged ({damage}), and the cluster was never begun with it: `odradek repair --data-dir "
+                f"{path.parent}` shows what is wrong; a directory without records may be removed and formatted again"
+            ) from None
+        log.warning("%s: damaged (%s); it is needed no more", path, damage)
+        bootstrap = ()
+    if not bootstrap and not is_begun:
+        raise MetadataLost(
+            f"{path.parent} is part of a cluster, and has neither its metadata nor {BOOTSTRAP_FILE}: is it the "
+            "metadata.log.dir that the cluster has had?"
+        )
+    return controller.activate(bootstrap, transaction_open=transaction_open)
+
+
+class _Start:
+    """Appends what is decided while the broker starts, and keeps `delta` up with it."""
+
+    def __init__(
+        self, broker: BrokerServer, quorum_log: QuorumLog, controller: Controller, epoch: int, delta: MetadataDelta
+    ) -> None:
+        self._broker = broker
+        self._log = quorum_log
+        self._controller = controller
+        self._epoch = epoch
+        self._delta = delta
+
+    def append(self, records: Sequence[Message], *, atomic: bool) -> None:
+        if not records:
+            return
+        now_ms = self._broker.now_ms()
+        metadata_version = self._controller.image.features.metadata_version
+        self._log.append(records, self._epoch, now_ms, metadata_version, atomic)
+        self._controller.replay(records, self._epoch, now_ms)
+        for record in records:
+            self._delta.replay(record)
+
+    def decide(self, request: Message, version: int) -> Message:
+        """Raises InvalidQuorum when the controller refuses this very node."""
+        result = self._controller.handle(request, version)
+        if getattr(result.response, "error_code", 0):
+            raise InvalidQuorum(f"this broker cannot be registered: {result.response}")
+        self.append(result.records, atomic=result.atomic)
+        return result.response
+
+    def register_controller(self) -> None:
+        incarnation_id = random_uuid(random.SystemRandom())
+        self.decide(controller_registration(self._broker, self._controller.image.features, incarnation_id), 0)
+
+    def register_broker(self, directories: Sequence[LogDirectory]) -> int:
+        registered = self.decide(broker_registration(self._broker, self._controller, directories), 4)
+        assert isinstance(registered, brokers.BrokerRegistrationResponse)
+        broker_epoch = registered.broker_epoch
+        self.decide(broker_heartbeat(self._broker, broker_epoch, self._controller), 1)
+        return broker_epoch
+
+
+def controller_registration(
+    broker: BrokerServer, features: FeaturesImage, incarnation_id: bytes
+) -> controllers.ControllerRegistrationRequest:
+    return controllers.ControllerRegistrationRequest(
+        controller_id=broker.node_id,
+        incarnation_id=incarnation_id,
+        listeners=[
+            controllers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
+            for e in own_endpoints(broker)
+        ],
+        features=[
+            controllers.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in supported_features(features).items()
+        ],
+    )
+
+
+def broker_registration(
+    broker: BrokerServer, controller: Controller, directories: Sequence[LogDirectory]
+) -> brokers.BrokerRegistrationRequest:
+    """`previous_broker_epoch` tells that the last stop was clean: then every directory remembers the same epoch."""
+    epochs = {directory.previous_broker_epoch for directory in directories}
+    return brokers.BrokerRegistrationRequest(
+        broker_id=broker.node_id,
+        cluster_id=broker.cluster_id,
+        incarnation_id=random_uuid(random.SystemRandom()),
+        listeners=[
+            brokers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
+            for e in broker.advertised_endpoints()
+        ],
+        features=[
+            brokers.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in supported_features(controller.image.features).items()
+        ],
+        rack=broker.config.get("broker.rack"),
+        log_dirs=[directory.directory_id for directory in directories if directory.directory_id is not None],
+        previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
+    )
+
+
+def broker_heartbeat(
+    broker: BrokerServer, broker_epoch: int, controller: Controller, *, want_shut_down: bool = False
+) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(
+        broker_id=broker.node_id,
+        broker_epoch=broker_epoch,
+        current_metadata_offset=controller.next_offset - 1,
+        want_shut_down=want_shut_down,
+        cordoned_log_dirs=cordoned_ids(broker),
+    )
+
+
+def _protocol(broker: BrokerServer, listener: str) -> int:
+    return SECURITY_PROTOCOLS[broker.config.listeners.protocols[listener]]

@@ -1,0 +1,1 @@
+"""Replication: fetchers of followers, ISR changes, throttles."""

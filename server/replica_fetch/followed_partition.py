@@ -1,0 +1,166 @@
+"""A partition that is followed here: where its log goes on, and what is done with what its leader answers.
+
+Batches are written as they came, byte for byte, with their leader's offsets and epochs: nothing is stamped again, and
+replicas are equal. What is asked of them is that their CRCs are right and that they go on where the log ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchPartition, PartitionData
+from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
+from ...protocol.records.errors import BatchError, CorruptBatch
+from ...replication.follower import truncation_offset
+from ...storage.files import LogDirectoryFailure
+
+if TYPE_CHECKING:
+    from ..partitions.hosted_partition import HostedPartition
+
+#: A leader that has not heard of itself yet is asked again after this; each further time twice as long.
+FIRST_BACKOFF_MS = 20
+
+_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class FollowedPartition:
+    """`leader` and `epoch`: what it follows, until the metadata names others. Until `leave`, `changed` is called when that
+    may be so, and when the log changes in another way than by what the leader answers.
+    """
+
+    __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
+
+    def __init__(self, hosted: HostedPartition, now_ms: int) -> None:
+        self.hosted = hosted
+        self.key = (hosted.topic_id, hosted.index)
+        self.leader = hosted.role.leader
+        self.epoch = hosted.role.leader_epoch
+        #: How often it failed since it last went well, and until when it is left alone for that.
+        self.failures = 0
+        self.not_before_ms = 0
+        #: Why the last answer could not be written, where that is for its bytes.
+        self.damage: BatchError | None = None
+        log, high_watermark = hosted.log, hosted.role.high_watermark
+        if log.epochs.latest < 0 and log.log_end_offset > high_watermark:
+            # No batch says who wrote it: only what is committed is known to be the leader's too.
+            self.truncate(high_watermark, now_ms)
+        self.changed: Callable[[FollowedPartition], None] = _nobody_asks
+        hosted.end_watchers[self] = None
+
+    def leave(self) -> None:
+        self.hosted.end_watchers.pop(self, None)
+
+    def on_bytes_available(self, size: int) -> None:
+        """Nothing is written to a replica that follows but what the leader answered."""
+
+    def on_state_changed(self) -> None:
+        self.changed(self)
+
+    @property
+    def is_current(self) -> bool:
+        hosted = self.hosted
+        role = hosted.role
+        return not (hosted.is_removed or hosted.offline or role.is_leader) and role.leader_epoch == self.epoch
+
+    def wanted(self, max_bytes: int) -> FetchPartition:
+        log = self.hosted.log
+        return FetchPartition(
+            partition=self.hosted.index,
+            current_leader_epoch=self.epoch,
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.epochs.latest,
+            log_start_offset=log.log_start_offset,
+            partition_max_bytes=max_bytes,
+        )
+
+    def failed(self, now_ms: int, most_backoff_ms: int) -> None:
+        self.not_before_ms = now_ms + min(most_backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 20))
+        self.failures += 1
+
+    # ---- answers
+
+    def take(self, data: PartitionData, now_ms: int) -> int:
+        """What the leader answered to `wanted`; an error code, 0 when it went well."""
+        if data.error_code:
+            return data.error_code
+        try:
+            diverging = data.diverging_epoch
+            if diverging.epoch >= 0 or diverging.end_offset >= 0:
+                self._diverged(diverging.epoch, diverging.end_offset, now_ms)
+                return 0
+            if data.records:
+                self._append(data.records, now_ms)
+        except BatchError as damage:
+            self.damage = damage
+            return damage.error_code
+        except LogDirectoryFailure as failure:
+            self.hosted.on_failure(failure)
+            return _STORAGE_ERROR
+        self.failures = 0
+        self.hosted.follow(data.high_watermark, data.log_start_offset)
+        return 0
+
+    def _append(self, records: Any, now_ms: int) -> None:
+        """Writes the batches before the first bad one, for which CorruptBatch is raised."""
+        hosted = self.hosted
+        next_offset, end = hosted.log.log_end_offset, 0
+        headers: list[BatchHeader] = []
+        damage: BatchError | None = None
+        try:
+            for position, header in iter_headers(records):
+                check_crc(records, position, header)
+                if header.base_offset < next_offset or header.last_offset_delta < 0:
+                    raise CorruptBatch(f"{hosted.name} ends at {next_offset}, and was given {header.base_offset}")
+                next_offset = header.next_offset
+                end = position + header.size
+                headers.append(header)
+        except BatchError as error:
+            damage = error
+        if headers:
+            # A last batch that is cut off comes again.
+            self._write(records if end == len(records) else memoryview(records)[:end], headers, now_ms)
+        if damage is not None:
+            raise damage
+
+    def _write(self, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
+        """In one piece, unless that is more than a segment may have."""
+        hosted = self.hosted
+        if len(records) <= hosted.rules.segment_bytes:
+            hosted.log.append(records, headers, now_ms)
+        else:
+            position, view = 0, memoryview(records)
+            for header in headers:
+                hosted.log.append(view[position : position + header.size], (header,), now_ms)
+                position += header.size
+        hosted.role.appended(hosted.log.log_end_offset, now_ms)
+
+    # ---- where the logs differ
+
+    def _diverged(self, epoch: int, end_offset: int, now_ms: int) -> None:
+        log = self.hosted.log
+        self.truncate(
+            truncation_offset(
+                epoch,
+                end_offset,
+                log_end_offset=log.log_end_offset,
+                high_watermark=self.hosted.role.high_watermark,
+                end_offset_for=log.epoch_end_offset,
+            ),
+            now_ms,
+        )
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Raises LogDirectoryFailure."""
+        self.hosted.log.truncate_to(offset, now_ms)
+        self.hosted.truncated()
+
+    def start_over(self, offset: int, now_ms: int) -> None:
+        """The leader's log begins above the end of this one. Raises LogDirectoryFailure."""
+        self.hosted.log.truncate_fully_and_start_at(offset, now_ms)
+        self.hosted.truncated()
+
+
+def _nobody_asks(followed: FollowedPartition) -> None:
+    """It is not with a fetcher yet."""

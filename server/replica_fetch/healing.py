@@ -1,0 +1,306 @@
+"""Fetching damaged records again from other replicas.
+
+Replicas are equal byte for byte, and any of them answers a Fetch as a consumer's (KIP-392), up to the high watermark: a
+follower asks its leader, a leader those in sync. So it works with every broker that serves such a Fetch.
+
+```
+ damaged  -- wants -->  waiting  -- a replica has it -->  rebuilt beside, synced, swapped in  -->  whole
+                           |  ^
+              nobody has it |  | after RETRY_S, or more damage
+                           v  |
+                          shown (CORRUPT_MESSAGE)
+```
+
+A segment is written anew beside the damaged one: the sound bytes from the old file, the others from the replica. It takes
+the place of the old one in the way of a compacted segment, from which a crash at any point is put right. Readers that have
+the old file open keep it. While a partition waits for that, reads of its damaged ranges wait too (`hosted.is_healing`).
+
+In a compacted log a batch that was cleaned away on one replica may be there on another, and a tombstone that hides it gone.
+So all closed segments of such a log are taken from one replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...protocol.records.errors import BatchError
+from ...storage.damage import DamagedRange
+from ...storage.files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
+from ...storage.rebuilding import RebuiltSegment
+from ..cluster.leaders import broker_endpoint
+from .replica_reader import NotThere, ReplicaReader
+
+if TYPE_CHECKING:
+    from ...storage.log import Log
+    from ...storage.segment import Segment
+    from ..broker import BrokerServer
+    from ..network.listener import Endpoint
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.damage")
+
+#: When a partition is tried again that no replica could heal, or that is being compacted.
+RETRY_S = 5.0
+#: A file that ends early is completed as long as it grows to no more than this share of segment.bytes.
+MOST_GROWTH = 1.25
+#: Tries after which readers are answered CORRUPT_MESSAGE instead of being left waiting.
+PATIENT_TRIES = 2
+
+
+class Rebuild:
+    """One segment on its way: the offsets from `base_offset` up to `end`, of which `ranges` come from a replica.
+
+    `segment` is the one to replace; None where there is no file any more.
+    """
+
+    def __init__(
+        self, log: Log, segment: Segment | None, base_offset: int, next_offset: int, ranges: list[DamagedRange]
+    ) -> None:
+        self.log = log
+        self.segment = segment
+        self.ranges = ranges
+        #: Less than `_next_offset` where not all of a last range went into one segment.
+        self.end = next_offset
+        self._base_offset = base_offset
+        self._next_offset = next_offset
+        self._was = (log.path, log.generation)
+        self.files = RebuiltSegment(log.place, base_offset, segment)
+
+    def swap_in(self, log: Log, now_ms: int) -> bool:
+        """False when the log is another than it was."""
+        if log is not self.log or (log.path, log.generation) != self._was:
+            return False
+        base_offset, end = self._base_offset, self.end
+        if self.segment is None:
+            is_swapped = log.insert(base_offset, end, now_ms)
+        else:
+            is_swapped = log.replace(base_offset, [self.segment], now_ms)
+        if is_swapped:
+            log.healed(base_offset, self._next_offset)
+            if end < self._next_offset:
+                file = log.place.file(end, LOG_SUFFIX).rpartition("/")[2]
+                rest = DamagedRange(file, 0, 0, end, self._next_offset, self.ranges[-1].reason)
+                log.add_damage([rest])
+        return is_swapped
+
+
+class Healer:
+    """One partition at a time: a disk that is full of holes is not to take the network."""
+
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._counters = broker.damage
+        #: Partitions with damage, and how often healing them failed.
+        self._wanted: dict[HostedPartition, int] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._healed_now: HostedPartition | None = None
+        self._is_stopping = False
+
+    def wants(self, hosted: HostedPartition) -> None:
+        """The partition has damage."""
+        if self._is_stopping or len(hosted.role.replicas) < 2:
+            return
+        self._wanted[hosted] = 0
+        hosted.is_healing = True
+        self._woken.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="healing")
+
+    def works_on(self, hosted: HostedPartition) -> bool:
+        """Whether a segment of the log is being written anew now."""
+        return self._healed_now is hosted
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        while self._wanted:
+            self._woken.clear()
+            for hosted in list(self._wanted):
+                await self._try(hosted)
+            if self._wanted:
+                try:
+                    async with asyncio.timeout(RETRY_S):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+        self._task = None
+
+    async def _try(self, hosted: HostedPartition) -> None:
+        if not hosted.log.damage or hosted.is_removed or hosted.offline:
+            self._over(hosted)
+            return
+        if self._broker.cleaner.works_on(hosted) or self._broker.moves.get(hosted) is not None:
+            return
+        self._healed_now = hosted
+        try:
+            await self._heal(hosted)
+        except NotThere as reason:
+            self._not_healed(hosted, str(reason))
+        except BatchError as reason:
+            self._not_healed(hosted, str(reason))
+        except OSError as error:
+            hosted.on_failure(LogDirectoryFailure(hosted.log.log_directory, f"healing {hosted.log.path}", error))
+        except LogDirectoryFailure as failure:
+            hosted.on_failure(failure)
+        except Exception:
+            log.exception("a bug: %s is not healed", hosted.name)
+            self._not_healed(hosted, "a bug")
+        finally:
+            self._healed_now = None
+        if not hosted.log.damage:
+            self._over(hosted)
+
+    def _over(self, hosted: HostedPartition) -> None:
+        self._wanted.pop(hosted, None)
+        hosted.is_healing = False
+        hosted.wake_readers()
+
+    def _not_healed(self, hosted: HostedPartition, reason: str) -> None:
+        tries = self._wanted[hosted] = self._wanted.get(hosted, 0) + 1
+        self._counters.healings_failed += 1
+        if tries >= PATIENT_TRIES and hosted.is_healing:
+            hosted.is_healing = False
+            hosted.wake_readers()
+        words = "%s: what is damaged cannot be fetched from another replica, and is tried again: %s"
+        self._counters.say((hosted.name, "healing"), words, hosted.name, reason, level=logging.WARNING)
+
+    # ---- one partition
+
+    async def _heal(self, hosted: HostedPartition) -> None:
+        """Raises NotThere, BatchError, OSError, LogDirectoryFailure."""
+        damaged = hosted.log
+        if any(one.next_offset > damaged.active.base_offset for one in damaged.damage):
+            damaged.roll(self._broker.now_ms())
+        is_whole = damaged.config.compact or self._broker.cleaner.has_cleaned(hosted)
+        reason = "no other replica is in sync"
+        for endpoint in self._sources(hosted):
+            reader = ReplicaReader(self._broker, hosted, endpoint)
+            try:
+                if is_whole:
+                    await self._take_all(hosted, reader)
+                else:
+                    await self._take_damaged(hosted, reader)
+            except (NotThere, BatchError) as error:
+                reason = str(error)
+                continue
+            return
+        raise NotThere(reason)
+
+    def _sources(self, hosted: HostedPartition) -> list[Endpoint]:
+        """The leader first, then those in sync."""
+        role, own = hosted.role, self._broker.node_id
+        ids = dict.fromkeys(one for one in (role.leader, *role.isr) if one >= 0 and one != own)
+        found = [broker_endpoint(self._broker, one) for one in ids]
+        return [endpoint for endpoint in found if endpoint is not None]
+
+    async def _take_damaged(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
+        """Each damaged segment is made of its sound bytes and of what the replica has for the others."""
+        damaged = hosted.log
+        while damaged.damage:
+            first = next(iter(damaged.damage))
+            segment = _segment_of(damaged, first)
+            if segment is None or _is_another_segment(damaged, segment, first):
+                rebuild = Rebuild(damaged, None, first.first_offset, first.next_offset, [first])
+            else:
+                ranges = damaged.damage.in_file(first.file)
+                rebuild = Rebuild(damaged, segment, segment.base_offset, segment.next_offset, ranges)
+            await self._swap_in(hosted, [await self._build(rebuild, reader)], reader)
+
+    async def _take_all(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
+        """Every closed segment is made of what the replica has, gaps between them too."""
+        taken = hosted.log
+        reader.may_have_gaps = True
+        wanted = [
+            Rebuild(taken, None, one.first_offset, one.next_offset, [one])
+            for one in taken.damage
+            if _segment_of(taken, one) is None
+        ]
+        for segment in taken.segments[:-1]:
+            base, end = segment.base_offset, segment.next_offset
+            whole = DamagedRange("", 0, segment.size, base, end, "")
+            wanted.append(Rebuild(taken, segment, base, end, [whole]))
+        built: list[Rebuild] = []
+        try:
+            for one in wanted:
+                built.append(await self._build(one, reader))
+        except BaseException:
+            for one in built:
+                one.files.discard()
+            raise
+        await self._swap_in(hosted, built, reader)
+
+    async def _build(self, rebuild: Rebuild, reader: ReplicaReader) -> Rebuild:
+        """Writes the segment beside the log's.
+
+        A range at the end of a file may be that of several segments: what does not fit stays damaged, and is next.
+        """
+        files, segment, last = rebuild.files, rebuild.segment, rebuild.ranges[-1]
+        files.may_have_gaps = reader.may_have_gaps
+        is_open_ended = segment is None or last.position + last.size >= segment.size
+        is_open_ended = is_open_ended and not reader.may_have_gaps
+        config = rebuild.log.config
+        try:
+            for one in rebuild.ranges:
+                await asyncio.to_thread(files.copy_up_to, one)
+                async for batches, headers in reader.read(one.first_offset, one.next_offset):
+                    await asyncio.to_thread(files.add, batches, headers)
+                    if one is last and is_open_ended and files.size >= config.segment_bytes:
+                        rebuild.end = headers[-1].next_offset
+                        break
+            await asyncio.to_thread(files.finish, config.index_interval_bytes, rebuild.end, reader.aborted)
+        except BaseException:
+            files.discard()
+            raise
+        return rebuild
+
+    async def _swap_in(self, hosted: HostedPartition, built: list[Rebuild], reader: ReplicaReader) -> None:
+        """All in one turn of the loop. Raises NotThere when the log has changed meanwhile."""
+        damaged, now_ms = hosted.log, self._broker.now_ms()
+        found = list(damaged.damage)
+        left = list(built)
+        try:
+            while left:
+                if hosted.is_removed or hosted.offline or not left[0].swap_in(damaged, now_ms):
+                    raise NotThere("the log has changed meanwhile")
+                self._counters.bytes_healed += left.pop(0).files.added_bytes
+        finally:
+            for one in left:
+                one.files.discard()
+        self._broker.upkeep.schedule_segment_deletion(hosted)
+        for healed in found:
+            if damaged.damage.covers(healed.first_offset) is None:
+                self._counters.ranges_healed += 1
+                log.warning(
+                    "%s: offsets %d to %d were damaged, and have been fetched from %s",
+                    hosted.name, healed.first_offset, healed.next_offset - 1, reader.source,
+                )  # fmt: skip
+        hosted.wake_readers()
+        await asyncio.to_thread(_make_durable, damaged)
+
+
+def _make_durable(healed: Log) -> None:
+    sync_directory(healed.path)
+    healed.damage.save()
+
+
+def _is_another_segment(damaged: Log, segment: Segment, one: DamagedRange) -> bool:
+    """Whether the range at the end of a file is rather that of a segment of its own, by what its offsets take elsewhere."""
+    if one.size or one.position < segment.size or not segment.size:
+        return False
+    bytes_per_offset = segment.size / max(1, one.first_offset - segment.base_offset)
+    expected = segment.size + bytes_per_offset * (one.next_offset - one.first_offset)
+    return expected > MOST_GROWTH * damaged.config.segment_bytes
+
+
+def _segment_of(damaged: Log, one: DamagedRange) -> Segment | None:
+    """The segment whose file the range is in; None when there is no such file."""
+    segment = damaged.segment_of(one.first_offset)
+    return segment if damaged.place.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{one.file}") else None

@@ -1,0 +1,169 @@
+"""Asks the controller for changes of in-sync sets (AlterPartition, KIP-497): one request at a time, of all that is proposed.
+
+A proposal stands until it is answered or the metadata has gone on. What the controller refuses for good is withdrawn, what
+it cannot take for now is asked again; where it knows a newer state of the partition than we do, that is on its way here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionDataRequest,
+    PartitionDataResponse,
+    TopicDataRequest,
+)
+from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..partitions.replica import Replica
+
+log = logging.getLogger("odradek.replicas")
+
+RETRY_MS = 50
+#: More changes than this are in no request: the controller decides on one as a whole, and serves nobody meanwhile.
+MOST_AT_ONCE = 500
+TIMEOUT_MS = 30_000
+#: The controller has refused this set; another may be proposed.
+_REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+#: The partition is another one by now: the metadata will say so.
+_OUTDATED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+
+
+#: Topic id and index.
+Key = tuple[bytes, int]
+
+
+class _Asked(NamedTuple):
+    replica: Replica
+    proposal: IsrProposal
+    is_shrink: bool
+
+    @property
+    def is_current(self) -> bool:
+        return self.replica.role.proposal is self.proposal and not self.replica.is_removed
+
+
+class IsrChanges:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._asked: dict[Key, _Asked] = {}
+        self._is_busy = False
+        self._is_closed = False
+        #: How often sets have shrunk and grown, since the start.
+        self.shrinks = self.expands = 0
+
+    def propose(self, replica: Replica, proposal: IsrProposal) -> None:
+        log.debug("%s: %s are in sync, %s are to be", replica.name, replica.role.isr, proposal.isr)
+        self._asked[replica.topic_id, replica.index] = _Asked(
+            replica, proposal, len(proposal.isr) < len(replica.role.isr)
+        )
+        if not self._is_busy:
+            self._is_busy = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def _send(self) -> None:
+        self._asked = {key: asked for key, asked in self._asked.items() if asked.is_current}
+        if not self._asked or self._is_closed:
+            self._is_busy = False
+            return
+        topics: dict[bytes, TopicDataRequest] = {}
+        sent = dict(islice(self._asked.items(), MOST_AT_ONCE))
+        for (topic_id, index), asked in sent.items():
+            topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
+            topic.partitions.append(self._partition(index, asked))
+        request = AlterPartitionRequest(
+            self._broker.node_id, self._broker.replication.broker_epoch, list(topics.values())
+        )
+        self._broker.forwarding.send_to_controller(request, partial(self._answered, sent), timeout_ms=TIMEOUT_MS)
+
+    def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
+        proposal, role = asked.proposal, asked.replica.role
+        members = [
+            BrokerState(
+                replica,
+                self._broker.replication.broker_epoch
+                if replica == role.local_id
+                else role.followers[replica].broker_epoch
+                if replica in role.followers
+                else UNKNOWN_BROKER_EPOCH,
+            )
+            for replica in proposal.isr
+        ]
+        return PartitionDataRequest(
+            partition_index=index,
+            leader_epoch=proposal.leader_epoch,
+            new_isr=list(proposal.isr),
+            new_isr_with_epochs=members,
+            partition_epoch=proposal.partition_epoch,
+        )
+
+    def _answered(self, sent: dict[Key, _Asked], response: AlterPartitionResponse | None) -> None:
+        """Whatever is not settled by the answer is asked for again."""
+        is_settled = response is not None and not response.error_code
+        if response is not None and is_settled:
+            for topic in response.topics:
+                for answer in topic.partitions:
+                    asked = sent.get((topic.topic_id, answer.partition_index))
+                    if asked is None:
+                        continue
+                    if not answer.error_code:
+                        self._count(asked)
+                    # The metadata may have settled it, and another proposal may stand.
+                    if asked.is_current:
+                        is_settled &= self._settle(asked, answer)
+        elif response is not None:
+            log.warning("the controller refuses changes of in-sync sets: %s", ErrorCode(response.error_code).name)
+        if is_settled:
+            self._send()
+        else:
+            asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._send)
+
+    def _settle(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
+        """Whether it needs not be asked for again."""
+        error, replica = answer.error_code, asked.replica
+        key = (replica.topic_id, replica.index)
+        if error:
+            log.info("%s: %s cannot be in sync: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
+        if error and error not in _REFUSED and error not in _OUTDATED:
+            self._asked[key] = self._asked.pop(key)  # behind those that were not asked for yet
+            return False
+        del self._asked[key]
+        if error in _REFUSED:
+            replica.role.withdraw(asked.proposal)
+        elif not error:
+            self._accepted(asked, answer)
+        return True
+
+    def _count(self, asked: _Asked) -> None:
+        if asked.is_shrink:
+            self.shrinks += 1
+        else:
+            self.expands += 1
+
+    def _accepted(self, asked: _Asked, answer: PartitionDataResponse) -> None:
+        now_ms = self._broker.now_ms()
+        asked.replica.isr_accepted(
+            asked.proposal, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ms
+        )

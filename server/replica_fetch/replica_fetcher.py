@@ -1,0 +1,313 @@
+"""One fetcher: what this broker follows of one leader, or a part of it, by one Fetch after the other.
+
+The fetches are of one session (KIP-227): a request names only the partitions whose place has changed since the last, and
+is answered when there is something, or after `replica.fetch.wait.max.ms`. A partition that failed is left out for a while.
+
+Before a request only those are looked at of which something was heard: they were answered, came or went, were cut, or their
+time has come. So a round costs what changed, and not what is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from ...protocol.records.errors import BatchError
+from ..cluster.leaders import broker_endpoint
+from .followed_partition import FollowedPartition
+from .out_of_range import ask_for_ends
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..network.listener import Endpoint
+
+log = logging.getLogger("odradek.replicas")
+
+Item = TypeVar("Item")
+#: Topic id and index.
+Key = tuple[bytes, int]
+
+_LAST_SESSION_EPOCH = (1 << 31) - 1
+#: Between two looks whether replicas that are throttled may be fetched again.
+THROTTLED_MS = 100
+#: From here on topics are named by their ids.
+VERSION = 18
+#: The ways of a leader to say that it does not lead yet, or no more: the metadata is on its way, to it or to us.
+_STALE_METADATA_ERRORS = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+class ReplicaFetcher:
+    """`purpose` names its connection to the leader."""
+
+    def __init__(self, broker: BrokerServer, leader: int, purpose: str) -> None:
+        self._broker = broker
+        self._leader = leader
+        self._purpose = purpose
+        self._followed: dict[Key, FollowedPartition] = {}
+        #: What is to be looked at before the next request, and what is left alone for now.
+        self._changed: dict[Key, None] = {}
+        self._delayed: dict[Key, FollowedPartition] = {}
+        self._session_id = 0
+        self._session_epoch = 0
+        #: What the session's leader was told last of each partition.
+        self._told: dict[Key, FetchPartition] = {}
+        self._max_bytes = 0
+        #: Some replicas may be held up (KIP-73): then all are looked at.
+        self._is_throttled = False
+        self._failures = 0
+        #: A fetch is on its way.
+        self.is_waiting = False
+        #: The next fetch, when it is planned, and for when in the loop's time.
+        self._planned: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, followed: FollowedPartition) -> None:
+        before = self._followed.get(followed.key)
+        if before is not None:
+            before.leave()
+        self._followed[followed.key] = followed
+        followed.changed = self._look_at
+        self._look_at(followed)
+
+    def _look_at(self, followed: FollowedPartition) -> None:
+        """Something about it may be another than the leader was told."""
+        self._changed[followed.key] = None
+        self._plan()
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._planned is not None:
+            self._planned.cancel()
+        for followed in self._followed.values():
+            followed.leave()
+
+    # ---- asking
+
+    def _plan(self, delay_ms: int = 0) -> None:
+        """The next fetch, unless one is on its way, in the next turn of the loop or after a while."""
+        if self.is_waiting or self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + delay_ms / 1000
+        if self._planned is not None:
+            if self._due <= due:
+                return
+            self._planned.cancel()
+        self._due, self._planned = due, loop.call_at(due, self._fetch)
+
+    def _fetch(self) -> None:
+        self._planned = None
+        if self.is_waiting or self._is_closed:
+            return
+        endpoint = self._endpoint()
+        if endpoint is None:
+            self._plan(self._backoff_ms)
+            return
+        news, forgotten = self._news(self._steady_ms())
+        if not self._followed:
+            return
+        if len(self._told) + sum(key not in self._told for key in news) == len(forgotten):
+            self._plan(self._soonest_ms())
+            return
+        self._changed.clear()
+        for key in forgotten:
+            del self._told[key]
+        self._told.update(news)
+        self.is_waiting = True
+        self._broker.peers.send(
+            endpoint,
+            self._request(news, forgotten),
+            self._answered,
+            timeout_ms=self._broker.config.get("replica.socket.timeout.ms"),
+            purpose=self._purpose,
+        )
+
+    def _steady_ms(self) -> int:
+        """For how long something is left alone: the day's time may be set back meanwhile."""
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def _news(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
+        """What the leader is to be told of this time, and what it need not look for any more."""
+        self._note_settings()
+        for key in [key for key, followed in self._delayed.items() if followed.not_before_ms <= now_ms]:
+            del self._delayed[key]
+            self._changed[key] = None
+        news: dict[Key, FetchPartition] = {}
+        forgotten: list[Key] = []
+        for key in self._changed:
+            wanted, told = self._wanted(key, now_ms), self._told.get(key)
+            if wanted is not None and wanted != told:
+                news[key] = wanted
+            elif wanted is None and told is not None:
+                forgotten.append(key)
+        return news, forgotten
+
+    def _note_settings(self) -> None:
+        """Where they concern all, all are looked at."""
+        max_bytes: int = self._broker.config.get("replica.fetch.max.bytes")
+        was_throttled, self._is_throttled = self._is_throttled, self._broker.replication.followers.is_on
+        if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
+            self._changed.update(dict.fromkeys(self._followed))
+        self._max_bytes = max_bytes
+
+    def _wanted(self, key: Key, now_ms: int) -> FetchPartition | None:
+        """None of one that is not followed any more, or not now."""
+        followed = self._followed.get(key)
+        if followed is None:
+            return None
+        if not followed.is_current:
+            followed.leave()
+            del self._followed[key]
+            self._delayed.pop(key, None)
+            return None
+        if followed.not_before_ms > now_ms:
+            self._delayed[key] = followed
+            return None
+        if self._is_throttled and self._broker.replication.followers.holds_up(followed.hosted, self._broker.node_id):
+            return None
+        return followed.wanted(self._max_bytes)
+
+    def _soonest_ms(self) -> int:
+        soonest_ms = min((one.not_before_ms for one in self._delayed.values()), default=0) - self._steady_ms()
+        return soonest_ms if soonest_ms > 0 else THROTTLED_MS
+
+    @property
+    def _backoff_ms(self) -> int:
+        most: int = self._broker.config.get("replica.fetch.backoff.ms")
+        return most
+
+    def _endpoint(self) -> Endpoint | None:
+        return broker_endpoint(self._broker, self._leader)
+
+    def _request(self, news: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
+        broker = self._broker
+        config = broker.config
+        is_short = len(self._told) < len(self._followed)
+        return FetchRequest(
+            replica_state=ReplicaState(broker.node_id, broker.replication.broker_epoch),
+            # Some are left alone for a moment only.
+            max_wait_ms=min(config.get("replica.fetch.wait.max.ms"), 100 if is_short else 1 << 31),
+            min_bytes=config.get("replica.fetch.min.bytes"),
+            max_bytes=config.get("replica.fetch.response.max.bytes"),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=[FetchTopic(topic_id=topic_id, partitions=ones) for topic_id, ones in _by_topic(news.items())],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=topic_id, partitions=indexes)
+                for topic_id, indexes in _by_topic((key, key[1]) for key in forgotten)
+            ],
+        )
+
+    # ---- answers
+
+    def _answered(self, response: FetchResponse | None) -> None:
+        self.is_waiting = False
+        if self._is_closed:
+            return
+        if response is None or response.error_code:
+            # A session that the leader has lost is simply begun anew.
+            self._end_session()
+            self._failures += 1
+            self._plan(
+                0 if response is not None and self._failures == 1 else min(self._backoff_ms, 50 * self._failures)
+            )
+            return
+        self._failures = 0
+        asked = self._told
+        self._go_on_with_session(response)
+        now_ms = self._broker.now_ms()
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                followed, told = self._followed.get(key), asked.get(key)
+                self._changed[key] = None
+                if followed is None or told is None or not followed.is_current:
+                    continue
+                if told.current_leader_epoch == followed.epoch:
+                    self._take(followed, data, now_ms)
+        self._fetch()
+
+    def _take(self, followed: FollowedPartition, data: PartitionData, now_ms: int) -> None:
+        """One partition that cannot go on must not hold up the others."""
+        try:
+            error = followed.take(data, now_ms)
+        except Exception:
+            log.exception("a bug: what broker %d answered for %s was not taken", self._leader, followed.hosted.name)
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error:
+            self._refused(followed, error)
+        elif data.records:
+            self._broker.replication.followers.record(followed.hosted, len(data.records))
+
+    def _go_on_with_session(self, response: FetchResponse) -> None:
+        if response.session_id == 0:
+            self._end_session()
+        elif response.session_id != self._session_id:
+            self._session_id, self._session_epoch = response.session_id, 1
+        else:
+            self._session_epoch = 1 if self._session_epoch == _LAST_SESSION_EPOCH else self._session_epoch + 1
+
+    def _end_session(self) -> None:
+        """The next request is of all partitions."""
+        self._session_id = self._session_epoch = 0
+        self._told = {}
+        self._changed = dict.fromkeys(self._followed)
+
+    def _refused(self, followed: FollowedPartition, error: int) -> None:
+        followed.failed(self._steady_ms(), self._backoff_ms)
+        name = followed.hosted.name
+        damage, followed.damage = followed.damage, None
+        if damage is not None:
+            self._met_damage(followed, damage)
+        elif error == ErrorCode.CORRUPT_MESSAGE:
+            words = "%s: broker %d answers that its records from offset %d on are damaged"
+            offset = followed.hosted.log_end_offset
+            self._broker.damage.say((name, "leader", offset), words, name, self._leader, offset)
+        elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            endpoint = self._endpoint()
+            if endpoint is not None:
+                ask_for_ends(self._broker, endpoint, followed)
+        elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
+            log.warning("%s: broker %d answers %s", name, self._leader, ErrorCode(error).name)
+
+    def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
+        """The leader does not know that its records are damaged; that they are asked for again tells it."""
+        name, offset = followed.hosted.name, followed.hosted.log_end_offset
+        self._broker.damage.bad_fetches += 1
+        words = "%s: what broker %d sent from offset %d on is damaged, and is fetched again: %s"
+        self._broker.damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
+
+
+#: How often the metadata may be on its way before it is worth a word.
+_QUIET_FAILURES = 6
+
+
+def _by_topic(items: Iterable[tuple[Key, Item]]) -> Iterable[tuple[bytes, list[Item]]]:
+    topics: dict[bytes, list[Item]] = {}
+    for (topic_id, _), item in items:
+        topics.setdefault(topic_id, []).append(item)
+    return topics.items()

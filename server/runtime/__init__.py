@@ -1,0 +1,1 @@
+"""Timers, slices, counters and other small parts that every package above uses."""

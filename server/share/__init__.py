@@ -1,0 +1,1 @@
+"""Share groups: partitions, sessions, acknowledgements, dead-letter queues."""

@@ -1,0 +1,52 @@
+"""The records that dead letters are of, read again from the log where they still are. A thread calls this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...coordinator.share_partition.dead_letters import Content, Contents
+from ...protocol.records.batch import iter_headers
+from ...protocol.records.errors import CorruptBatch
+from ...protocol.records.record import Record, decode_batch
+from ...storage.log import Log, OffsetOutOfRange
+
+#: As Kafka's: most letters are of one record.
+MOST_READ_BYTES = 1 << 20
+
+
+def read_contents(log: Log, first: int, last: int, high_watermark: int, max_bytes: int) -> Contents:
+    """Keys and values from `first` to `last`, or as many as take `max_bytes` (of the queue's own batches) together.
+
+    A transaction's marker has both, as in Kafka. What is larger than that, opened, or deleted by now, cannot be had. Raises
+    OSError and BatchError.
+    """
+    found: dict[int, Content] = {}
+    size = 0
+    for record in _records(log, first, last, high_watermark, max_bytes):
+        record_bytes = len(record.key or b"") + len(record.value or b"")
+        if record_bytes > max_bytes:
+            continue
+        size += record_bytes
+        if size > max_bytes:
+            return Contents(found, record.offset - 1)
+        found[record.offset] = Content(record.key, record.value)
+    return Contents(found, last)
+
+
+def _records(log: Log, first: int, last: int, high_watermark: int, max_bytes: int) -> Iterator[Record]:
+    while first <= last:
+        try:
+            read = log.read(first, MOST_READ_BYTES, high_watermark)
+        except OffsetOutOfRange:
+            return
+        data = read.bytes()
+        if not data:
+            return
+        for position, header in iter_headers(data):
+            if header.base_offset <= last:
+                try:
+                    records = decode_batch(data, position, header, max_bytes)
+                except CorruptBatch:
+                    continue
+                yield from (record for record in records if first <= record.offset <= last)
+        first = max(first + 1, read.next_offset)

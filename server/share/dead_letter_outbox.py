@@ -1,0 +1,140 @@
+"""What one broker is to be sent of dead letters: one Produce at a time, with all that came together meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...coordinator.share_partition.dead_letters import Contents, DeadLetter, Origin, Packed, pack
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ...protocol.records.record import encode_batch
+from ..partitions.hosted_partition import ALL_IN_SYNC
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..network.listener import Endpoint
+    from ..partitions.hosted_partition import HostedPartition
+
+#: As Kafka's: for the replicas in sync, and for the answer.
+TIMEOUT_MS = 30_000
+#: No letter is added to a request of this size; brokers refuse those of 100 megabytes.
+MOST_REQUEST_BYTES = 16 << 20
+PURPOSE = "dead letters"
+
+
+class Place(NamedTuple):
+    """A partition of a queue's topic."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    max_message_bytes: int
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """One dead letter, until it is written or given up."""
+
+    origin: Origin
+    letter: DeadLetter
+    source: HostedPartition
+    #: Whether anybody still wants to know: a leader that is no more has left its letters to the next.
+    is_wanted: Callable[[], bool]
+    done: Callable[[], None]
+    #: All below is written.
+    next_offset: int
+    contents: Contents
+    #: That failed, one after the other.
+    tries: int = 0
+    place: Place | None = None
+    packed: Packed | None = None
+
+    def pack(self, now_ms: int, max_message_bytes: int) -> Packed:
+        """What of it is next."""
+        self.packed = pack(self.origin, self.letter, self.next_offset, self.contents, now_ms, max_message_bytes)
+        return self.packed
+
+
+#: An error code and words, of each letter that was sent. None for the code: there was no answer.
+Report = Callable[[Delivery, "int | None", "str | None"], None]
+
+
+class Outbox:
+    def __init__(self, broker: BrokerServer, endpoint: Endpoint, report: Report) -> None:
+        self._broker = broker
+        self._endpoint = endpoint
+        self._report = report
+        #: No more than the share partitions have record locks: what is archiving is in flight.
+        self._waiting: list[Delivery] = []
+        self._is_busy = False
+
+    def add(self, delivery: Delivery) -> None:
+        """`delivery` has its place."""
+        self._waiting.append(delivery)
+        if not self._is_busy:
+            # What else comes in this turn of the loop goes along.
+            self._is_busy = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        batches = self._choose()
+        if not batches:
+            self._is_busy = False
+            return
+        topics: dict[bytes, TopicProduceData] = {}
+        for place, deliveries in batches.items():
+            topic = topics.setdefault(place.topic_id, TopicProduceData(name=place.topic, topic_id=place.topic_id))
+            topic.partition_data.append(PartitionProduceData(index=place.partition, records=_encode(deliveries)))
+        request = ProduceRequest(acks=ALL_IN_SYNC, timeout_ms=TIMEOUT_MS, topic_data=list(topics.values()))
+        answered = partial(self._answered, batches)
+        self._broker.peers.send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
+
+    def _choose(self) -> dict[Place, list[Delivery]]:
+        """A batch for each partition, of no more than its topic allows unless one letter alone is larger."""
+        batches: dict[Place, list[Delivery]] = {}
+        sizes: dict[Place, int] = {}
+        total = 0
+        full: set[Place] = set()
+        later: list[Delivery] = []
+        now_ms = self._broker.now_ms()
+        for delivery in filter(lambda waiting: waiting.is_wanted(), self._waiting):
+            place = delivery.place
+            assert place is not None
+            if place in full or total >= MOST_REQUEST_BYTES:
+                later.append(delivery)
+                continue
+            packed = delivery.pack(now_ms, place.max_message_bytes)
+            if place in sizes and sizes[place] + packed.size > place.max_message_bytes:
+                full.add(place)
+                later.append(delivery)
+                continue
+            batches.setdefault(place, []).append(delivery)
+            sizes[place] = sizes.get(place, 0) + packed.size
+            total += packed.size
+        self._waiting = later
+        return batches
+
+    def _answered(self, batches: dict[Place, list[Delivery]], response: ProduceResponse | None) -> None:
+        results: dict[tuple[str | bytes, int], Any] = {}
+        for topic in response.responses if response is not None else ():
+            for result in topic.partition_responses:
+                results[topic.name, result.index] = results[topic.topic_id, result.index] = result
+        for place, deliveries in batches.items():
+            found = results.get((place.topic_id, place.partition)) or results.get((place.topic, place.partition))
+            error, words = (None, None) if found is None else (found.error_code, found.error_message)
+            if response is not None and found is None:
+                error = ErrorCode.UNKNOWN_SERVER_ERROR
+            for delivery in deliveries:
+                self._report(delivery, error, words)
+        self._send()
+
+
+def _encode(deliveries: list[Delivery]) -> bytes:
+    records = [record for delivery in deliveries if delivery.packed is not None for record in delivery.packed.records]
+    for number, record in enumerate(records):
+        record.offset = number
+    return encode_batch(records)

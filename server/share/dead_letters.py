@@ -1,0 +1,226 @@
+"""What share groups have given up, written to the topics of their dead letter queues (KIP-1191).
+
+    send      a letter of a share partition that is led here: is there a queue that may take it?
+    look up   its records are read again where the group wants copies of them; without, there are only headers
+    place     a topic that is not there is created, with the mark that it may be a queue
+    outbox    to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
+
+What fails in passing is tried again for a while. What fails for good is logged and counted, and the record is archived all
+the same: as in Kafka, a queue that takes nothing must not hold up a group. Imported when there is a first letter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.share_partition import dead_letters as rules
+from ...coordinator.share_partition.dead_letters import Contents, DeadLetter, Origin, Queue
+from ...metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ..cluster.leaders import broker_endpoint
+from .dead_letter_contents import read_contents
+from .dead_letter_outbox import Delivery, Outbox, Place
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+    from ..network.listener import Endpoint
+    from ..partitions.hosted_partition import HostedPartition
+
+log = logging.getLogger("odradek.groups")
+
+TOPIC_NAME = "errors.deadletterqueue.topic.name"
+COPIES = "errors.deadletterqueue.copy.record.enable"
+IS_QUEUE = "errors.deadletterqueue.group.enable"
+PREFIX = "errors.deadletterqueue.topic.name.prefix"
+CREATES = "errors.deadletterqueue.auto.create.topics.enable"
+
+_CREATE_TOPICS_VERSION = 7
+#: Somebody else creates the topic, or the controller is on its way.
+_CREATED_LATER = (
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+#: The first is Kafka's. The others are those of a leader that has not heard of a topic that was just created, for which
+#: Kafka gives the letter up.
+_WRITTEN_LATER = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+@dataclass(slots=True)
+class Counters:
+    """Of one group: they only grow."""
+
+    records: int = 0
+    produces: int = 0
+    failed_produces: int = 0
+
+
+class DeadLetters:
+    def __init__(self, broker: BrokerServer) -> None:
+        self._broker = broker
+        self._outboxes: dict[Endpoint, Outbox] = {}
+        #: Topics that are being created, and who waits for them.
+        self._creating: dict[str, list[Delivery]] = {}
+        #: By group.
+        self.counters: dict[str, Counters] = {}
+
+    def send(
+        self,
+        group_id: str,
+        source: HostedPartition,
+        letter: DeadLetter,
+        is_wanted: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> None:
+        """`done` is called later, when the letter was written or cannot be; never when it is wanted no more."""
+        origin = Origin(group_id, source.topic, source.index)
+        delivery = Delivery(origin, letter, source, is_wanted, done, letter.first, Contents({}, letter.last))
+        why = rules.refusal(group_id, self._queue(group_id))
+        if why is not None:
+            self._give_up(delivery, why)
+        else:
+            self._look_up(delivery)
+
+    # What is configured.
+
+    def _queue(self, group_id: str) -> Queue:
+        broker = self._broker
+        topic = broker.image.config(GROUP_RESOURCE, group_id).get(TOPIC_NAME, "")
+        marked = broker.image.config(TOPIC_RESOURCE, topic).get(IS_QUEUE, "false")
+        return Queue(
+            topic,
+            prefix=broker.config.get(PREFIX),
+            is_there=broker.image.topic(topic) is not None,
+            is_enabled=marked.lower() == "true",
+            is_created=broker.config.get(CREATES),
+        )
+
+    def _max_message_bytes(self, topic: str) -> int:
+        overrides = self._broker.image.config(TOPIC_RESOURCE, topic)
+        return self._broker.config.topic_log_config(overrides).max_message_bytes
+
+    # The records themselves.
+
+    def _look_up(self, delivery: Delivery) -> None:
+        group = self._broker.image.config(GROUP_RESOURCE, delivery.origin.group_id)
+        if group.get(COPIES, "false").lower() != "true":
+            self._place(delivery)
+            return
+        last, source = delivery.letter.last, delivery.source
+        most = self._max_message_bytes(group.get(TOPIC_NAME, ""))
+        read = partial(read_contents, source.log, delivery.next_offset, last, source.high_watermark, most)
+        self._broker.run_in_thread(read, partial(self._looked_up, delivery))
+
+    def _looked_up(self, delivery: Delivery, found: Contents | BaseException) -> None:
+        if isinstance(found, BaseException):
+            log.warning("dead letters of %s go without their records: %s", delivery.origin, found)
+            found = Contents({}, delivery.letter.last)
+        delivery.contents = found
+        self._place(delivery)
+
+    # Where to.
+
+    def _place(self, delivery: Delivery) -> None:
+        """What is configured may have changed since the last try."""
+        if not delivery.is_wanted():
+            return
+        queue = self._queue(delivery.origin.group_id)
+        why = rules.refusal(delivery.origin.group_id, queue)
+        if why is not None:
+            self._give_up(delivery, why)
+        elif not queue.is_there:
+            self._create(queue.topic, delivery)
+        else:
+            self._hand_over(queue.topic, delivery)
+
+    def _hand_over(self, topic: str, delivery: Delivery) -> None:
+        found = self._broker.image.topics.by_name[topic]
+        index = rules.destination(delivery.origin.partition, len(found.partitions))
+        endpoint = broker_endpoint(self._broker, found.partitions[index].leader)
+        if endpoint is None:
+            self._try_again(delivery, f"nobody leads {topic}-{index}")
+            return
+        delivery.place = Place(topic, found.id, index, self._max_message_bytes(topic))
+        outbox = self._outboxes.get(endpoint)
+        if outbox is None:
+            outbox = self._outboxes[endpoint] = Outbox(self._broker, endpoint, self._sent)
+        outbox.add(delivery)
+
+    def _create(self, topic: str, delivery: Delivery) -> None:
+        if topic in self._creating:
+            self._creating[topic].append(delivery)
+            return
+        self._creating[topic] = [delivery]
+        # Letters carry the time at which they were written, whatever the broker's default is.
+        configs = [CreatableTopicConfig(IS_QUEUE, "true"), CreatableTopicConfig("message.timestamp.type", "CreateTime")]
+        created = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, configs=configs)
+        request = CreateTopicsRequest(topics=[created])
+        self._broker.controller.submit(request, _CREATE_TOPICS_VERSION, partial(self._created, topic))
+
+    def _created(self, topic: str, response: Any) -> None:
+        (result,) = response.topics
+        for delivery in self._creating.pop(topic):
+            if not result.error_code:
+                self._place(delivery)
+            elif result.error_code in _CREATED_LATER:
+                self._try_again(delivery, result.error_message or ErrorCode(result.error_code).name)
+            else:
+                self._give_up(delivery, f"{topic} could not be created: {result.error_message}")
+
+    # What became of it.
+
+    def _sent(self, delivery: Delivery, error: int | None, words: str | None) -> None:
+        counters = self.counters.setdefault(delivery.origin.group_id, Counters())
+        counters.produces += 1
+        packed = delivery.packed
+        assert packed is not None
+        if error == ErrorCode.NONE:
+            counters.records += len(packed.records)
+            delivery.next_offset, delivery.tries = packed.next_offset, 0
+            if delivery.next_offset > delivery.letter.last:
+                delivery.done()
+            else:
+                self._look_up(delivery)
+            return
+        why = words or ("no answer" if error is None else ErrorCode(error).name)
+        if error is not None and error not in _WRITTEN_LATER:
+            counters.failed_produces += 1
+            self._give_up(delivery, why)
+        elif not self._try_again(delivery, why):
+            counters.failed_produces += 1
+
+    def _try_again(self, delivery: Delivery, why: str) -> bool:
+        """Unless it was tried too often."""
+        delivery.tries += 1
+        if delivery.tries >= rules.MOST_TRIES:
+            self._give_up(delivery, why)
+            return False
+        wait_ms = rules.backoff_ms(delivery.tries, random.random())
+        self._broker.call_at(self._broker.now_ms() + wait_ms, partial(self._place, delivery))
+        return True
+
+    def _give_up(self, delivery: Delivery, why: str) -> None:
+        origin, letter = delivery.origin, delivery.letter
+        log.error(
+            "share group %s: offsets %d to %d of %s-%d are archived without a dead letter: %s",
+            origin.group_id,
+            delivery.next_offset,
+            letter.last,
+            origin.topic,
+            origin.partition,
+            why,
+        )
+        asyncio.get_running_loop().call_soon(delivery.done)

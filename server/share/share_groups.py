@@ -1,0 +1,108 @@
+"""The steps of a share group in which its shard and the persister have a part, one after the other.
+
+A shard says what the persister is to be asked (coordinator/groups/share/requests.py); what comes of it is told to the
+shard. A step that is lost, with this broker for one, is taken again: by the next heartbeat, or by whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.groups.share.requests import DeletionOfGroups, DeletionsOfStates, StatesDeleted, StatesInitialized
+from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
+from ...protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
+from ..coordinators.persister import ASKER
+from ..runtime.gather import by_partition, gather
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
+
+#: Of requests that only this broker makes.
+OWN_VERSION = 0
+
+
+def nobody(_: Any) -> None:
+    """Who needs no answer."""
+
+
+def initialize(
+    broker: BrokerServer,
+    request: InitializeShareGroupStateRequest,
+    done: Callable[[InitializeShareGroupStateResponse], None] = nobody,
+) -> None:
+    """Has the persister begin states, and the group know; `done` gets the persister's answer."""
+    broker.persister.ask(request, partial(_initialized, broker, request.group_id, done))
+
+
+def _initialized(
+    broker: BrokerServer,
+    group_id: str,
+    done: Callable[[InitializeShareGroupStateResponse], None],
+    response: InitializeShareGroupStateResponse,
+) -> None:
+    partitions = {r.topic_id: frozenset(p.partition for p in r.partitions) for r in response.results}
+    has_failed = any(p.error_code for result in response.results for p in result.partitions)
+    told = StatesInitialized(group_id, partitions, has_failed)
+    broker.groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(response))
+
+
+def delete_states(
+    broker: BrokerServer,
+    request: DeleteShareGroupStateRequest,
+    done: Callable[[dict[bytes, int]], None],
+) -> None:
+    """Has the persister forget topics, and the group know of those it did; `done` gets an error code for each."""
+    broker.persister.ask(request, partial(_deleted, broker, request.group_id, done))
+
+
+def _deleted(
+    broker: BrokerServer,
+    group_id: str,
+    done: Callable[[dict[bytes, int]], None],
+    response: DeleteShareGroupStateResponse,
+) -> None:
+    errors = {r.topic_id: next((p.error_code for p in r.partitions if p.error_code), 0) for r in response.results}
+    deleted = frozenset(topic_id for topic_id, error in errors.items() if not error)
+    if deleted:
+        told = StatesDeleted(group_id, deleted)
+        broker.groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(errors))
+    else:
+        done(errors)
+
+
+def delete_states_of_groups(
+    broker: BrokerServer, group_ids: Iterable[str], done: Callable[[dict[str, int]], None]
+) -> None:
+    """Before groups are deleted: share groups among them lose their states. `done` gets the groups that may not be
+    deleted, and why.
+    """
+    groups = broker.groups
+    gather(
+        [
+            partial(groups.submit, ids[0], DeletionOfGroups(ids), OWN_VERSION, ASKER)
+            for ids in by_partition(groups, group_ids)
+        ],
+        partial(_delete_each, broker, done),
+    )
+
+
+def _delete_each(
+    broker: BrokerServer, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]
+) -> None:
+    refused: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.refused.items()}
+    requests = {group: request for answer in answers for group, request in answer.requests.items()}
+
+    def deleted(responses: list[DeleteShareGroupStateResponse]) -> None:
+        for group_id, response in zip(requests, responses, strict=True):
+            for result in response.results:
+                for partition in result.partitions:
+                    if partition.error_code:
+                        refused[group_id] = partition.error_code
+        done(refused)
+
+    gather([partial(broker.persister.ask, request) for request in requests.values()], deleted)

@@ -1,0 +1,141 @@
+"""Share sessions: which partitions a member of a share group fetches, named once and then only changed (KIP-932).
+
+```
+epoch in the request   what it means
+0                      a new session, in place of one that the member had
+1, 2, ...              the session goes on: the epoch must be the one that is due
+-1                     the session ends: what the member has not acknowledged is for others
+```
+
+A session also ends with the connection that it was begun on. One that finds no room is refused; none is evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ...protocol.messages.share_fetch import ShareFetchRequest
+    from ..network.connection import Connection
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_LAST_EPOCH = (1 << 31) - 1
+
+#: Topic id and the partition's index.
+Place = tuple[bytes, int]
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class ShareSession:
+    __slots__ = ("connection", "epoch", "key", "partitions")
+
+    def __init__(self, key: SessionKey, connection: Connection, partitions: Iterable[Place]) -> None:
+        self.key = key
+        self.connection = connection
+        #: In the order in which they were named.
+        self.partitions: dict[Place, None] = dict.fromkeys(partitions)
+        #: The epoch that the next request must have.
+        self.epoch = INITIAL_EPOCH + 1
+
+    def advance(self) -> None:
+        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+
+    def in_turn(self) -> list[Place]:
+        """All partitions, each time beginning with another, so that none starves behind the others."""
+        places = list(self.partitions)
+        turn = self.epoch % len(places) if places else 0
+        return places[turn:] + places[:turn]
+
+
+class ShareSessions:
+    """`ended` is called with each session that ends, and whether its group has none left here."""
+
+    def __init__(self, limit: int, ended: Callable[[ShareSession, bool], None]) -> None:
+        self._limit = limit
+        self._ended = ended
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._by_connection: dict[Connection, set[SessionKey]] = {}
+        self._group_sizes: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def open(self, request: ShareFetchRequest, connection: Connection, has_acks: bool) -> ShareSession | ErrorCode:
+        """The session that a ShareFetch is of."""
+        key = SessionKey(request.group_id or "", request.member_id or "")
+        session = self._sessions.get(key)
+        epoch = request.share_session_epoch
+        if epoch == INITIAL_EPOCH:
+            return ErrorCode.INVALID_REQUEST if has_acks else self._begin(key, request, connection)
+        if session is None:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+        if epoch == FINAL_EPOCH:
+            return session
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        session.partitions.update(dict.fromkeys(asked(request)))
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                session.partitions.pop((topic.topic_id, index), None)
+        session.advance()
+        return session
+
+    def acknowledge(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
+        """The session that a ShareAcknowledge is of."""
+        if epoch == INITIAL_EPOCH:
+            return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        session = self._sessions.get(key)
+        if session is None:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+        if epoch != FINAL_EPOCH:
+            if session.epoch != epoch:
+                return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+            session.advance()
+        return session
+
+    def end(self, session: ShareSession) -> None:
+        if self._sessions.get(session.key) is session:
+            self._remove(session)
+            self._ended(session, session.key.group_id not in self._group_sizes)
+
+    def connection_lost(self, connection: Connection) -> None:
+        for key in list(self._by_connection.get(connection, ())):
+            self.end(self._sessions[key])
+
+    def _begin(self, key: SessionKey, request: ShareFetchRequest, connection: Connection) -> ShareSession | ErrorCode:
+        before = self._sessions.get(key)
+        if before is not None:
+            self._remove(before)
+        if len(self._sessions) >= self._limit:
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        session = self._sessions[key] = ShareSession(key, connection, asked(request))
+        self._by_connection.setdefault(connection, set()).add(key)
+        self._group_sizes[key.group_id] = self._group_sizes.get(key.group_id, 0) + 1
+        return session
+
+    def _remove(self, session: ShareSession) -> None:
+        key = session.key
+        del self._sessions[key]
+        keys = self._by_connection[session.connection]
+        keys.discard(key)
+        if not keys:
+            del self._by_connection[session.connection]
+        self._group_sizes[key.group_id] -= 1
+        if not self._group_sizes[key.group_id]:
+            del self._group_sizes[key.group_id]
+
+
+def asked(request: ShareFetchRequest) -> list[Place]:
+    return [(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]
