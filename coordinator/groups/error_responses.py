@@ -5,15 +5,9 @@ For requests that no shard can take: this broker does not lead their partition, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ...protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ...protocol.messages.join_group import JoinGroupRequest
-from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,7 +17,6 @@ from ...protocol.messages.offset_commit import (
 )
 from ...protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
-from ...protocol.messages.sync_group import SyncGroupRequest
 from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -31,20 +24,14 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ...protocol.schema import Message
-from .classic.refusals import join_refused, sync_refused
-from .consumer import refused as consumer_refused
-
-Refused = Callable[[Any, ErrorCode], Message]
+from .base.kind import ErrorResponse
+from .kinds import KINDS
 
 
 def refused(request: Message, error: ErrorCode) -> Message:
     """The response to `request` that says `error` wherever it can say one."""
-    if type(request) not in _REFUSALS:
-        from . import kinds  # which know this module
-
-        kinds.load_lazy_kinds()
-    made: Message = _REFUSALS[type(request)](request, error)
-    return made
+    made = _ERROR_RESPONSES.get(type(request)) or KINDS.error_response(type(request))
+    return made(request, error)
 
 
 def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
@@ -76,26 +63,6 @@ def transactional_commit_refused(request: TxnOffsetCommitRequest, error: ErrorCo
     )
 
 
-def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
-    """Only what is wrong with the request itself is told with its member id."""
-    is_about_it = error in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
-    return join_refused(error, request.member_id if is_about_it else "")
-
-
-def _sync(request: SyncGroupRequest, error: ErrorCode) -> Message:
-    return sync_refused(error)
-
-
-def _heartbeat(request: HeartbeatRequest, error: ErrorCode) -> Message:
-    """While the group loads, nobody is told that it is not there (as Kafka: the client would rejoin for nothing)."""
-    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
-
-
-def _leave(request: LeaveGroupRequest, error: ErrorCode) -> Message:
-    return LeaveGroupResponse(error_code=error)
-
-
 def _fetch(request: OffsetFetchRequest, error: ErrorCode) -> Message:
     return OffsetFetchResponse(
         groups=[OffsetFetchResponseGroup(group_id=g.group_id, error_code=error) for g in request.groups]
@@ -120,11 +87,8 @@ def _delete(request: DeleteGroupsRequest, error: ErrorCode) -> Message:
     )
 
 
-_REFUSALS: dict[type[Message], Refused] = {
-    JoinGroupRequest: _join,
-    SyncGroupRequest: _sync,
-    HeartbeatRequest: _heartbeat,
-    LeaveGroupRequest: _leave,
+#: Of requests to groups of all kinds.
+_ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
     OffsetCommitRequest: commit_refused,
     OffsetFetchRequest: _fetch,
     TxnOffsetCommitRequest: transactional_commit_refused,
@@ -132,10 +96,4 @@ _REFUSALS: dict[type[Message], Refused] = {
     DescribeGroupsRequest: _describe,
     ListGroupsRequest: _list,
     DeleteGroupsRequest: _delete,
-    **consumer_refused.REFUSED,
 }
-
-
-def add(refused_by_kind: Mapping[type[Message], Refused]) -> None:
-    """Of a kind of groups that is loaded when it is met (kinds.py)."""
-    _REFUSALS.update(refused_by_kind)

@@ -1,59 +1,76 @@
-"""All kinds of groups, and what follows from the list.
+"""All kinds of groups, and the tables that follow from the list.
 
-Many brokers never meet a group of the kinds in `LAZY_KINDS`: these are imported with the first request or record that is of
-none of the others. Their kind.py then calls `add`.
+Many brokers never meet a group of the kinds in `LAZY_KINDS`: they are imported with the first request or record that
+belongs to none of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from importlib import import_module
 
+from ...protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
 from ...protocol.schema import Message
-from . import error_responses as refusals
-from . import records
-from .base.group import Group
-from .base.kind import Kind, Operation, Replay
+from ..common.record_frames import prefix
+from .base.kind import ErrorResponse, Kind, Operation, RecordType, Replay
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
 
-#: Folders whose kind.py adds a kind.
+#: Folders below this one whose kind.py has `KIND`.
 LAZY_KINDS = ("share", "streams")
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (CLASSIC, CONSUMER)}
-
-OPERATIONS: dict[type[Message], Operation] = {
-    request: operation for kind in KINDS.values() for request, operation in kind.operations.items()
-}
-REPLAYS: dict[type[Message], Replay] = {key: replay for kind in KINDS.values() for key, replay in kind.replays.items()}
-#: Requests whose members are given an id when they come without.
-JOINS: frozenset[type[Message]] = frozenset(request for kind in KINDS.values() for request in kind.joins)
+_COMMITTED_OFFSET: dict[int, RecordType] = {1: (OffsetCommitKey, OffsetCommitValue)}
 
 
-def kind_of(group: Group) -> Kind:
-    return KINDS[group.kind]
+class Kinds:
+    """What requests, records and groups belong to which kind."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self.by_name: dict[str, Kind] = {}
+        self.replays: dict[type[Message], Replay] = {}
+        #: The number that a key begins with -> key and value.
+        self.record_types: dict[int, RecordType] = dict(_COMMITTED_OFFSET)
+        #: Class of a key -> what its bytes begin with.
+        self.prefixes: dict[type[Message], bytes] = {OffsetCommitKey: prefix(1)}
+        #: Requests whose members get an id from the coordinator when they come without.
+        self.joins: frozenset[type[Message]] = frozenset()
+        self._operations: dict[type[Message], Operation] = {}
+        self._error_responses: dict[type[Message], ErrorResponse] = {}
+        self._are_all_there = False
+        for kind in kinds:
+            self._add(kind)
+
+    def _add(self, kind: Kind) -> None:
+        self.by_name[kind.name] = kind
+        self.replays.update(kind.replays)
+        self.record_types.update(kind.record_types)
+        self.prefixes.update({key: prefix(number) for number, (key, _) in kind.record_types.items()})
+        self.joins |= frozenset(kind.joins)
+        self._operations.update(kind.operations)
+        self._error_responses.update(kind.error_responses)
+
+    def operation(self, request: type[Message]) -> Operation:
+        if request not in self._operations:
+            self.load_all()
+        return self._operations[request]
+
+    def error_response(self, request: type[Message]) -> ErrorResponse:
+        if request not in self._error_responses:
+            self.load_all()
+        return self._error_responses[request]
+
+    def record_type(self, number: int) -> RecordType | None:
+        if number not in self.record_types:
+            self.load_all()
+        return self.record_types.get(number)
+
+    def load_all(self) -> None:
+        if self._are_all_there:
+            return
+        self._are_all_there = True
+        for name in LAZY_KINDS:
+            self._add(import_module(f".{name}.kind", __package__).KIND)
 
 
-def add(
-    kind: Kind,
-    record_types: Mapping[int, records.RecordType],
-    refused: Mapping[type[Message], refusals.Refused],
-) -> None:
-    """A kind of `LAZY_KINDS`, whose members bring their own ids."""
-    assert not kind.joins
-    KINDS[kind.name] = kind
-    OPERATIONS.update(kind.operations)
-    REPLAYS.update(kind.replays)
-    records.add_types(record_types)
-    refusals.add(refused)
-
-
-def load_lazy_kinds() -> None:
-    for name in LAZY_KINDS:
-        import_module(f".{name}.kind", __package__)
-
-
-def operation(request: type[Message]) -> Operation:
-    if request not in OPERATIONS:
-        load_lazy_kinds()
-    return OPERATIONS[request]
+#: The tables of this process: a kind that one shard has met is there for all.
+KINDS = Kinds((CLASSIC, CONSUMER))

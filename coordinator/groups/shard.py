@@ -24,10 +24,12 @@ from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..common.result import GroupRequest, GroupsConfig, MetadataChanged, Output, Record, TopicsDeleted
 from ..common.timers import Timer
-from . import admin, kinds, offsets, transactional_offsets
+from . import admin, offsets, transactional_offsets
 from .base.kind import Operation
 from .base.state import ShardState
+from .classic.writing import find_or_make
 from .error_responses import refused
+from .kinds import KINDS
 from .retention import delete_offsets_of_topics, expire_offsets
 from .validation import refuse
 
@@ -45,7 +47,7 @@ OPERATIONS: dict[type[Message], Operation] = {
 
 class GroupShard:
     def __init__(self, config: GroupsConfig, next_offset: int = 0) -> None:
-        self.state = ShardState(config, kinds.KINDS, kinds.REPLAYS)
+        self.state = ShardState(config, KINDS.by_name, KINDS.replays, find_or_make)
         self.state.next_offset = next_offset
         self._retention_timer = Timer(("retention",))
 
@@ -54,7 +56,7 @@ class GroupShard:
             request = message.request
             error = refuse(self.state.config, request, message.version)
             if error is ErrorCode.NONE:
-                operation = OPERATIONS.get(type(request)) or kinds.operation(type(request))
+                operation = OPERATIONS.get(type(request)) or KINDS.operation(type(request))
                 operation(self.state, message, now)
             else:
                 self.state.reply(message, refused(request, error))
@@ -106,4 +108,4 @@ class GroupShard:
             expire_offsets(self.state, now)
             self._plan_retention(now)
         else:
-            kinds.KINDS[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now)
+            KINDS.by_name[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now)

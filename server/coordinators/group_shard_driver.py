@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...coordinator.common.result import GroupRequest, GroupsConfig, MetadataChanged, Record, TopicsDeleted
 from ...coordinator.groups.base.counters import GroupCounters
 from ...coordinator.groups.error_responses import refused
-from ...coordinator.groups.kinds import JOINS
+from ...coordinator.groups.kinds import KINDS
 from ...coordinator.groups.loading import ShardLoader
 from ...coordinator.groups.records import encode_record
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
@@ -60,7 +60,7 @@ class GroupShardDriver(ShardDriver):
 
     def _message(self, pending: Pending, version: int, client: Client) -> GroupRequest:
         request: Any = pending.request
-        member_uuid = str(uuid.uuid4()) if type(request) in JOINS and not request.member_id else ""
+        member_uuid = str(uuid.uuid4()) if type(request) in KINDS.joins and not request.member_id else ""
         return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
 
     def end_transaction(self, marker: Marker, done: Callable[[int], None]) -> None:

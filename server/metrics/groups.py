@@ -78,7 +78,7 @@ def _classic(counts: Counter[tuple[str, str]], offsets: int) -> Iterator[Metric]
 
 def _by_kind(counts: Counter[tuple[str, str]]) -> Iterator[Metric]:
     family = GaugeMetricFamily(f"{_OF_COORDINATOR}group_count", "Groups by protocol.", labels=("protocol",))
-    for kind in KINDS:
+    for kind in KINDS.by_name:
         family.add_metric([kind], sum(count for (its_kind, _), count in counts.items() if its_kind == kind))
     yield family
     for kind, (states, words) in _STATES.items():

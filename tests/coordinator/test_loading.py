@@ -8,9 +8,10 @@ import struct
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
 from odradek.coordinator.common.result import Record as GroupRecord
-from odradek.coordinator.groups import kinds
+from odradek.coordinator.groups.base.group_records import group_record, offset_record
+from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.loading import ShardLoader
-from odradek.coordinator.groups.records import RECORD_TYPES, encode_record, group_record, offset_record
+from odradek.coordinator.groups.records import encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.protocol.codec import encode
 from odradek.protocol.internal.classic_group_records import (
@@ -149,5 +150,5 @@ def test_a_log_is_loaded_in_slices(log: Log) -> None:
 
 
 def test_every_kind_of_record_that_is_known_is_replayed() -> None:
-    kinds.load_lazy_kinds()
-    assert {key for key, _ in RECORD_TYPES.values()} == {*kinds.REPLAYS, OffsetCommitKey}
+    KINDS.load_all()
+    assert {key for key, _ in KINDS.record_types.values()} == {*KINDS.replays, OffsetCommitKey}

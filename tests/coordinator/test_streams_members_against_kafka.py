@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.common.result import GroupsConfig
-from odradek.coordinator.groups import kinds
+from odradek.coordinator.groups.kinds import KINDS
 from odradek.coordinator.groups.records import encode_record
 from odradek.coordinator.groups.shard import GroupShard
 from odradek.coordinator.groups.streams import writing
@@ -48,7 +48,7 @@ class Group:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        kinds.load_lazy_kinds()
+        KINDS.load_all()
         self.state = GroupShard(GroupsConfig()).state
         self.group = StreamsGroup("g")
         self.state.put(self.group)

@@ -6,32 +6,36 @@ Nothing of what must survive is set in any other way, so that a shard that repla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from ....metadata.image import EMPTY_IMAGE, MetadataImage
 from ....protocol.errors import ErrorCode
-from ....protocol.internal.classic_group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from ....protocol.internal.classic_group_records import OffsetCommitKey, OffsetCommitValue
 from ....protocol.schema import Message
 from ...common.result import GroupRequest, GroupsConfig, Record, Reply
 from ...common.timers import Timers
-from ..classic.group import ClassicGroup
-from ..records import group_record, offset_record
 from .counters import GroupCounters
 from .group import Group
+from .group_records import offset_record
+from .kind import Kind, Replay
 from .offset_store import OffsetStore
-
-if TYPE_CHECKING:
-    from .kind import Kind, Replay
 
 AGroup = TypeVar("AGroup", bound=Group)
 
 
 class ShardState:
+    """`make_simple_group`: makes the group that a committed offset without a group stands for."""
+
     def __init__(
-        self, config: GroupsConfig, kinds: Mapping[str, Kind], replays: Mapping[type[Message], Replay]
+        self,
+        config: GroupsConfig,
+        kinds: Mapping[str, Kind],
+        replays: Mapping[type[Message], Replay],
+        make_simple_group: Callable[[ShardState, str], Group],
     ) -> None:
         self.config = config
+        self._make_simple_group = make_simple_group
         self._kinds = kinds
         self._replays = replays
         self.groups: dict[str, Group] = {}
@@ -107,31 +111,7 @@ class ShardState:
         answer(self, group, message, now)
         return True
 
-    def classic(self, group_id: str) -> ClassicGroup:
-        """The classic group, made if there is none."""
-        group = self.find(ClassicGroup, group_id)
-        if group is None:
-            group = ClassicGroup(group_id, self.timers, self.replies)
-            self.put(group)
-        return group
-
-    def create_group(self, group_id: str, now: int) -> ClassicGroup:
-        group = self.classic(group_id)
-        group.state_timestamp_ms = now
-        return group
-
     # Changes.
-
-    def write_group(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-        self.write(group_record(group.group_id, group.as_record(assignments)))
-
-    def write_empty_group(self, group: ClassicGroup) -> None:
-        """That there is a group, before anything is known of it."""
-        empty = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=group.state_timestamp_ms)
-        self.write(group_record(group.group_id, empty))
-
-    def delete_group(self, group_id: str) -> None:
-        self.write(group_record(group_id, None))
 
     def write_offset(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> None:
         """`value` None deletes the committed offset."""
@@ -149,7 +129,7 @@ class ShardState:
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
             if value is not None and key.group not in self.groups:
-                self.classic(key.group)
+                self._make_simple_group(self, key.group)
             self.offsets.replay(key, value, self.next_offset, producer_id)
         else:
             self._replays[type(key)](self, key, value)

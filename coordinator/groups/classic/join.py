@@ -17,6 +17,7 @@ from .group import ClassicGroup, State
 from .member import Member
 from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
 from .refusals import join_refused
+from .writing import create_group, write_empty_group, write_group
 
 #: The first version whose clients are given their id before they join.
 MEMBER_ID_REQUIRED_VERSION = 4
@@ -38,9 +39,9 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
     elif request.member_id:
         state.reply(message, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     else:
-        group = state.create_group(request.group_id, now)
+        group = create_group(state, request.group_id, now)
         # That the group exists is recorded before anything else of it, and whatever becomes of this request.
-        state.write_empty_group(group)
+        write_empty_group(state, group)
         _join_group(state, group, message, request, now)
 
 
@@ -162,7 +163,7 @@ def _replace(
     if group.state is State.PREPARING_REBALANCE:
         go_on(state, group, now)
     elif group.state is State.STABLE and group.select_protocol() == group.protocol_name:
-        state.write_group(group, {m.member_id: m.assignment for m in group.members.values()})
+        write_group(state, group, {m.member_id: m.assignment for m in group.members.values()})
         group.answer_join(member, _kept_place(group, member, message.version, old_leader_id))
     else:
         # The leader may be assigning to the old id just now, or the protocol changes.

@@ -12,7 +12,9 @@ from ....protocol.messages.sync_group import SyncGroupRequest
 from ...common.timers import Event
 from ..base.kind import Kind
 from . import commits, join, leave, rebalance, sync
+from .error_responses import ERROR_RESPONSES
 from .group import ClassicGroup
+from .writing import delete_group, find_or_make
 
 if TYPE_CHECKING:
     from ..base.state import ShardState
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     if value is not None:
-        group = state.classic(key.group)
+        group = find_or_make(state, key.group)
         # A group of another kind whose members are left becomes a classic one all at once.
         before = state.last_removed if group.durable is None else None
         group.predecessor = before if before is not None and before.group_id == key.group else None
@@ -51,7 +53,7 @@ def _expired(state: ShardState, event: Event, now: int) -> None:
 
 
 def _delete(state: ShardState, group: ClassicGroup) -> None:
-    state.delete_group(group.group_id)
+    delete_group(state, group.group_id)
 
 
 CLASSIC = Kind(
@@ -63,6 +65,8 @@ CLASSIC = Kind(
         LeaveGroupRequest: leave.leave,
     },
     replays={GroupMetadataKey: _replay},
+    record_types={2: (GroupMetadataKey, GroupMetadataValue)},
+    error_responses=ERROR_RESPONSES,
     offsets=commits.RULES,
     restore=_restore,
     expired=_expired,

@@ -16,6 +16,7 @@ from ..base.state import ShardState
 from .group import ClassicGroup, State
 from .member import Member
 from .refusals import sync_refused
+from .writing import write_group
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
     group.next_generation(now)
     log.info("group %s has generation %d of %d members", group.group_id, group.generation_id, len(group.members))
     if group.state is State.EMPTY:
-        state.write_group(group, {})
+        write_group(state, group, {})
         return
     for member in group.members.values():
         if member.awaiting_join is not None:

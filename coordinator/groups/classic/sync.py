@@ -12,12 +12,13 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...common.result import GroupRequest
+from ..base.group_records import encoded_size
 from ..base.state import ShardState
-from ..records import encoded_size
 from .group import ClassicGroup, State
 from .member import Member
 from .rebalance import prepare
 from .refusals import sync_refused
+from .writing import write_group
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, n
     if encoded_size(group.as_record(assignments)) > state.config.max_record_bytes:
         _cannot_be_stored(state, group, now)
         return
-    state.write_group(group, assignments)
+    write_group(state, group, assignments)
     for member in group.members.values():
         member.assignment = assignments[member.member_id]
         if group.answer_sync(member, synced(group, member)):

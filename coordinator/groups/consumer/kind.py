@@ -14,7 +14,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest
 from ...common.timers import Event
 from ..base.assigned_group import replays
 from ..base.kind import Kind
-from . import classic_members, commits, describe, heartbeat, migration, targets, writing
+from . import classic_members, commits, describe, heartbeat, migration, record_types, refused, targets, writing
 from .group import ConsumerGroup
 from .member import MemberState
 
@@ -44,6 +44,8 @@ CONSUMER = Kind(
         ConsumerGroupDescribeRequest: describe.describe,
     },
     replays=replays(ConsumerGroup, ConsumerGroupMetadataKey),
+    record_types=record_types.RECORD_TYPES,
+    error_responses=refused.REFUSED,
     offsets=commits.RULES,
     restore=targets.restore,
     expired=_expired,

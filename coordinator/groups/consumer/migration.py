@@ -24,6 +24,7 @@ from ....protocol.internal.consumer_group_records import (
 from ...common.timers import Timer
 from ..base.membership import Refusal
 from ..classic import rebalance
+from ..classic import writing as classic_writing
 from ..classic.group import ClassicGroup, State
 from ..classic.member import Member as ClassicMember
 from ..classic.refusals import join_refused, sync_refused
@@ -94,7 +95,7 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     for before, _ in members:
         classic.answer_join(before, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, before.member_id))
         classic.answer_sync(before, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
-    state.delete_group(classic.group_id)
+    classic_writing.delete_group(state, classic.group_id)
     group = ConsumerGroup(classic.group_id)
     state.put(group)
     group_id, epoch = group.group_id, classic.generation_id
@@ -244,7 +245,7 @@ def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str],
     left = [member for member_id, member in group.members.items() if member_id not in without]
     targets_before = dict(group.targets)
     writing.delete_group(state, group)
-    classic = state.classic(group.group_id)
+    classic = classic_writing.find_or_make(state, group.group_id)
     for member in left:
         classic.add(_downgraded(classic, member), None)
     classic.become_stable(CONSUMER_PROTOCOL_TYPE, group.epoch, now)
@@ -252,7 +253,7 @@ def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str],
         version = version_of(one.protocols[classic.protocol_name or ""])
         one.assignment = write_assignment(state.image, targets_before.get(one.member_id, {}), version)
         classic.touch(one, now)
-    state.write_group(classic, {one.member_id: one.assignment for one in classic.members.values()})
+    classic_writing.write_group(state, classic, {one.member_id: one.assignment for one in classic.members.values()})
     log.info("the consumer group %s is a classic group again", group.group_id)
     return classic
 

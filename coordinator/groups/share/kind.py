@@ -7,7 +7,6 @@ from ....protocol.messages.alter_share_group_offsets import AlterShareGroupOffse
 from ....protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from ....protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from .. import kinds
 from ..base.assigned_group import replays
 from ..base.kind import Kind
 from . import (
@@ -24,7 +23,7 @@ from . import (
 from .group import ShareGroup
 from .requests import DeletionOfGroups, InitializedPartitions, StatesDeleted, StatesInitialized
 
-SHARE = Kind(
+KIND = Kind(
     name=ShareGroup.kind,
     operations={
         ShareGroupHeartbeatRequest: heartbeat.heartbeat,
@@ -37,6 +36,8 @@ SHARE = Kind(
         InitializedPartitions: offset_requests.initialized_partitions,
     },
     replays=replays(ShareGroup, ShareGroupMetadataKey),
+    record_types=record_types.RECORD_TYPES,
+    error_responses=refused.REFUSED,
     offsets=commits.RULES,
     restore=targets.restore,
     expired=targets.expired,
@@ -46,4 +47,3 @@ SHARE = Kind(
     expires=False,
     replaceable_when_empty=False,
 )
-kinds.add(SHARE, record_types.RECORD_TYPES, refused.REFUSED)

@@ -8,7 +8,6 @@ from ....protocol.internal.streams_group_records import StreamsGroupMetadataKey
 from ....protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ....protocol.messages.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
-from .. import kinds
 from ..base.assigned_group import replays
 from ..base.kind import Kind
 from . import commits, describe, description, heartbeat, record_types, refused, targets, writing
@@ -28,7 +27,7 @@ def _delete(state: ShardState, group: StreamsGroup) -> None:
     writing.delete_group(state, group)
 
 
-STREAMS = Kind(
+KIND = Kind(
     name=StreamsGroup.kind,
     operations={
         StreamsGroupHeartbeatRequest: heartbeat.heartbeat,
@@ -36,6 +35,8 @@ STREAMS = Kind(
         StreamsGroupTopologyDescriptionUpdateRequest: description.update,
     },
     replays=replays(StreamsGroup, StreamsGroupMetadataKey),
+    record_types=record_types.RECORD_TYPES,
+    error_responses=refused.REFUSED,
     offsets=commits.RULES,
     restore=targets.restore,
     expired=targets.expired,
@@ -43,4 +44,3 @@ STREAMS = Kind(
     refuse_deletion=StreamsGroup.refuse_deletion,
     metadata_changed=_metadata_changed,
 )
-kinds.add(STREAMS, record_types.RECORD_TYPES, refused.REFUSED)

@@ -1,0 +1,40 @@
+"""One error for a whole request of the classic protocol (see coordinator/groups/error_responses.py)."""
+
+from __future__ import annotations
+
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ....protocol.messages.join_group import JoinGroupRequest
+from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ....protocol.messages.sync_group import SyncGroupRequest
+from ....protocol.schema import Message
+from ..base.kind import ErrorResponse
+from .refusals import join_refused, sync_refused
+
+
+def _join(request: JoinGroupRequest, error: ErrorCode) -> Message:
+    """Names the member id only for an error of the request itself."""
+    is_about_it = error in (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
+    return join_refused(error, request.member_id if is_about_it else "")
+
+
+def _sync(request: SyncGroupRequest, error: ErrorCode) -> Message:
+    return sync_refused(error)
+
+
+def _heartbeat(request: HeartbeatRequest, error: ErrorCode) -> Message:
+    """No error while the group loads, as in Kafka: the client would rejoin for nothing."""
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
+
+
+def _leave(request: LeaveGroupRequest, error: ErrorCode) -> Message:
+    return LeaveGroupResponse(error_code=error)
+
+
+ERROR_RESPONSES: dict[type[Message], ErrorResponse] = {
+    JoinGroupRequest: _join,
+    SyncGroupRequest: _sync,
+    HeartbeatRequest: _heartbeat,
+    LeaveGroupRequest: _leave,
+}
