@@ -35,6 +35,7 @@ from .network.listener import Endpoint, Listener
 from .network.listener_changes import ListenerChanges
 from .network.own_endpoints import advertised_endpoints, own_endpoints
 from .network.receive_budget import ReceiveBudget
+from .partitions.online_directories import open_directories
 from .partitions.partitions import Partitions
 from .publisher import Publisher
 from .quorum.driver import QuorumDriver
@@ -150,13 +151,14 @@ class BrokerServer:
         try:
             self._bind()
             self.cluster_id = ensure_formatted(self.config)
-            self._open_directories()
+            self.directories += open_directories(self.config.log_dirs)
             if self.config.is_broker:
                 self.partitions = Partitions(self, self.directories)
                 self.moves = ReplicaMoves(self)
                 self.groups = GroupDriver(self)
                 self.transactions = TransactionDriver(self)
             self.controller = QuorumDriver(self, Publisher(self))
+            self.controller.register_controller = self._register_controller
             await self.controller.start(self.directories)
             self._watch_brokers()
             if not self.controller.is_alone:
@@ -218,6 +220,11 @@ class BrokerServer:
         DESCRIPTORS.forget(self)
         log_stopped(self, asyncio.get_running_loop().time() - began_s)
 
+    def _register_controller(self) -> None:
+        from .cluster.controller_registration import ControllerRegistrar
+
+        ControllerRegistrar(self).start()
+
     def _watch_brokers(self) -> None:
         if self.config.listeners.controllers:
             from .cluster.broker_sessions import BrokerSessionWatch
@@ -265,18 +272,6 @@ class BrokerServer:
             self.metrics_server = MetricsServer(self)
             await self.metrics_server.start()
 
-    def _open_directories(self) -> None:
-        """One that fails is left out, as in Kafka, while another is there."""
-        failures: list[LogDirectoryFailure] = []
-        for path in self.config.log_dirs:
-            try:
-                self.directories.append(LogDirectory.open(path))
-            except LogDirectoryFailure as failure:
-                log.error("log directory %s is offline: %s", path, failure)
-                failures.append(failure)
-        if not self.directories:
-            raise failures[0]
-
     def _bind(self) -> None:
         for said in self.config.listeners.brokers:
             self.add_listener(Endpoint(said.name, said.host, said.port), self.dispatcher)
@@ -290,10 +285,7 @@ class BrokerServer:
         self.listeners.append(listener)
         return listener
 
-    # What others ask of it.
-
-    # Share groups, when somebody uses them: the partitions of theirs that are led here, who fetches from these, and where
-    # their state is kept.
+    # Parts of share groups, made with their first use.
 
     @cached_property
     def share_partitions(self) -> SharePartitions:

@@ -2,8 +2,8 @@
 
 A process that runs out of descriptors has not lost its disk. So a shortage is not a failure of a log directory: `open_fd`
 first has the data files closed that can be opened again, then gives up one of a few spare descriptors, and only then
-raises. The server keeps connections from using the descriptors that logs need (server/network/descriptors.py); the spares are for
-what its count cannot see, such as descriptors of a library or of the program around an embedded broker.
+raises. The server keeps connections from using the descriptors that logs need (server/network/descriptors.py); the spares
+are for what its count cannot see, such as descriptors of a library or of the program around an embedded broker.
 """
 
 from __future__ import annotations

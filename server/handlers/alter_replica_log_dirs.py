@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.alter_replica_log_dirs import (
@@ -20,9 +21,11 @@ from ...protocol.messages.alter_replica_log_dirs import (
 )
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files import LogDirectoryFailure
-from ..broker import BrokerServer
 from ..network.dispatch import Call
 from ..partitions.cordoning import cordoned_directories
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
 
 log = logging.getLogger("odradek.moves")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_log_dirs import (
@@ -20,9 +21,11 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.directory import LogDirectory
-from ..broker import BrokerServer
 from ..network.dispatch import Call
 from ..partitions.cordoning import cordoned_directories
+
+if TYPE_CHECKING:
+    from ..broker import BrokerServer
 
 
 def handle(call: Call) -> DescribeLogDirsResponse:

@@ -1,9 +1,7 @@
 """One client's connection: frames in, answers out, in the order in which the requests came.
 
-Bytes are received into a buffer that all connections of a broker share: whoever is called back handles its whole frames at
-once, so nothing of it is in use when the next connection is called. Only a frame that has not come whole gets a buffer of
-its own connection, which grows with what has arrived, not with what the peer says will come. So an idle connection costs no
-buffer, and a peer that announces much and sends little costs little.
+All connections of a listener receive into one buffer and handle its whole frames at once. Only a frame that has not come
+whole gets a buffer of its own, which grows with what has arrived, not with what the peer announces.
 
 Requests are handled as they are taken. One whose answer comes later stays in `calls`, and the answers behind it wait: the
 done prefix of `calls` is what may be sent. The connection stops reading (the peer then feels TCP's window) while

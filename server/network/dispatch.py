@@ -4,7 +4,8 @@ What is served follows from two lists: `protocol/apis.py` and the files in `hand
 key and version is asked for, so a broker's start pays for no codec.
 
 A peer that breaks the protocol (unknown key, unsupported version, bytes that are not the message) raises
-`ProtocolViolation`, and the connection closes with its words in the log. ApiVersions alone answers a version that it does not know (KIP-511).
+`ProtocolViolation`, and the connection closes with its words in the log. ApiVersions alone answers a version that it
+does not know (KIP-511).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,8 @@ class QuorumDriver:
         #: Called when another node leads the quorum, or nobody, or in another epoch; and when this one becomes active.
         self._known_leader = KnownLeader(broker.now_ms)
         self.on_leader_changed = self._known_leader.on_changed
+        #: Begins to make this controller known to the others; called once, on a node that is one among several.
+        self.register_controller: Callable[[], None] = lambda: None
         self.leaderless = self._known_leader.leaderless
         #: Done when this node has published all that was committed when it began to listen.
         self.caught_up: asyncio.Future[None]
@@ -179,9 +181,7 @@ class QuorumDriver:
         self._raft, replicated = self._join(None)
         replicated.synced_offset = quorum_log.end_offset
         if broker.config.is_controller:
-            from ..cluster.controller_registration import ControllerRegistrar
-
-            ControllerRegistrar(broker).start()
+            self.register_controller()
         self._raft.begin()
 
     def _is_joined(self) -> QuorumRaft:
