@@ -11,18 +11,18 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class GroupCounters:
     offset_commits: int = 0
-    """Committed offsets, including those in transactions."""
+    """Offsets, in transactions too."""
     offset_deletions: int = 0
-    """Offsets deleted on request."""
+    """Offsets that somebody asked to be deleted."""
     offset_expirations: int = 0
     classic_rebalances: int = 0
-    """Completed rebalances: the leader has sent its assignments."""
+    """That came to their end: the leader has assigned."""
     consumer_rebalances: int = 0
-    """New group epochs after changes of members, subscriptions or topics."""
+    """New epochs of groups since members, subscriptions or topics are others."""
     share_rebalances: int = 0
     streams_rebalances: int = 0
     descriptions_kept: int = 0
-    """Stored topology descriptions (KIP-1331)."""
+    """Of topologies (KIP-1331)."""
     descriptions_refused: int = 0
     descriptions_told: int = 0
     descriptions_deleted: int = 0
