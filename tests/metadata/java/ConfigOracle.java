@@ -1,4 +1,4 @@
-// Prints what Apache Kafka's definitions say of every configuration key, and how they take sample values.
+// Prints Apache Kafka's definition of every configuration key, and the results of validating sample values.
 // Argument: a file of samples, each `resource <tab> key <tab> value` with the value in the escapes of Java's properties.
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -39,18 +39,18 @@ import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 
 /**
- * Apache's own codecs behind a pipe: codec_oracle.py is the other end.
+ * Apache's own codecs behind pipes: codec_oracle.py is the other end.
  *
- * A question is a byte and what follows it; an answer is a byte, 0 for an answer and 1 for a refusal in words, and one
- * or two blocks of bytes, each behind its length. Random messages are made from the generated SCHEMA of the version, then
- * read and written again by the generated class, so that both ways of Apache's to say what a version is take part.
+ * A request is a byte and its content. A response is a byte, 0 for a result and 1 for an error text, and one or two
+ * blocks of bytes, each preceded by its length. Random messages are generated from the version's generated SCHEMA, then
+ * decoded and encoded by the generated class, so that both of Apache's definitions of a version are used.
  */
 public final class CodecOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int MOST_ELEMENTS = 3;
     private static final int MOST_DEPTH_WITH_ARRAYS = 5;
-    // Apache's SCHEMA of this nullable tagged structure lacks the varint that says whether it is there; the generated code,
-    // which is what writes to disks, has it. It is exchanged in the other direction only.
+    // Apache's SCHEMA of this nullable tagged structure lacks the varint for null or not null. The generated code,
+    // which writes the bytes on disk, has it. So this is exchanged only in the other direction.
     private static final String WRONG_IN_SCHEMA = "classic_member_metadata";
     private static final String[] TEXTS = {"", "a", "topic-1", "Grüße", "日本語", "😀 x", "y".repeat(127), "z".repeat(300)};
 
@@ -83,7 +83,7 @@ public final class CodecOracle {
     }
 
     private void answer(int question) throws IOException {
-        // All of a question is read before anything can fail, so that the next one starts where it should.
+        // The whole request is read before anything can fail, so that the next one starts at the right position.
         String name = in.readUTF();
         short version = in.readShort();
         long seed = in.readLong();
