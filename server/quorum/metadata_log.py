@@ -6,7 +6,7 @@ What is appended is in the page cache only; it counts when a flush has brought i
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +64,8 @@ class QuorumLog:
         if directory.is_dir():
             delete_partial_snapshots(directory)
         self.snapshots = sound_snapshots(directory).sound
+        #: Called when other nodes need a snapshot, because the log has damage that no snapshot covers.
+        self.on_uncovered_damage: Callable[[], None] = lambda: None
         self.flushed_end = FlushedEnd(directory.parent)
         newest = self.snapshots[-1].end_offset if self.snapshots else 0
         self.log = Log.open(

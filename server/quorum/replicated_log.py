@@ -92,9 +92,12 @@ class ReplicatedQuorumLog:
             if now_ms - self._said_ms >= _QUIET_MS:
                 self._said_ms = now_ms
                 log.error(
-                    "%s: the metadata log is damaged at offset %d or above, and other nodes cannot be given it: %s",
+                    "%s: the metadata log is damaged at offset %d or above, and other nodes get a snapshot instead: %s",
                     self._log.path, offset, damage,
                 )  # fmt: skip
+            newest = self.latest_snapshot
+            if newest is None or newest.end_offset <= offset:
+                self._quorum_log.on_uncovered_damage()
             raise
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:

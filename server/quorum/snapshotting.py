@@ -1,4 +1,7 @@
-"""When a snapshot of the metadata is written: by bytes since the last one, and by time (KIP-630). On every node."""
+"""When a snapshot of the metadata is written: by bytes since the last one, and by time (KIP-630). On every node.
+
+A node that finds damage in its log writes one at once, from its image in memory, and other nodes fetch that.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ class Snapshotting:
         self._writing: asyncio.Task[None] | None = None
         self._due: asyncio.TimerHandle | None = None
         self._is_stopped = False
+        quorum_log.on_uncovered_damage = self._take
 
     def start(self) -> None:
         interval_ms: int = self._broker.config.get(_SNAPSHOT_INTERVAL)
