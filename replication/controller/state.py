@@ -141,7 +141,7 @@ class ControllerState:
         return broker is not None and broker.is_active
 
     def default_directory(self, broker_id: int) -> bytes:
-        """Returns the directory of a new replica, if it is known before the broker has chosen one (KIP-858)."""
+        """Returns the directory of a new replica: that of a broker with only one, otherwise unassigned (KIP-858)."""
         broker = self.image.broker(broker_id)
         if broker is None:
             return UNASSIGNED_DIRECTORY
