@@ -225,15 +225,18 @@ async def send_all(targets: Iterable[tuple[str, Iterator[Case]]], world: World, 
 
 
 def attack(
-    room: AttackRoom, seed: int, *, edges_of_each: int | None, pairs: float, until: float = float("inf")
+    room: AttackRoom, seed: int, *, edges_of_each: int | None, pairs: float, step: int = 1, until: float = float("inf")
 ) -> Result:
-    """One round: each listener's cases are shared among the addresses of its kind."""
+    """One round: each listener's cases are shared among the addresses of its kind.
+
+    `step`: sends each so-many-th case only. Cases come by API and version, so each of these stays.
+    """
     result, rng = Result(), random.Random(seed)
     world = look_at(room)
     kinds = [("broker", room.addresses), ("controller", room.controllers)]
     targets = []
     for kind, addresses in kinds:
-        found = list(cases(kind, rng, edges_of_each, pairs, world))
+        found = list(cases(kind, rng, edges_of_each, pairs, world))[seed % step :: step]
         rng.shuffle(found)
         targets += [(address, iter(found[number :: len(addresses)])) for number, address in enumerate(addresses)]
     while asyncio.run(send_all(targets, world, result, until)):
