@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import signal
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.cluster_plan import Node, Plan, node_directory, properties_file, write_plan
+from odradek.cli.main import main
 from odradek.storage.lock_holder import lock_holder
 
 from tests.cli.test_cluster import DEADLINE_S, asked, cluster, directory, started
@@ -53,11 +56,13 @@ def is_serving(process: subprocess.Popen[str]) -> bool:
 
 
 def states(directory: Path) -> tuple[dict[str, tuple[str, str]], str]:
-    """Of each node the process id and the state, and all that was shown."""
-    shown = asked("status", directory)
-    assert (shown.returncode, shown.stderr) == (0, ""), shown
-    rows = [re.split(r"\s{2,}", line) for line in shown.stdout.splitlines()[1:4]]
-    return {row[0]: (row[3], row[4]) for row in rows if len(row) > 4}, shown.stdout
+    """Of each node the process id and the state, and all that was shown. Runs in this process, because tests ask often."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(["cluster", "status", "--data-dir", str(directory)])
+    assert (status, err.getvalue()) == (0, ""), out.getvalue()
+    rows = [re.split(r"\s{2,}", line) for line in out.getvalue().splitlines()[1:4]]
+    return {row[0]: (row[3], row[4]) for row in rows if len(row) > 4}, out.getvalue()
 
 
 def test_node_that_was_started_by_hand_is_shown_and_stopped_and_does_not_block_a_start(directory: Path) -> None:
