@@ -50,7 +50,12 @@ MARKER_RETRY_MS = 50
 TRIES_FOR_UNKNOWN_PARTITIONS = 20
 COMMIT_TIMEOUT_MS = 5_000
 
-#: Another coordinator, or another producer of that id, has gone on: this marker is not to be written any more.
+#: For longer than a broker's session lasts (9 s): within it a coordinator that was replaced hears of that, and drops its
+#: shard. One that hears nothing ends no transaction either, for the replicas of its log follow another leader.
+OVERTAKEN_RETRY_MS = 1_000
+OVERTAKEN_TRIES = 12
+
+#: The partition has seen a later epoch: of another coordinator that has gone on, or in a marker that no coordinator sent.
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
@@ -180,7 +185,7 @@ class TransactionShardDriver(ShardDriver):
         for place in markers.places:
             self._send_one(markers, place, 0)
 
-    def _send_one(self, markers: SendMarkers, place: Place, tries: int) -> None:
+    def _send_one(self, markers: SendMarkers, place: Place, tries: int, overtaken: int = 0) -> None:
         if self._shard is None or not self._shard.awaits(markers, place):
             return
         topic, index = place
@@ -190,15 +195,35 @@ class TransactionShardDriver(ShardDriver):
         marker = Marker(
             markers.producer_id, markers.producer_epoch, markers.committed, self.epoch, markers.transaction_version
         )
-        send_marker(self._broker, topic, index, marker, partial(self._sent, markers, place, tries + 1))
+        send_marker(self._broker, topic, index, marker, partial(self._sent, markers, place, tries + 1, overtaken))
 
-    def _sent(self, markers: SendMarkers, place: Place, tries: int, error: int) -> None:
+    def _sent(self, markers: SendMarkers, place: Place, tries: int, overtaken: int, error: int) -> None:
         if not error:
             self._tell(markers, frozenset({place}))
         elif error in _OVERTAKEN:
-            log.warning("%s: the end of its transaction is overtaken in %s", shown(markers.transactional_id), place)
+            self._overtaken(markers, place, tries, overtaken + 1)
         else:
             self._loop.call_later(MARKER_RETRY_MS / 1000, self._send_one, markers, place, tries)
+
+    def _overtaken(self, markers: SendMarkers, place: Place, tries: int, overtaken: int) -> None:
+        """Tries again for as long as there may be another coordinator; then the transaction ends without this marker.
+
+        Otherwise its transactional id would be of no use to anybody until it expires, which it does not while it waits.
+        """
+        name = shown(markers.transactional_id)
+        if overtaken == 1:
+            log.warning("%s: the end of its transaction is overtaken in %s", name, place)
+        if overtaken < OVERTAKEN_TRIES:
+            self._loop.call_later(OVERTAKEN_RETRY_MS / 1000, self._send_one, markers, place, tries, overtaken)
+        elif self._shard is not None and self._shard.awaits(markers, place):
+            decision = "committed" if markers.committed else "aborted"
+            log.error(
+                "%s: its transaction is %s, but %s has a marker of a later epoch, and takes none for it",
+                name,
+                decision,
+                place,
+            )
+            self._tell(markers, frozenset({place}))
 
     def _tell(self, markers: SendMarkers, places: frozenset[Place]) -> None:
         shard = self._shard

@@ -229,8 +229,6 @@ def _own(api: Api, world: World) -> dict[str, Any]:
         "FetchSnapshot": {"name": "__cluster_metadata"},
         "FindCoordinator": {"key": "fields-group", "coordinator_keys": "fields-group"},
         "UpdateFeatures": {"feature": "no.such.feature"},
-        # A marker of a later epoch fences the coordinator that ends the producer's transaction, with Kafka as here.
-        "WriteTxnMarkers": {"producer_id": 1 << 40},
         "Vote": {"topic_name": "__cluster_metadata", "voter_id": -1, "replica_id": STRANGER},
         "DescribeQuorum": {"topic_name": "__cluster_metadata"},
         "UpdateRaftVoter": {"name": "CONTROLLER", "host": "127.0.0.1"},
