@@ -15,7 +15,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from odradek.server import transaction_driver
+from odradek.server.coordinators import transaction_driver
 
 from tests.server.data_path_stand import DataPath, wait_until
 
