@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
-from odradek.server.quorum_log import DIRECTORY_NAME
-from odradek.server.quorum_snapshots import list_snapshots
-from odradek.server.quorum_state import FILE_NAME as QUORUM_STATE
+from odradek.server.quorum.metadata_log import DIRECTORY_NAME
+from odradek.server.quorum.snapshots import list_snapshots
+from odradek.server.quorum.state_file import FILE_NAME as QUORUM_STATE
 from odradek.server.testing.simulation import Node, Simulation
 
 from tests.hostile.damaged_files import overwrite, segments_of
