@@ -63,6 +63,8 @@ def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
     with room:
         (node,) = room.nodes
         with WireClient(room.bootstrap) as early:
+            # A connection that has sent nothing may have to make room for others.
+            early.call(ApiVersionsRequest(), 0)
 
             def flood(room: AttackRoom) -> None:
                 with Flood(room.targets, count, sent) as flood:
