@@ -58,8 +58,8 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
             raise CorruptCheckpoint(f"{len(lines)} entries, its head says {count}")
         if any(offset < 0 for offset in offsets.values()):
             raise CorruptCheckpoint("an offset is negative")
-    except ValueError as error:
-        raise CorruptCheckpoint(str(error)) from None
+    except ValueError:
+        raise CorruptCheckpoint("it is not a version, a count, and lines of topic, partition and offset") from None
     return offsets
 
 
