@@ -1,4 +1,4 @@
-"""Fixtures of other folders that the tests of the coordinator use."""
+"""Fixtures of other folders for the coordinator tests."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Consumer groups under seeded chance: a lossy network, members that crash, stall and come back, topics that grow.
+"""Seeded simulation of consumer groups: a lossy network, members that crash, stall and return, topics that grow.
 
-A client owns a partition from when it is told until it has said that it gave it back, left, or was fenced. By the
-protocol's promise a client that is not heard of for its session, or does not give back in time, stops by itself. At no
-time may two own the same one, and no commit may be taken from a client whose member does not hold the partition: some
-clients commit what they owned before they were stopped.
+A client owns a partition from the response that assigns it until its revocation is reported, or until it leaves or is
+fenced. As the protocol requires, a client stops on its own if its session expires or if it misses the revocation
+timeout. Two clients must never own the same partition. The coordinator must reject a commit of a member that does not
+hold the partition: some clients commit partitions that they owned before they were stopped.
 
-A request may also come late, when its client has long gone on. One that is of the member's own epoch or the one before
-would be believed, by Kafka too (its connections keep requests in their order); one of an older epoch must not be.
+A request may also arrive late, long after later requests of its client. Kafka also accepts a late request with the
+member's current or previous epoch (its connections keep requests in order). One with an older epoch must be fenced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ConsumerClient(Client):
         self.owned: set[Place] = set()
         self.wanted: set[Place] = set()
         self.must_say_all = True
-        #: What it owned, and its epoch then, when it was last stopped.
+        #: Its member id, epoch and partitions when it was last stopped.
         self.before: tuple[str, int, set[Place]] = ("", 0, set())
 
     def start_anew(self) -> None:
@@ -87,12 +87,12 @@ class ConsumerSimulation(GroupSimulation):
             return
         assert group.state is GroupState.STABLE, f"the group is {group.state.value}"
         owned = [place for client in alive for place in client.owned]
-        assert len(owned) == sum(self.counts.values()), "some partitions are nobody's"
+        assert len(owned) == sum(self.counts.values()), "some partitions have no owner"
         loads = [len(client.owned) for client in alive]
         assert max(loads) - min(loads) <= 1, f"loads are {loads}"
 
     def heartbeat(self, client: ConsumerClient, is_lossy: bool = True) -> None:
-        # What is not wanted any more is given back before it is said.
+        # The client revokes partitions before it reports that.
         if self.chance.random() < 0.8 or not is_lossy:
             client.owned &= client.wanted
         says_all = client.must_say_all or self.chance.random() < 0.3
@@ -117,7 +117,7 @@ class ConsumerSimulation(GroupSimulation):
         self._told(client, response)
 
     def _deliver_late(self) -> None:
-        """Requests that stood somewhere while their client went on with others come at the worst moment."""
+        """Delivers delayed requests of clients that have sent others since, preferably at the worst moment."""
         group = self.group
         for client, request in self.late[:]:
             is_of_a_former_life = request.member_id != client.member_id
@@ -148,7 +148,7 @@ class ConsumerSimulation(GroupSimulation):
             error = response.topics[0].partitions[0].error_code
             group = self.group
             is_held = group is not None and group.holders.get((topic_id, index)) == member_id
-            assert error != 0 or is_held, f"{member_id} committed {topic_id!r} {index}, which is not its own"
+            assert error != 0 or is_held, f"{member_id} committed {topic_id!r} {index} without owning it"
             assert is_stopped or error == 0 or not is_held, f"{member_id} owns {topic_id!r} {index}: {error}"
             self.commits += error == 0
 
@@ -158,7 +158,7 @@ class ConsumerSimulation(GroupSimulation):
             client.start_anew()
         else:
             assert response.error_code == 0, (response.error_code, response.error_message)
-            assert response.member_epoch >= client.epoch, "an epoch went back"
+            assert response.member_epoch >= client.epoch, "an epoch decreased"
             client.epoch, client.must_say_all = response.member_epoch, False
             if response.assignment is not None:
                 client.wanted = {
@@ -180,7 +180,7 @@ class ConsumerSimulation(GroupSimulation):
         )
 
     def give_up(self) -> None:
-        """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
+        """Stops clients whose session or revocation timeout has expired."""
         group = self.group
         for client in self.clients:
             revocation = (
@@ -199,4 +199,4 @@ class ConsumerSimulation(GroupSimulation):
         group = self.group
         for member in group.members.values() if group is not None else ():
             for place in member.held():
-                assert group is not None and group.holders[place] == member.member_id, f"{place} is held twice"
+                assert group is not None and group.holders[place] == member.member_id, f"{place} has two holders"

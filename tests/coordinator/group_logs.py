@@ -1,4 +1,4 @@
-"""A shard out of its log in the way that a broker loads it: batches, of which the last record of each key counts."""
+"""Loading of a shard from its log as a broker does it: batches, with the last record of each key."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from odradek.coordinator.groups.shard import GroupShard
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.protocol.records.record import Record, encode_batch
 
-#: Key and value; None is a tombstone's.
+#: Key and value; None for a tombstone.
 LogRecord = tuple[bytes, bytes | None]
 
 
 def load(config: GroupsConfig, log: Sequence[LogRecord], now: int, image: MetadataImage = EMPTY_IMAGE) -> GroupShard:
-    """All in one batch."""
+    """Loads a shard from records in one batch."""
     return load_batches(config, [log], now, image)
 
 
 def load_batches(
     config: GroupsConfig, batches: Iterable[Sequence[LogRecord]], now: int, image: MetadataImage = EMPTY_IMAGE
 ) -> GroupShard:
-    """A broker appends as one batch what it decided in one turn, and all records of one decision are in the same."""
+    """Loads a shard from batches. A broker appends the records of one turn as one batch, never splitting a decision."""
     loader = ShardLoader(config, "__consumer_offsets-0")
     loader.shard.state.image = image
     end = 0
@@ -35,7 +35,7 @@ def load_batches(
 
 
 def compacted(batches: Sequence[Sequence[LogRecord]]) -> list[list[LogRecord]]:
-    """What compaction leaves of closed segments, for as long as it keeps tombstones (delete.retention.ms)."""
+    """Returns the batches after compaction of closed segments, with tombstones (delete.retention.ms)."""
     last = {key: (index, place) for index, batch in enumerate(batches) for place, (key, _) in enumerate(batch)}
     left = (
         [record for place, record in enumerate(batch) if last[record[0]] == (index, place)]

@@ -1,4 +1,4 @@
-"""What simulations have alike of groups that the coordinator assigns: a shard and its log, time, requests and answers."""
+"""The base of simulations of groups with server-side assignment: a shard and its log, time, requests and responses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from odradek.protocol.schema import Message
 from tests.coordinator.group_logs import LogRecord, load
 
 GROUP = "g"
-#: Left in peace: some sessions, and time for what is tried again.
+#: Duration of the calm phase: several sessions, and time for retries.
 CALM_S = 60
-#: Answers after which a client forgets what it was, and joins.
+#: Errors after which a client resets its state and joins.
 START_ANEW = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def image_of(counts: dict[str, int]) -> MetadataImage:
-    """Topic -> its partitions; a topic's id is its name."""
+    """Returns an image with these topics -> partition counts. A topic's id is its name."""
     partition = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
     topics = [
         TopicImage(name, name.encode().ljust(16, b"."), Map(dict.fromkeys(range(count), partition)))
@@ -35,7 +35,7 @@ def image_of(counts: dict[str, int]) -> MetadataImage:
 
 
 class Client:
-    """Who is a member while it is alive. A kind's client knows besides what it was given."""
+    """A client: a member while it is alive. Subclasses add the assignment of their kind."""
 
     def __init__(self, number: int, instance_id: str | None = None) -> None:
         self.number, self.instance_id = number, instance_id
@@ -49,15 +49,15 @@ class Client:
         return f"m{self.number}-{self.lives}"
 
     def start_anew(self) -> None:
-        """It has nothing, and joins with its next heartbeat."""
+        """Resets the client, so that it joins with its next heartbeat."""
         self.epoch = 0
 
 
 class GroupSimulation:
-    """A kind's simulation says what its clients do, what must hold after everything (`check`), and who stops by itself."""
+    """The base simulation. A subclass per kind defines client actions, invariants (`check`), and client timeouts."""
 
     CONFIG: ClassVar[GroupsConfig]
-    #: What a coordinator that loads the log must find as it was, besides what groups of every kind have.
+    #: The attributes that must survive a reload, besides those of every kind.
     SURVIVES: ClassVar[tuple[str, ...]]
 
     def __init__(self, seed: int, counts: dict[str, int]) -> None:
@@ -65,27 +65,27 @@ class GroupSimulation:
         self.now = 1_000_000
         self.counts = counts
         self.clients: list[Any] = []
-        #: To see that something happens at all.
+        #: Assigned partitions, to verify that the simulation assigns any.
         self.handed_out = 0
         self.log: list[LogRecord] = []
         self.shard = self.loaded()
 
     @property
     def group(self) -> Any:
-        """The one group there is, of whichever kind; None before there is one."""
+        """Returns the only group; None before it exists."""
         found = self.shard.state.groups.get(GROUP)
         assert found is None or isinstance(found, AssignedGroup)
         return found
 
     def play(self, steps: int) -> Self:
-        """Trouble, then peace; in the end the group has come to rest, and its log says the same."""
+        """Runs with faults, then calmly. Then checks that the group has converged and that a reload gives the same."""
         self.run(steps)
         self.run_calm()
         self.check_converged()
         self.check_reload()
         return self
 
-    # What happens.
+    # Events.
 
     def run(self, steps: int) -> None:
         moves = self.moves()
@@ -102,7 +102,7 @@ class GroupSimulation:
             self.check()
 
     def run_calm(self) -> None:
-        """Everybody alive talks; nothing is lost."""
+        """Runs without faults: every live client sends heartbeats, and nothing is lost."""
         for _ in range(CALM_S):
             self.pass_time(1_000)
             for client in self.clients:
@@ -112,7 +112,7 @@ class GroupSimulation:
             self.besides(is_calm=True)
 
     def begin(self, client: Any) -> None:
-        """A static member may come back under the id that it had."""
+        """Starts a client. A static member may return under its previous member id."""
         client.lives += client.instance_id is None or self.chance.random() < 0.5
         client.is_alive, client.heard_at = True, self.now
         client.start_anew()
@@ -121,10 +121,10 @@ class GroupSimulation:
         client.is_alive = False
         client.start_anew()
 
-    # What a kind adds.
+    # Subclasses override these.
 
     def moves(self) -> dict[Callable[[Any], None], int]:
-        """What a client does instead of a heartbeat, and how often of a hundred times."""
+        """Returns client actions other than a heartbeat, with their probability in percent."""
         return {self.crash: 3, self.leave: 2, self.move: 2}
 
     def heartbeat(self, client: Any, is_lossy: bool = True) -> None:
@@ -134,13 +134,13 @@ class GroupSimulation:
         raise NotImplementedError
 
     def besides(self, is_calm: bool = False) -> None:
-        """What does not wait for a client to do something."""
+        """Runs events that are independent of client actions."""
 
     def check(self) -> None:
         raise NotImplementedError
 
     def give_up(self) -> None:
-        """Clients that the protocol promises to stop, at this time, do."""
+        """Stops the clients that must stop on their own at this time."""
 
     # The coordinator.
 
@@ -172,12 +172,12 @@ class GroupSimulation:
         self.give_up()
 
     def move(self, client: Any = None) -> None:
-        """Another coordinator goes on, with what is in the log."""
+        """Moves the group to another coordinator, which loads the log."""
         self.check_reload()
         self.shard = self.loaded()
 
     def check_converged(self) -> None:
-        """What must hold when all was calm for a while."""
+        """Checks the invariants at the end of the calm phase."""
         raise NotImplementedError
 
     def check_reload(self) -> None:
@@ -191,7 +191,7 @@ class GroupSimulation:
 
 
 def survivor(value: Any) -> Any:
-    """To be compared: objects that only hold others are compared by these."""
+    """Returns a comparable value: the attributes of an object without its own equality."""
     return vars(value) if type(value).__eq__ is object.__eq__ else value
 
 

@@ -1,8 +1,8 @@
-"""A client of the classic protocol, cooperative (KIP-429) or eager, as the consumers of Kafka's clients are.
+"""A client of the classic protocol, cooperative (KIP-429) or eager, like the consumers of Kafka's clients.
 
-The cooperative one keeps what it has while it joins, and says what that is; what it is not assigned any more it gives back
-and joins once more. The eager one gives everything back before it joins. Both speak cooperative-sticky, as they do while
-a group is rolled from one to the other; whoever leads assigns by what members say that they have.
+The cooperative client keeps its partitions while it joins, and reports them. It revokes partitions that it is no longer
+assigned, and joins again. The eager client revokes all partitions before it joins. Both support cooperative-sticky, as
+during a rolling upgrade from one to the other. The leader assigns by the partitions that members report.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class ClassicClient(MigratingClient):
         self.synced_epoch = NO_GENERATION
         self.protocol: str | None = None
         self.step = Step.MUST_JOIN
-        #: Of the leader: what everybody said, and the partitions that it assigned.
+        #: Only for the leader: the partitions that members reported, and those that it assigned.
         self.claims: dict[str, set[Named]] = {}
         self.assigned: set[Named] | None = None
 
     def lose_all(self) -> None:
-        self.epoch = self.synced_epoch  # that of what it owned
+        self.epoch = self.synced_epoch  # the epoch of its owned partitions
         super().lose_all()
         self.step, self.epoch, self.synced_epoch = Step.MUST_JOIN, NO_GENERATION, NO_GENERATION
         self.assigned = None
@@ -85,7 +85,7 @@ class ClassicClient(MigratingClient):
             self._join(is_lossy)
 
     def leave(self, is_lossy: bool) -> None:
-        """Static members only go; they are expected back."""
+        """Sends LeaveGroup. Static members leave without a request, since they may return."""
         if self.member_id and self.instance_id is None:
             leaver = MemberIdentity(member_id=self.member_id)
             self.world.send(self, LeaveGroupRequest(group_id=GROUP, members=[leaver]), 5, is_lossy)
@@ -156,7 +156,7 @@ class ClassicClient(MigratingClient):
         topics = (self.world.image.topic(name) for name in self.TOPICS)
         return {(topic.name, index) for topic in topics if topic is not None for index in topic.partitions}
 
-    # Answers.
+    # Responses.
 
     def _joined(self, response: JoinGroupResponse) -> None:
         error = ErrorCode(response.error_code)
@@ -164,7 +164,7 @@ class ClassicClient(MigratingClient):
             self.member_id = response.member_id
             self.heard_at = self.fine_at = self.world.now
         elif error is ErrorCode.NONE:
-            assert response.generation_id >= self.synced_epoch, f"{self.name}: a generation went back"
+            assert response.generation_id >= self.synced_epoch, f"{self.name}: a generation decreased"
             self.member_id, self.epoch = response.member_id, response.generation_id
             self.heard_at = self.fine_at = self.world.now
             self.step, self.protocol = Step.MUST_SYNC, response.protocol_name
@@ -202,7 +202,7 @@ class ClassicClient(MigratingClient):
             self.step = Step.MUST_JOIN
             return
         known = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID)
-        assert error in known, f"{self.name} is refused: {error.name}"
+        assert error in known, f"{self.name} gets an unexpected error: {error.name}"
         self.lose_all()
         if error is not ErrorCode.ILLEGAL_GENERATION:
             self.member_id = ""

@@ -1,7 +1,7 @@
-"""Clients of a group that changes its protocol, as the simulation of it plays them: what those of both protocols share.
+"""The base of simulated clients of both protocols, in a group that changes its protocol.
 
-A client owns a partition from when it is told until it has given it back, or has stopped by itself, which it does as its
-protocol promises: unheard of for its session, or not done within the rebalance timeout with what it was to do.
+A client owns a partition from the response that assigns it until it revokes it or stops on its own. As its protocol
+requires, it stops when its session expires, or when it does not complete a rebalance within the rebalance timeout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.schema import Message
 
 GROUP = "g"
-#: Sessions of the two protocols differ, so that it shows which is taken for whom.
+#: The session timeouts of the two protocols differ, so that a mix-up is detected.
 CLASSIC_SESSION_MS, CONSUMER_SESSION_MS, REBALANCE_TIMEOUT_MS = 12_000, 9_000, 15_000
 #: Topic id and partition.
 Place = tuple[bytes, int]
@@ -37,7 +37,7 @@ class World(Protocol):
 
 class MigratingClient:
     session_ms: ClassVar[int]
-    #: Topics that it subscribes to by name.
+    #: The topics that the client subscribes to by name.
     TOPICS: ClassVar[tuple[str, ...]] = ("ta", "tb")
 
     def __init__(self, world: World, number: int, life: int, instance_id: str | None) -> None:
@@ -47,32 +47,32 @@ class MigratingClient:
         self.epoch = 0
         self.is_alive = True
         self.owned: set[Place] = set()
-        #: What it owned when it was last stopped, with its id and epoch of then: it may try to commit that.
+        #: Its member id, epoch and partitions when it was last stopped: it may try to commit them.
         self.before: tuple[str, int, set[Place]] = ("", 0, set())
-        #: The request that the coordinator has not answered yet.
+        #: The pending request.
         self.waits_for: object | None = None
-        #: When it last sent what was answered, and when that said that it has nothing to do.
+        #: The time of the last request with a response, and of the last response that requires no action.
         self.heard_at = self.fine_at = world.now
-        #: It does not do what it is asked to, and does nothing at all, until then.
+        #: The times until which it ignores rebalances, and until which it sends nothing.
         self.lazy_until = self.silent_until = 0
 
     @property
     def topics(self) -> set[str]:
-        """What it subscribes to, as things are."""
+        """Returns the currently subscribed topics."""
         return set(self.TOPICS)
 
     def act(self, is_lossy: bool) -> None:
         raise NotImplementedError
 
     def leave(self, is_lossy: bool) -> None:
-        """Says so, as far as its protocol does."""
+        """Leaves the group, with a request if its protocol has one."""
         raise NotImplementedError
 
     def answered(self, request: Message, response: Any) -> None:
         raise NotImplementedError
 
     def lose_all(self) -> None:
-        """It has nothing any more, and begins again."""
+        """Drops all partitions and starts over."""
         if self.owned:
             self.before = (self.member_id, self.epoch, set(self.owned))
         self.owned.clear()
@@ -83,7 +83,7 @@ class MigratingClient:
         self.waits_for = None
 
     def cut_off(self) -> None:
-        """Its connection broke while it waited, so the coordinator waits for it no more."""
+        """Breaks the connection with a pending request."""
         self.waits_for = None
         self.heard_at = self.fine_at = self.world.now
 
@@ -96,7 +96,7 @@ class MigratingClient:
             self.heard_at = self.fine_at = now
 
     def dawdle(self) -> None:
-        """Now and then it is slow to do what it is asked to."""
+        """Makes the client slow to react, sometimes."""
         if self.world.chance.random() < 0.1:
             self.lazy_until = self.world.now + self.world.chance.randrange(20_000)
 

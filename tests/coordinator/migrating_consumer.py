@@ -1,7 +1,7 @@
-"""A client of the consumer protocol (KIP-848) in a group that changes its protocol; some subscribe by a pattern.
+"""A client of the consumer protocol (KIP-848) in a group that changes its protocol. Some subscribe by a pattern.
 
-What it is given it may take up only after it has sent its next heartbeat, which says what it had before: KIP-848 has
-the coordinator take it at its word, so it does not take up anything before that is answered.
+A client may use newly assigned partitions only after its next heartbeat, which reports its previous ones. In KIP-848
+the coordinator trusts that report, so the client uses no new partition before the response.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.coordinator.migrating_clients import (
     World,
 )
 
-#: RE2; topics of the simulation are called ta, tb, and later tc.
+#: RE2. The topics of the simulation are ta, tb, and later tc.
 PATTERN = "t[a-c]"
 
 
@@ -67,10 +67,10 @@ class ConsumerClient(MigratingClient):
                 TopicPartitionsRequest(topic_id=t, partitions=p) for t, p in topics_of(self.owned).items()
             ],
         )
-        # What it may not have been told of makes it say everything of itself the next time.
+        # After a lost response the next heartbeat has all fields.
         self.must_say_all = True
         self.world.send(self, request, 1, is_lossy)
-        # The coordinator never keeps a heartbeat waiting.
+        # The coordinator responds to heartbeats at once.
         self.waits_for = None
 
     def leave(self, is_lossy: bool) -> None:
@@ -85,16 +85,16 @@ class ConsumerClient(MigratingClient):
             request, ConsumerGroupHeartbeatRequest
         )
         if request.member_epoch < 0:
-            return  # it has gone
+            return  # the client has left
         error = ErrorCode(response.error_code)
         self.heard_at = self.world.now
-        # A group of which nobody of this protocol was left is a classic one: whoever joins makes it a consumer group.
+        # Without members of this protocol the group is a classic one. A joining member upgrades it.
         if error in START_ANEW or (error is ErrorCode.GROUP_ID_NOT_FOUND and request.member_epoch > 0):
             self.lose_all()
             self.fine_at = self.world.now
             return
-        assert error is ErrorCode.NONE, f"{self.name} is refused: {error.name}, {response.error_message}"
-        assert response.member_epoch >= self.epoch, "an epoch went back"
+        assert error is ErrorCode.NONE, f"{self.name} gets an unexpected error: {error.name}, {response.error_message}"
+        assert response.member_epoch >= self.epoch, "an epoch decreased"
         self.epoch, self.must_say_all = response.member_epoch, False
         if response.assignment is not None:
             parts = response.assignment.topic_partitions

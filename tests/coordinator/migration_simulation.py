@@ -1,9 +1,9 @@
-"""A group that changes its protocol while it works (KIP-848), under seeded chance.
+"""Seeded simulation of a group that changes its protocol online (KIP-848).
 
-Clients of both protocols (migrating_classic.py, migrating_consumer.py) come, go, die, come back under the other protocol,
-are silent for a while and slow to do what they are asked to; requests and answers are lost; topics grow and come; other
-coordinators load the log at any moment, some of it compacted. After everything that happens no partition may have two
-owners, in the sense that each protocol promises, no epoch may have gone back, and what was committed must be there.
+Clients of both protocols (migrating_classic.py, migrating_consumer.py) join, leave, crash, return with the other
+protocol, pause, and react slowly. Requests and responses are lost. Topics grow and are created. Other coordinators load
+the log at any moment, some of it compacted. After every event no partition may have two owners, by the guarantees of
+each protocol. No epoch may decrease, and committed offsets must be present.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ CONFIG = GroupsConfig(
     consumer_assignment_interval_ms=500,
     offsets_retention_check_interval_ms=1_000_000_000,
 )
-#: Of trouble and peace, with a seed.
+#: Rounds per seed, each with a faulty and a calm phase.
 ROUNDS = 2
 
 
 @dataclass(eq=False)
 class Asked:
-    """A request at the coordinator: the token that it holds."""
+    """A request at the coordinator, used as its token."""
 
     client: MigratingClient
     request: Message
@@ -52,20 +52,20 @@ class MigrationSimulation(GroupSimulation):
     CONFIG = CONFIG
 
     def __init__(self, seed: int, clients: int = 4) -> None:
-        #: As the broker appended them, and how many stand in segments that are closed.
+        #: The appended batches, and the number of them in closed segments.
         self.batches: list[list[LogRecord]] = []
         self.closed = 0
         self.image = image_of({"ta": 4, "tb": 2})
         self.is_calm = False
         super().__init__(seed, {"ta": 4, "tb": 2})
-        #: How many of those who come speak the new protocol.
+        #: The fraction of new clients with the new protocol.
         self.share = 0.5
         self.clients: list[MigratingClient] = [self._born(number, 0) for number in range(clients)]
         self.lives = clients
         self.committed: dict[Place, int] = {}
         self.offset = 0
         self.last_epoch = 0
-        #: The highest epoch of which a client was told what it has: it does not go back when coordinators change.
+        #: The highest epoch with an assignment in a response: it does not decrease when coordinators change.
         self.told_epoch = 0
         self.kinds: list[str] = []
 
@@ -73,7 +73,7 @@ class MigrationSimulation(GroupSimulation):
     def group(self) -> Any:
         return self.shard.state.groups.get(GROUP)
 
-    # What happens.
+    # Events.
 
     def run(self, steps: int) -> None:
         moves = self.moves()
@@ -120,7 +120,7 @@ class MigrationSimulation(GroupSimulation):
         if before is not None:
             client.before = before.before
             if client.instance_id is not None and isinstance(before, kind) and self.chance.random() < 0.3:
-                # An instance may know under which id it was a member.
+                # An instance may have its previous member id.
                 client.member_id = before.member_id if kind is ConsumerClient else ""
         return client
 
@@ -136,15 +136,16 @@ class MigrationSimulation(GroupSimulation):
         client.silent_until = self.now + self.chance.randrange(20_000)
 
     def _turn_the_tide(self, client: MigratingClient) -> None:
-        """Other protocols come into fashion; those who speak the new one may all go."""
+        """Changes the fraction of clients with the new protocol. At 0 all of them leave."""
         self.share = self.chance.choice([0.0, 0.0, 0.0, 0.3, 1.0])
         for one in self.clients if self.share == 0.0 else ():
             if isinstance(one, ConsumerClient) and one.is_alive:
                 self.leave(one)
 
     def _visit(self, client: MigratingClient) -> None:
-        """Some of the new protocol come in the place of another, and go at once: the group is in the middle of what it
-        did when it changes its protocol, and does so again.
+        """Clients with the new protocol replace another and leave at once, possibly several times.
+
+        So the group changes its protocol in the middle of a rebalance, repeatedly.
         """
         dead = [one for one in self.clients if not one.is_alive]
         number = self.chance.choice(dead or [client]).number
@@ -172,7 +173,7 @@ class MigrationSimulation(GroupSimulation):
         self.closed = len(self.batches)
 
     def move(self, client: Any = None) -> None:
-        """Another coordinator goes on with what is in the log; its clients notice."""
+        """Moves the group to another coordinator, which loads the log. Pending requests fail."""
         if self.chance.random() < 0.3:
             closed = compacted(self.batches[: self.closed])
             self.batches[: self.closed] = closed
@@ -192,7 +193,7 @@ class MigrationSimulation(GroupSimulation):
             if client.is_alive:
                 client.stop_in_time()
 
-    # Requests and answers.
+    # Requests and responses.
 
     def send(self, client: MigratingClient, request: Message, version: int, is_lossy: bool) -> None:
         client.waits_for = None
@@ -235,7 +236,7 @@ class MigrationSimulation(GroupSimulation):
         self.told_epoch = max(self.told_epoch, client.epoch)
 
     def _commit(self, client: MigratingClient) -> None:
-        """Of what it has, or of what it had when it was stopped."""
+        """Commits owned partitions, or those owned when the client was stopped."""
         is_stopped = self.chance.random() < 0.3
         now = (client.member_id, client.epoch, client.owned)
         member_id, epoch, owned = client.before if is_stopped else now
@@ -250,7 +251,7 @@ class MigrationSimulation(GroupSimulation):
                 others = [one for one in self.clients if one.is_alive and one is not client and place in one.owned]
                 assert not others, f"{member_id} committed {place}, which {others[0].name} owns"
 
-    # What must hold.
+    # Invariants.
 
     def check(self) -> None:
         self._check_owners()
@@ -259,16 +260,16 @@ class MigrationSimulation(GroupSimulation):
         if isinstance(group, ConsumerGroup):
             for member in group.members.values():
                 for place in member.held():
-                    assert group.holders[place] == member.member_id, f"{place} is held twice"
+                    assert group.holders[place] == member.member_id, f"{place} has two holders"
         elif isinstance(group, ClassicGroup):
             check_group(group)
         if group is None or not group.members:
-            self.last_epoch = self.told_epoch = 0  # a group of another kind may begin anew
+            self.last_epoch = self.told_epoch = 0  # a group of another kind may start again
             return
         if not self.kinds or self.kinds[-1] != group.kind:
             self.kinds.append(group.kind)
         epoch = _epoch(group)
-        assert epoch >= self.last_epoch, f"the group went from epoch {self.last_epoch} back to {epoch}"
+        assert epoch >= self.last_epoch, f"the group epoch decreased from {self.last_epoch} to {epoch}"
         self.last_epoch = epoch
 
     def _check_owners(self) -> None:
@@ -281,7 +282,7 @@ class MigrationSimulation(GroupSimulation):
     def _check_offsets(self) -> None:
         for place, offset in self.committed.items():
             kept = self.shard.state.offsets.get(GROUP, name_of(place[0]), place[1])
-            assert kept is not None and kept.offset == offset, f"{offset} of {place} is not there: {kept}"
+            assert kept is not None and kept.offset == offset, f"offset {offset} of {place} is missing: {kept}"
 
     def check_converged(self) -> None:
         alive = [client for client in self.clients if client.is_alive]
@@ -295,7 +296,7 @@ class MigrationSimulation(GroupSimulation):
         owned = {place for client in alive for place in client.owned}
         topics = {self.image.topics.by_name[name] for client in alive for name in client.topics}
         missing = {(topic.id, index) for topic in topics for index in topic.partitions} - owned
-        assert not missing, f"{missing} are nobody's"
+        assert not missing, f"{missing} have no owner"
         loads = [len(client.owned) for client in alive]
         assert min(loads) > 0, f"loads are {loads}"
         if len({frozenset(client.topics) for client in alive}) == 1:
@@ -311,12 +312,12 @@ class MigrationSimulation(GroupSimulation):
         return load_batches(self.CONFIG, self.batches, self.now, self.image)
 
     def play(self, steps: int) -> Self:
-        """Trouble, which ends while the group changes its protocol, and peace; more than once."""
+        """Alternates faulty phases, each of which ends during a protocol change, and calm phases."""
         for _ in range(ROUNDS):
             self.run(steps // ROUNDS)
             self._visit(self.clients[0])
             self._rest()
-            # Of a group at rest the new protocol's members go, and its coordinator with them.
+            # In the converged group the members with the new protocol leave, and the coordinator moves.
             for client in self.clients:
                 if isinstance(client, ConsumerClient) and client.is_alive:
                     self.leave(client)
@@ -330,7 +331,7 @@ class MigrationSimulation(GroupSimulation):
         self.check_reload()
 
 
-#: What a coordinator that loads the log must find as it was.
+#: The attributes that must survive a reload.
 SURVIVES: dict[type[Any], tuple[str, ...]] = {
     type(None): (),
     ClassicGroup: ("durable",),

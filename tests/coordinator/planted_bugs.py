@@ -1,4 +1,4 @@
-"""Bugs that are planted in a machine, each of which its simulation must catch."""
+"""Injected bugs in a state machine, each of which its simulation must detect."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 
 Bug = Callable[[pytest.MonkeyPatch], None]
-#: Whatever is planted shows in one of so many.
+#: An injected bug must be detected within this number of seeds.
 SEEDS = 20
 
 
 def each_of(*bugs: Bug) -> pytest.MarkDecorator:
-    """A test of its own for each, under its name."""
+    """Parametrizes a test over bugs, with their names as ids."""
     return pytest.mark.parametrize("bug", bugs, ids=[bug.__name__.strip("_") for bug in bugs])
 
 
 def assert_caught(bug: Bug, patch: pytest.MonkeyPatch, play: Callable[[int], object], seeds: int = SEEDS) -> None:
-    """`play` is what the simulation does with a seed."""
+    """Asserts that the simulation detects the bug. `play` runs the simulation with a seed."""
     bug(patch)
     with pytest.raises(AssertionError):
         for seed in range(seeds):

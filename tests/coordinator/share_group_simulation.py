@@ -1,9 +1,11 @@
-"""Share groups under seeded chance: members come, go, crash and subscribe anew, topics grow, coordinators move, and the
-persister answers late, fails, or is not heard of.
+"""Seeded simulation of share groups.
 
-At no time does an epoch run back, is a member given what it does not subscribe to or what the persister does not know, or
-is an old request believed. Left in peace, the group comes to rest: whoever is alive is at its epoch, and every partition
-that somebody subscribes to is with somebody.
+Members join, leave, crash and change their subscriptions, topics grow, coordinators move, and the persister responds
+late, with an error, or not at all.
+
+Epochs never decrease. Members never get partitions of topics outside their subscription, or partitions that the
+persister has not initialized. Old requests are fenced. In the calm phase the group converges: all live members have the
+group epoch, and every subscribed partition has a member.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ class ShareClient(Client):
         super().__init__(number)
         self.names: list[str] = []
         self.says_names = True
-        #: As it was told last.
+        #: The assignment of the last response.
         self.assigned: set[Place] = set()
-        #: A heartbeat that the network may bring once more, much later.
+        #: A heartbeat that the network may duplicate, much later.
         self.said_before: ShareGroupHeartbeatRequest | None = None
 
     def start_anew(self) -> None:
@@ -55,10 +57,10 @@ class ShareGroupSimulation(GroupSimulation):
     def __init__(self, seed: int, clients: int = 5) -> None:
         super().__init__(seed, {"ta": 4, "tb": 2})
         self.clients = [ShareClient(number) for number in range(clients)]
-        #: What the persister was asked and has not answered.
+        #: Pending requests to the persister.
         self.asked: list[InitializeShareGroupStateRequest] = []
         self.epochs = (0, 0)
-        #: Who was in it at the group's epoch.
+        #: The members at the group's epoch.
         self.members: frozenset[str] = frozenset()
 
     def moves(self) -> dict[Callable[[Any], None], int]:
@@ -66,7 +68,7 @@ class ShareGroupSimulation(GroupSimulation):
         return {**super().moves(), **more}
 
     def besides(self, is_calm: bool = False) -> None:
-        """The persister does what it is asked, in peace at once."""
+        """Runs pending requests to the persister, all of them in the calm phase."""
         while self.asked and (is_calm or self.chance.random() < 0.5):
             self._persist(is_calm)
 
@@ -83,7 +85,7 @@ class ShareGroupSimulation(GroupSimulation):
         return self.chance.sample(TOPICS, self.chance.randrange(1, 4))
 
     def _change_a_topic(self, client: ShareClient) -> None:
-        """It grows; one that some subscribe to comes only then."""
+        """Adds a partition to a topic, or creates a topic that members subscribe to."""
         name = self.chance.choice(TOPICS)
         self.change_topics(self.counts | {name: self.counts.get(name, 0) + 1})
 
@@ -100,7 +102,7 @@ class ShareGroupSimulation(GroupSimulation):
             client.said_before = request
         response = self._send(request)
         if is_lossy and self.chance.random() < 0.1:
-            client.says_names = True  # as after an error; the assignment is told again
+            client.says_names = True  # as after an error; the response repeats the assignment
             return
         self._told(client, response)
 
@@ -109,7 +111,7 @@ class ShareGroupSimulation(GroupSimulation):
             client.start_anew()
             return
         assert response.error_code == 0, (response.error_code, response.error_message)
-        assert response.member_epoch >= client.epoch, f"the epoch of {client.member_id} went back"
+        assert response.member_epoch >= client.epoch, f"the epoch of {client.member_id} decreased"
         client.epoch, client.says_names = response.member_epoch, False
         if response.assignment is not None:
             topics = response.assignment.topic_partitions
@@ -127,7 +129,7 @@ class ShareGroupSimulation(GroupSimulation):
             return
         if request.member_epoch not in (member.epoch, member.previous_epoch):
             error = self._send(request).error_code
-            assert error == ErrorCode.FENCED_MEMBER_EPOCH, f"a request of epoch {request.member_epoch} is believed"
+            assert error == ErrorCode.FENCED_MEMBER_EPOCH, f"a request of epoch {request.member_epoch} is accepted"
 
     def leave(self, client: ShareClient) -> None:
         client.is_alive = False
@@ -144,14 +146,14 @@ class ShareGroupSimulation(GroupSimulation):
     # The persister.
 
     def _persist(self, is_calm: bool) -> None:
-        """Answers one of the questions, or does not: then it is asked again."""
+        """Completes one pending request, or drops it: then the coordinator repeats it."""
         asked = self.asked.pop(self.chance.randrange(len(self.asked)))
         fate = 1.0 if is_calm else self.chance.random()
         if fate > 0.2:
             partitions = {t.topic_id: frozenset(p.partition for p in t.partitions) for t in asked.topics}
             self.ask(StatesInitialized(GROUP, partitions, has_failed=fate < 0.4))
 
-    # What must hold.
+    # Invariants.
 
     def check(self) -> None:
         group = self.group
@@ -160,13 +162,13 @@ class ShareGroupSimulation(GroupSimulation):
         epochs = (group.epoch, group.target_epoch)
         assert epochs >= self.epochs and group.target_epoch <= group.epoch, f"epochs {self.epochs} became {epochs}"
         members = frozenset(group.members)
-        assert group.epoch > self.epochs[0] or members == self.members, "members changed, and the epoch did not"
+        assert group.epoch > self.epochs[0] or members == self.members, "members changed without a new epoch"
         self.epochs, self.members = epochs, members
         known = (group.states or StatePartitions()).initialized
         for member_id, target in group.targets.items():
-            assert member_id in group.members, f"{member_id} is gone, and has a target"
+            assert member_id in group.members, f"{member_id} has left but has a target"
             for topic_id, indexes in target.items():
-                assert topic_id in known and indexes <= known[topic_id].partitions, "nobody keeps what becomes of it"
+                assert topic_id in known and indexes <= known[topic_id].partitions, "uninitialized partitions"
         for member in group.members.values():
             assert member.epoch <= group.target_epoch, f"{member.member_id} is ahead of the target"
 
@@ -176,17 +178,17 @@ class ShareGroupSimulation(GroupSimulation):
         if group is None:
             assert not alive
             return
-        assert set(group.members) == {client.member_id for client in alive}, "the dead are still there"
+        assert set(group.members) == {client.member_id for client in alive}, "members are not exactly the live clients"
         assert group.state is (GroupState.STABLE if alive else GroupState.EMPTY)
         for client in alive:
             member = group.members[client.member_id]
-            assert client.epoch == member.epoch == group.target_epoch == group.epoch, "somebody is behind"
+            assert client.epoch == member.epoch == group.target_epoch == group.epoch, "a member lags behind"
             had = {(topic_id, index) for topic_id, indexes in member.assigned.items() for index in indexes}
-            assert client.assigned == had, f"{client.member_id} was told something else"
+            assert client.assigned == had, f"{client.member_id} got another assignment"
         wanted = {name for client in alive for name in client.names} & self.counts.keys()
         places = {(name.encode().ljust(16, b"."), index) for name in wanted for index in range(self.counts[name])}
         sharers = {place: sum(place in client.assigned for client in alive) for place in places}
-        assert all(sharers.values()), f"nobody has {[place for place, count in sharers.items() if not count]}"
+        assert all(sharers.values()), f"unassigned: {[place for place, count in sharers.items() if not count]}"
         if len({frozenset(client.names) for client in alive}) == 1 and places:
             loads = [len(client.assigned) for client in alive]
             assert max(loads) - min(loads) <= 1, f"loads are {loads}"
@@ -195,11 +197,11 @@ class ShareGroupSimulation(GroupSimulation):
     def check_reload(self) -> None:
         super().check_reload()
         before, after = self.group, self.loaded().state.groups.get(GROUP)
-        assert _plain(before) == _plain(after), "what the persister knows is remembered otherwise"
+        assert _plain(before) == _plain(after), "the persister's partitions differ after a reload"
 
 
 def _plain(group: object) -> object:
-    """Without the times at which the persister was asked: the next coordinator asks at once."""
+    """Returns the states without request times: the next coordinator repeats requests at once."""
     states: StatePartitions | None = getattr(group, "states", None)
     if states is None:
         return None

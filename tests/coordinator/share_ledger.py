@@ -1,4 +1,4 @@
-"""What members of a share group and an onlooker know, kept apart from the machine that is looked at."""
+"""The ledger of a share group: its members' and an observer's view, independent of the tested state machine."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from odradek.coordinator.share_partition.runs import RecordState
 class Held:
     count: int
     until_ms: int
-    #: The member has gone since.
+    #: The member has left since.
     is_released: bool = False
 
 
 @dataclass
 class Ledger:
-    """The invariants of share groups, checked with each event."""
+    """The ledger with the invariants of share groups, checked with each event."""
 
     limit: int
     has_dead_letters: bool = False
-    #: Member -> offset -> what it has.
+    #: Member -> offset -> its acquired record.
     held: dict[str, dict[int, Held]] = field(default_factory=dict)
-    #: Offsets that the leader said are done with.
+    #: Offsets whose terminal acknowledgement the leader has confirmed.
     confirmed: set[int] = field(default_factory=set)
-    #: Offsets that some member asked to be done with, whatever the answer was.
+    #: Offsets with a terminal acknowledgement in a request, whatever the response was.
     given_up: set[int] = field(default_factory=set)
-    #: The same for those that are not to be in the dead letter queue, and for those that are.
+    #: The same, for records that do not belong in the dead letter queue, and for those that do.
     given_up_for_good: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
-    #: Of `confirmed`, those that were not rejected.
+    #: The offsets in `confirmed` that were not rejected.
     accepted: set[int] = field(default_factory=set)
-    #: Offsets that are archiving for the persister, while the leader believes that they could not be written.
+    #: Offsets that are ARCHIVING in the persister, while the leader assumes that the write failed.
     unclear: set[int] = field(default_factory=set)
-    #: Offsets that are in the dead letter queue.
+    #: Offsets in the dead letter queue.
     dead: set[int] = field(default_factory=set)
-    #: Deliveries of an offset, as this leader counted them last.
+    #: The delivery count of an offset, as last counted by this leader.
     counts: dict[int, int] = field(default_factory=dict)
-    #: Offsets that had their last delivery.
+    #: Offsets that have reached the delivery count limit.
     exhausted: set[int] = field(default_factory=set)
 
     def acquired(self, member_id: str, acquired: Iterable[Acquired], now: int, until_ms: int) -> int:
@@ -58,15 +58,15 @@ class Ledger:
         return total
 
     def _check_delivery(self, offset: int, count: int, now: int) -> None:
-        assert offset not in self.confirmed, f"{offset} was acknowledged, and is delivered again"
+        assert offset not in self.confirmed, f"{offset} was acknowledged but is delivered again"
         assert 1 <= count <= self.limit, f"{offset} is delivered {count} times"
-        assert count > self.counts.get(offset, 0), f"{offset} is delivered again as {count}"
+        assert count > self.counts.get(offset, 0), f"{offset} is delivered again with count {count}"
         for member_id, held in self.held.items():
             others = held.get(offset)
-            assert others is None or others.until_ms <= now, f"{offset} is also {member_id}'s"
+            assert others is None or others.until_ms <= now, f"{member_id} also has {offset}"
 
     def sent(self, member_id: str, batch: AckBatch, start_offset: int) -> bool:
-        """Notes what a member asks for; whether it may."""
+        """Records an acknowledgement of a member. Returns whether it is valid."""
         held = self.held.get(member_id, {})
         for offset, kind in _offsets(batch):
             if kind in (0, 1, 3):
@@ -75,7 +75,7 @@ class Ledger:
         return all(offset in held or offset < start_offset for offset, _ in _offsets(batch))
 
     def confirmed_by_leader(self, member_id: str, batch: AckBatch, start_offset: int, until_ms: int) -> None:
-        """`start_offset`: of the time at which it was asked; what is said of records below it is of no matter."""
+        """Records a confirmed acknowledgement. `start_offset`: that of the request; lower offsets are ignored."""
         held = self.held.get(member_id, {})
         for offset, kind in _offsets(batch):
             if offset < start_offset:
@@ -91,25 +91,28 @@ class Ledger:
             held.pop(offset, None)
 
     def released(self, member_id: str, now: int) -> None:
-        """Others may have it all at once; it stays the member's where that cannot be written."""
+        """Records a release: others may acquire the records at once. If the write fails, the member keeps them."""
         for held in self.held.get(member_id, {}).values():
             held.until_ms, held.is_released = now, True
 
     def leader_changed(self) -> None:
-        """Locks and counts that were not written are forgotten."""
+        """Records a new leader: unwritten locks and counts are lost."""
         self.held.clear()
         self.counts.clear()
 
     def given_up_by_leader(self, letter: DeadLetter) -> None:
         for offset in range(letter.first, letter.last + 1):
-            assert self.has_dead_letters, "there is no queue"
-            assert offset not in self.accepted - self.unclear, f"{offset} was accepted, and is a dead letter"
+            assert self.has_dead_letters, "the group has no dead letter queue"
+            assert offset not in self.accepted - self.unclear, f"{offset} was accepted but is a dead letter"
             assert 1 <= letter.delivery_count <= self.limit, letter
             why = self.rejected if letter.is_rejected else self.exhausted
-            assert offset in why, f"{offset} is a dead letter for no reason: {letter}"
+            assert offset in why, f"{offset} is a dead letter without a reason: {letter}"
 
     def written_unknown_to_leader(self, write: Write) -> None:
-        """The member may still accept its records; the persister, as Kafka's, keeps the state that is further on."""
+        """Records a write whose result the leader did not get.
+
+        The member may still accept its records. The persister keeps the higher state, like Kafka's.
+        """
         for first, last, state, _ in write.batches:
             if state == RecordState.ARCHIVING:
                 self.unclear.update(range(first, last + 1))
@@ -119,10 +122,10 @@ class Ledger:
 
     def check_drained(self, end: int) -> None:
         lost = set(range(end)) - self.given_up - self.exhausted
-        assert not lost, f"nobody ever had done with {sorted(lost)}"
+        assert not lost, f"{sorted(lost)} were never completed"
         if self.has_dead_letters:
             lost = set(range(end)) - self.given_up_for_good - self.dead
-            assert not lost, f"{sorted(lost)} were given up, and are no dead letters"
+            assert not lost, f"{sorted(lost)} were given up but are no dead letters"
 
 
 def _offsets(batch: AckBatch) -> Iterable[tuple[int, int]]:

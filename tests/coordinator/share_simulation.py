@@ -1,6 +1,8 @@
-"""One share partition, its persister and some members under seeded chance: locks that end, writes that fail or come late,
-leaders that change, members that die, dead letters that are lost with their leader; and a persister that answers when it
-has committed, crashes, and comes again out of what is left of its log. The ledger looks on.
+"""Seeded simulation of one share partition, its persister and some members.
+
+Locks expire, writes fail or arrive late, leaders change, members crash, and dead letters are lost with their leader.
+The persister responds after its commit, crashes, and restarts from the rest of its log. The ledger checks the
+invariants.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class Sent:
 class Asked:
     member_id: str
     batch: AckBatch
-    #: It has these records.
+    #: The acquired records.
     is_allowed: bool
     start_offset: int
     until_ms: int
@@ -70,14 +72,14 @@ class ShareSimulation:
         self.persister = ShareStateLog(self.chance, config, image_of(), self.now)
         self.batches: list[FetchedBatch] = []
         self.ledger = Ledger(LIMITS.delivery_count, self.limits.has_dead_letters)
-        #: On their way to the queue.
+        #: Dead letters in flight to the queue.
         self.letters: list[DeadLetter] = []
         self.sent: list[Sent] = []
-        #: What the persister was asked to write and has not answered, by leader: one at a time.
+        #: Pending writes of each leader, one request in flight.
         self.writing: dict[int, Sent] = {}
         self.leader_epoch = 0
         self.token = 0
-        #: Token -> an acknowledgement that is not answered yet.
+        #: Token -> a pending acknowledgement.
         self.asked: dict[int, Asked] = {}
         self.deliveries = 0
         self.is_calm = False
@@ -86,7 +88,7 @@ class ShareSimulation:
         self._persist(initialize.InitializeShareGroupStateRequest(group_id="g", topics=[topic]))
         self._lead()
 
-    # What happens.
+    # Events.
 
     def run(self, steps: int) -> None:
         moves = (
@@ -100,7 +102,7 @@ class ShareSimulation:
             self._look()
 
     def run_calm(self) -> None:
-        """Nothing fails any more, and one good member takes all that there is."""
+        """Runs without failures: one well-behaved member consumes all records."""
         self.is_calm = True
         for _ in range(2_000):
             while self.sent or self.writing or self.letters:
@@ -168,7 +170,7 @@ class ShareSimulation:
             self.leader.expire(self.now)
 
     def _change_leader(self) -> None:
-        """What the one before sent may still arrive, before or after the new one has read."""
+        """Changes the leader. Writes of the previous one may still arrive, before or after the new one has read."""
         if self.chance.random() < 0.5:
             while self.sent and self.chance.random() < 0.5:
                 self._deliver_write()
@@ -199,7 +201,7 @@ class ShareSimulation:
         self.leader.acknowledge(self.token, member_id, [batch], self.now)
 
     def _deliver_write(self) -> None:
-        """Each leader has its writes made one after the other; those of an earlier one may come late."""
+        """Delivers a write. Each leader's writes arrive in order; those of an earlier leader may be late."""
         waiting = [sent for sent in self.sent if sent.leader_epoch not in self.writing]
         if not waiting:
             return
@@ -213,7 +215,7 @@ class ShareSimulation:
             self.persister.ask(_request(sent), partial(self._written, sent), self.now)
 
     def _written(self, sent: Sent, answer: Any) -> None:
-        """None when the persister crashed: who asked does not know what became of it, and may ask once more."""
+        """Handles a response of the persister, or None after its crash: the leader may retry the unknown result."""
         del self.writing[sent.leader_epoch]
         is_lost = answer is None or (not self.is_calm and self.chance.random() < 0.1)
         if is_lost and (answer is None or not answer.error_code):
@@ -241,7 +243,7 @@ class ShareSimulation:
         self.persister.crash(self.now)
 
     def _bury(self) -> None:
-        """The leader may go before it hears that a letter was written."""
+        """Writes a dead-letter record. The leader may change before it gets the result."""
         if not self.letters:
             return
         letter = self.letters.pop(self.chance.randrange(len(self.letters)))
@@ -253,7 +255,7 @@ class ShareSimulation:
             self._change_leader()
 
     def _persist(self, request: Message) -> Any:
-        """Asks until it is answered."""
+        """Repeats a request until it gets a response."""
         answers: list[Any] = []
         while not any(answers):
             self.persister.ask(request, answers.append, self.now)
@@ -269,7 +271,7 @@ class ShareSimulation:
         for token, refusal in output.replies:
             asked = self.asked.pop(token)  # type: ignore[arg-type]
             if refusal is None:
-                assert asked.is_allowed, f"{asked.member_id} may say nothing of {asked.batch}"
+                assert asked.is_allowed, f"{asked.member_id} may not acknowledge {asked.batch}"
                 self.ledger.confirmed_by_leader(asked.member_id, asked.batch, asked.start_offset, asked.until_ms)
         for letter in output.letters:
             self.ledger.given_up_by_leader(letter)

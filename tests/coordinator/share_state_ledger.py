@@ -1,4 +1,4 @@
-"""What an onlooker knows of states that were handed to the persister: offset by offset, without snapshots and updates."""
+"""An observer's view of the states written to the persister: by offset, without snapshots and updates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from odradek.coordinator.share_state.combining import StateBatch
 from odradek.coordinator.share_state.state import ShareKey, ShareState
 from odradek.protocol.errors import ErrorCode
 
-#: Of one offset: deliveries, and its state. The higher one counts.
+#: Delivery count and state of one offset. The higher rank wins.
 Rank = tuple[int, int]
 
 
 class Kept(NamedTuple):
-    """One share partition, after some decision."""
+    """The state of one share partition after a decision."""
 
     state_epoch: int
     leader_epoch: int
@@ -37,16 +37,16 @@ class Kept(NamedTuple):
 
 
 class StateLedger:
-    """Of every share partition what it was after each decision, and where in the log that decision is."""
+    """The state of every share partition after each decision, with the decision's position in the log."""
 
     def __init__(self) -> None:
         self._history: dict[ShareKey, list[tuple[int, Kept | None]]] = {}
-        #: Where the log ended at the last decision that was answered.
+        #: The log end offset at the last decision with a sent response.
         self.answered_end = 0
-        #: Leader epochs: the highest that was told what is kept, since the share partition was initialized; and ever asked.
+        #: Leader epochs: the highest with a read response since the initialization, and the highest in any request.
         self.fences: dict[ShareKey, int] = {}
         self.highest_leaders: dict[ShareKey, int] = {}
-        #: How often it was initialized or deleted.
+        #: The number of initializations and deletions.
         self.beginnings: dict[ShareKey, int] = {}
 
     def kept(self, key: ShareKey) -> Kept | None:
@@ -54,7 +54,7 @@ class StateLedger:
         return history[-1][1] if history else None
 
     def decided(self, key: ShareKey, kept: Kept | None, end: int) -> None:
-        """`end`: of the log, with the records of this decision."""
+        """Records a decision. `end`: the log end offset with its records."""
         self._history.setdefault(key, []).append((end, kept))
 
     def began(self, key: ShareKey) -> None:
@@ -62,7 +62,7 @@ class StateLedger:
         self.beginnings[key] = self.beginnings.get(key, 0) + 1
 
     def fenced(self, key: ShareKey, leader_epoch: int, beginning: int) -> None:
-        """A leader was told what is kept, and that it leads: nobody before it is to be believed."""
+        """Records a read response, which fences all earlier leaders."""
         if beginning == self.beginnings.get(key, 0):
             self.fences[key] = max(self.fences.get(key, 0), leader_epoch)
 
@@ -70,16 +70,16 @@ class StateLedger:
         self.answered_end = max(self.answered_end, end)
 
     def lost(self, end: int) -> None:
-        """What is above `end` is gone."""
-        assert end >= self.answered_end, f"the log ends at {end}, what is below {self.answered_end} was answered"
+        """Removes decisions above `end`, which a crash has lost."""
+        assert end >= self.answered_end, f"the log ends at {end}, but responses were sent up to {self.answered_end}"
         for history in self._history.values():
             while history and history[-1][0] > end:
                 history.pop()
 
-    # What must hold.
+    # Invariants.
 
     def check_fenced(self, key: ShareKey, leader_epoch: int, state_epoch: int, error: int) -> None:
-        """Who is of an earlier epoch is refused, and nobody else. Either is NO_EPOCH where the request does not say."""
+        """Checks that only earlier epochs are fenced. An epoch is NO_EPOCH if the request has none."""
         kept, highest = self.kept(key), self.highest_leaders.get(key, 0)
         wanted = ErrorCode.NONE
         if leader_epoch != NO_EPOCH and leader_epoch < self.fences.get(key, 0):
@@ -89,14 +89,14 @@ class StateLedger:
         if leader_epoch != NO_EPOCH and kept is None:
             wanted = ErrorCode.INVALID_REQUEST
         elif leader_epoch != NO_EPOCH and leader_epoch < highest and error == ErrorCode.FENCED_LEADER_EPOCH:
-            return  # the shard remembers leaders that are older than what is kept
+            return  # the shard keeps leader epochs from before the initialization
         assert error == wanted, (
             f"{key}, leader {leader_epoch}, state {state_epoch}: {ErrorCode(error).name}, not {wanted.name}"
         )
 
     def check(self, key: ShareKey, state: ShareState | None) -> None:
         kept = self.kept(key)
-        assert (state is None) == (kept is None), f"{key} is {state}, and should be {kept}"
+        assert (state is None) == (kept is None), f"{key} is {state} instead of {kept}"
         if state is not None:
             told = Kept(
                 state.state_epoch,
@@ -105,13 +105,13 @@ class StateLedger:
                 state.delivery_complete_count,
                 ranks_of(state.batches),
             )
-            assert told == kept, f"{key} is kept as {told}, and should be {kept}"
+            assert told == kept, f"{key} is kept as {told} instead of {kept}"
 
 
 def ranks_of(batches: Iterable[StateBatch]) -> dict[int, Rank]:
     ranks: dict[int, Rank] = {}
     for first, last, state, count in batches:
         for offset in range(first, last + 1):
-            assert offset not in ranks, f"{offset} is there twice: {batches}"
+            assert offset not in ranks, f"{offset} is in two batches: {batches}"
             ranks[offset] = (count, state)
     return ranks

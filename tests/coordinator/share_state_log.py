@@ -1,9 +1,9 @@
 """A partition of `__share_group_state` for simulations: the shard, its log with a high watermark, cuts and crashes.
 
-As under a broker, what was decided in a turn is appended as one batch, and a reply goes out when the high watermark has
-passed all that its decision could see. A crash loses what was not appended, and by chance some of what was not
-committed; the next shard comes out of the log by the broker's own loader. Here the log is kept whole, to see that a cut
-changes nothing.
+As in a broker, the decisions of a turn are appended as one batch, and a reply is sent when the high watermark has
+passed all records that its decision depends on. A crash loses records that were not appended, and randomly some that
+were not committed. The next shard is loaded from the log by the broker's own loader. The simulation keeps the whole
+log, to verify that a cut changes nothing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from odradek.protocol.schema import Message
 
 from tests.coordinator.group_logs import LogRecord
 
-#: Gets what is said of the one share partition, or None when the answer was lost with the leader.
+#: Receives the result for the share partition, or None if the response was lost with the leader.
 Told = Callable[[Any], None]
 
 
 class ShareStateLog:
-    #: For a planted bug.
+    #: Set by an injected bug.
     waits_for_commits = True
 
     def __init__(self, chance: random.Random, config: PersisterConfig, image: MetadataImage, now: int) -> None:
@@ -38,10 +38,10 @@ class ShareStateLog:
         self.log_start = self.high_watermark = 0
         self.crashes = self.cuts = 0
         self._batches: list[Sequence[LogRecord]] = []
-        #: Decided in this turn and not appended yet.
+        #: Records of this turn that are not appended yet.
         self._undecided: list[LogRecord] = []
         self._parked: list[tuple[int, Reply]] = []
-        #: Waiting for their snapshots to be committed.
+        #: Cuts that wait for the commit of their snapshots.
         self._cuts: list[Redundant] = []
         self.shard = self._serving(now)
 
@@ -49,10 +49,10 @@ class ShareStateLog:
     def end(self) -> int:
         return sum(map(len, self._batches))
 
-    # What the leader does.
+    # The leader's operations.
 
     def ask(self, request: Message, told: Told, now: int) -> Any:
-        """`told` is called when the answer goes out. What it will be is returned at once, for an onlooker."""
+        """Handles a request. Calls `told` when the response is sent. Returns the response at once, for an observer."""
         self.shard.handle(GroupRequest(told, request), now)
         return self._take()[0]
 
@@ -64,14 +64,14 @@ class ShareStateLog:
         output = self.shard.take()
         self._undecided += [encode_record(record) for record in output.records]
         sees = self.end + len(self._undecided)
-        assert self.shard.state.next_offset == sees, "the shard counts offsets otherwise than the log"
+        assert self.shard.state.next_offset == sees, "the shard's next offset differs from the log's"
         self._parked += [(sees, reply) for reply in output.replies]
         answers = [_of_one(reply) for reply in output.replies]
         self._release()
         return answers
 
     def turn(self) -> None:
-        """All that was decided since the last one is a batch."""
+        """Appends the records since the last turn as one batch."""
         if self._undecided:
             self._batches.append(self._undecided)
             self._undecided = []
@@ -98,11 +98,11 @@ class ShareStateLog:
         due = [cut.below for cut in self._cuts if cut.committed <= self.high_watermark]
         self._cuts = [cut for cut in self._cuts if cut.committed > self.high_watermark]
         if due and max(due) > self.log_start:
-            assert max(due) <= self.high_watermark, "what is not committed is cut off"
+            assert max(due) <= self.high_watermark, "the cut is above the high watermark"
             self.log_start = max(due)
             self.cuts += 1
 
-    # Who leads next.
+    # Failover.
 
     def crash(self, now: int) -> None:
         self.crashes += 1
@@ -121,7 +121,7 @@ class ShareStateLog:
         return shard
 
     def _loaded(self, start: int, now: int) -> PersisterShard:
-        """From the batch on that has `start` in it, as logs are read."""
+        """Loads a shard from the batch that contains `start` on, as logs are read."""
         loader = PersisterLoader(self.config, "__share_group_state-0")
         base = 0
         for batch in self._batches:
@@ -136,21 +136,24 @@ class ShareStateLog:
     # What must hold.
 
     def check_cut(self, now: int) -> None:
-        """Nothing of what the whole log says is missing in what is left of it."""
+        """Checks that the cut log has the same state as the whole log."""
         whole, cut = self._loaded(0, now).state.partitions, self.shard.state.partitions
-        assert whole.keys() == cut.keys(), f"cut below {self.log_start}, the log has other share partitions"
+        assert whole.keys() == cut.keys(), f"after the cut below {self.log_start} the log has other share partitions"
         for key in whole:
             assert _plain(whole, key) == _plain(cut, key), (
-                f"cut below {self.log_start}, the log says otherwise of {key}"
+                f"after the cut below {self.log_start} the state of {key} differs"
             )
 
 
 def _plain(states: dict[ShareKey, ShareState], key: ShareKey) -> ShareState:
-    """Without what follows from how long the log is: when the next snapshot comes, and leaders before an initialization."""
+    """Returns a state without values that depend on the log's length.
+
+    These are the time of the next snapshot, and leader epochs from before an initialization.
+    """
     return replace(states[key], update_count=0, fencing_leader_epoch=0)
 
 
 def _of_one(reply: Reply) -> Any:
-    """What a response says of the one share partition that it is about."""
+    """Returns the result for the only share partition of a response."""
     response: Any = reply.response
     return response.results[0].partitions[0]

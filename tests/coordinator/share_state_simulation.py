@@ -1,8 +1,10 @@
-"""The persister of share groups under seeded chance: leaders that change and come late, groups that begin anew, a log that
-is cut, and coordinators that crash anywhere, of which the next loads what is left.
+"""Seeded simulation of the persister of share groups.
 
-After everything each share partition is kept as its ledger has it. What was answered is there after a crash, leaders and
-state epochs of before are fenced, a start offset never goes back, and a log that was cut says what it said before.
+Leaders change and send late requests, groups are initialized again, the log is cut, and coordinators crash anywhere.
+The next one loads the rest of the log.
+
+After every event the state of each share partition equals the ledger's. State with a sent response survives a crash.
+Earlier leader and state epochs are fenced. A start offset never decreases. A cut of the log does not change the state.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ COLD_MS = 1_000
 
 @dataclass
 class Leader:
-    """Whoever led a share partition, and may still believe that it does."""
+    """A current or former leader of a share partition."""
 
     leader_epoch: int
     state_epoch: int
@@ -43,11 +45,11 @@ class Leader:
 class Question:
     key: ShareKey
     leader_epoch: int
-    #: How often its share partition had been initialized or deleted.
+    #: The number of initializations and deletions of its share partition.
     beginning: int
-    #: Where the log ends with what was decided.
+    #: The log end offset after the decision.
     end: int = 0
-    #: The leader that asked is written down.
+    #: The requesting leader's epoch is written.
     is_recorded: bool = False
 
 
@@ -61,16 +63,16 @@ class ShareStateSimulation:
         self.leaders: dict[ShareKey, list[Leader]] = {key: [] for key in KEYS}
         self.state_epochs = dict.fromkeys(KEYS, 0)
         self.leader_epochs = dict.fromkeys(KEYS, 0)
-        #: (share partition, how often it had begun) -> the start that some leader was told last.
+        #: (share partition, number of initializations) -> the start offset in the last read response.
         self.starts_told: dict[tuple[ShareKey, int], int] = {}
-        #: Not looked at yet.
+        #: Responses that are not processed yet.
         self.answers: list[tuple[Question, Any]] = []
         self.told = 0
         for key in KEYS:
             self._initialize(key)
             self._lead(key)
 
-    # What happens.
+    # Events.
 
     def run(self, steps: int) -> None:
         moves = {
@@ -83,17 +85,17 @@ class ShareStateSimulation:
         self._crash()
 
     def _rest(self) -> None:
-        """What rests gets a snapshot further on, so in the end the log can be cut."""
+        """Lets unused share partitions get a new snapshot, so that the log can finally be cut."""
         self.now += 2 * COLD_MS
         self.log.expire(self.now)
         self.log.turn()
         self.log.commit(is_all=True)
         self.log.prune()
         self._hear()
-        assert self.log.cuts or not self.log.shard.state.partitions, "nothing was ever cut"
+        assert self.log.cuts or not self.log.shard.state.partitions, "the log was never cut"
 
     def _initialize(self, key: ShareKey) -> None:
-        """As the group's coordinator does for a new group, and when an administrator moves its offsets."""
+        """Initializes, like the group coordinator for a new group or after an administrator alters its offsets."""
         self.state_epochs[key] += 1
         self._begin(key, self.state_epochs[key])
 
@@ -117,7 +119,7 @@ class ShareStateSimulation:
         self._read(key, self.leader_epochs[key])
 
     def _lead_late(self, key: ShareKey) -> None:
-        """One that led before, or the same one, which does not know what became of its last question."""
+        """Reads as a former leader, or as the current one that retries."""
         self._read(key, max(1, self.leader_epochs[key] - self.chance.randrange(3)))
 
     def _read(self, key: ShareKey, leader_epoch: int) -> None:
@@ -130,7 +132,7 @@ class ShareStateSimulation:
     def _leads(self, question: Question, found: read.PartitionResult) -> None:
         key, leader_epoch = question.key, question.leader_epoch
         since = (key, question.beginning)
-        assert found.start_offset >= self.starts_told.get(since, -1), f"the start of {key} went back"
+        assert found.start_offset >= self.starts_told.get(since, -1), f"the start offset of {key} decreased"
         self.starts_told[since] = found.start_offset
         if question.is_recorded:
             self.ledger.fenced(key, leader_epoch, question.beginning)
@@ -138,7 +140,7 @@ class ShareStateSimulation:
         del self.leaders[key][:-4]
 
     def _write(self, key: ShareKey) -> None:
-        """What a leader tells may come late, after a later one's, and its start may be one of before."""
+        """Writes as a leader, possibly late, after a later leader, and possibly with an older start offset."""
         if not self.leaders[key]:
             return
         leader = self.leaders[key][-1] if self.chance.random() < 0.8 else self.chance.choice(self.leaders[key])
@@ -168,7 +170,7 @@ class ShareStateSimulation:
     # The coordinator.
 
     def _ask(self, request: Any, key: ShareKey, one: Any, after: Kept | None) -> int:
-        """`after`: what is kept if it is believed and written. Returns the error that will be answered."""
+        """Sends a request. `after`: the expected state if it succeeds. Returns the error of the response."""
         question = Question(key, getattr(one, "leader_epoch", NO_EPOCH), self.ledger.beginnings.get(key, 0))
         end = self.log.shard.state.next_offset
         topic = FORMS[request].topic(topic_id=key.topic_id, partitions=[one])
@@ -182,7 +184,7 @@ class ShareStateSimulation:
         if isinstance(found, read.PartitionResult) and not found.error_code:
             assert kept is not None
             told = (found.state_epoch, found.start_offset, ranks_of(batches_of(found)))
-            assert told == (kept.state_epoch, kept.start_offset, kept.ranks), f"{key} is told as {told}, and is {kept}"
+            assert told == (kept.state_epoch, kept.start_offset, kept.ranks), f"{key} is {told}, not {kept}"
             question.is_recorded = kept.leader_epoch == question.leader_epoch
         self.ledger.check(key, self.log.shard.state.partitions.get(key))
         self._hear()
@@ -212,7 +214,7 @@ class ShareStateSimulation:
         self.log.prune()
 
     def _wait(self, key: ShareKey) -> None:
-        """Share partitions that rest get a snapshot further on."""
+        """Lets unused share partitions get a new snapshot."""
         self.now += self.chance.randrange(COLD_MS)
         self.log.expire(self.now)
         self._check_all()

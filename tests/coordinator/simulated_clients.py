@@ -1,7 +1,7 @@
-"""Random clients of a simulated coordinator: some dynamic, some static, some faithless.
+"""Random clients of a simulated coordinator: some dynamic, some static, some misbehaving.
 
-A client is a loop of the classic protocol with chance at each step. What it is answered it reports to the world, which
-checks it. Requests and replies travel for a while; some are lost, and some come again long after.
+A client is a loop of the classic protocol with random choices at each step. It reports its responses to the simulation,
+which checks them. Requests and replies have a latency; some are lost, and some are duplicated much later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from odradek.protocol.schema import Message
 PARTITIONS = 6
 SESSION_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 15_000
-#: How long a client waits for an answer before it asks again.
+#: The request timeout of a client before it retries.
 REQUEST_TIMEOUT_MS = 20_000
 NAMES = ("range", "sticky")
 
@@ -47,7 +47,7 @@ class World(Protocol):
 
 
 def to_bytes(partitions: list[int]) -> bytes:
-    """Nothing is an empty list of partitions too, as assignors make it: never no bytes at all."""
+    """Encodes an assignment. An empty one is an empty list of partitions, as assignors encode it, never empty bytes."""
     return b"p" + bytes(partitions)
 
 
@@ -65,13 +65,13 @@ class SimulatedClient:
     member_id: str = ""
     generation_id: int = -1
     protocol: str = ""
-    #: The number of the request whose answer it waits for; answers to others are stale.
+    #: The number of the pending request. Responses to others are stale.
     waits_for: int = 0
     requests: int = 0
     is_alive: bool = True
     is_member: bool = False
     partitions: list[int] = field(default_factory=list)
-    #: What it sent last, to be sent again by a network that repeats itself.
+    #: The last request, which the network may duplicate.
     last_request: Message | None = None
 
     def start(self) -> None:
@@ -81,12 +81,12 @@ class SimulatedClient:
         self.join()
 
     def crash(self) -> None:
-        """Without a word. The same instance may come back; a dynamic member comes back as somebody else."""
+        """Stops without a request. A static member may return; a dynamic member returns as a new one."""
         self.is_alive = False
         self.is_member = False
         self.waits_for = 0
 
-    # Steps. Each is called by the world; `request` numbers tell old wake-ups from new ones.
+    # Steps. The simulation calls each of them; `request` numbers distinguish old wake-ups from new ones.
 
     def step(self, step: str, *what: object) -> None:
         if step == "start":
@@ -118,7 +118,7 @@ class SimulatedClient:
         )
 
     def poll(self) -> None:
-        """A member of a generation: it heartbeats, and now and then commits, leaves, changes its mind or dies."""
+        """Runs as a member of a generation: sends heartbeats, and sometimes commits, leaves, rejoins or crashes."""
         dice = 1.0 if self.world.is_calm else self.world.chance.random()
         if dice < 0.03:
             self._leave()
@@ -166,7 +166,7 @@ class SimulatedClient:
         self.world.send(self, request)
         self.world.after(REQUEST_TIMEOUT_MS, self, "timeout", self.waits_for)
 
-    # Answers.
+    # Responses.
 
     def answered(self, number: int, request: Message, response: Message) -> None:
         if not self.is_alive or number != self.waits_for:
@@ -235,7 +235,7 @@ class SimulatedClient:
         if error is not ErrorCode.NONE:
             self._go_on(error)
             return
-        assert response.assignment, f"{self.name} synced generation {self.generation_id} and was given no bytes at all"
+        assert response.assignment, f"{self.name} synced generation {self.generation_id} and got empty bytes"
         self.partitions = from_bytes(response.assignment)
         self.world.owns(self, self.partitions)
         self.is_member = True

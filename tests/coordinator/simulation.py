@@ -1,8 +1,8 @@
-"""A coordinator under seeded chance: a lossy network, members that come and go, and a log that loses its tail in crashes.
+"""Seeded simulation of a coordinator: a lossy network, members that join and leave, and a log that loses its tail.
 
-The world is a heap of events. After each of them `check` holds everything that must be true of the machine from within,
-and, now and then, that a shard which loads the log (whole, or compacted) comes to the same state. What clients see is
-checked as they are told: one owner of a partition in a generation, committed offsets that stay, one answer at most.
+The simulation is a heap of events. After each event `check` verifies the invariants of the state machine. Periodically
+it also verifies that a shard that loads the log (whole, or compacted) has the same state. Responses are checked when
+clients get them: one owner per partition and generation, durable committed offsets, at most one response per request.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from odradek.protocol.schema import Message
 from tests.coordinator.group_logs import LogRecord, load
 from tests.coordinator.simulated_clients import SimulatedClient
 
-#: Nothing expires here: a group that is deleted counts its generations from the start again.
+#: Nothing expires here: a deleted group would restart its generations.
 CONFIG = GroupsConfig(
     initial_rebalance_delay_ms=500, max_group_size=4, offsets_retention_check_interval_ms=1_000_000_000
 )
-#: Shards are loaded anew and compared once in so many events.
+#: The number of events between two reloads and comparisons of the shard.
 RELOAD_EVERY = 40
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A request at the coordinator: the token that it holds."""
+    """A request at the coordinator, used as its token."""
 
     number: int
     client: SimulatedClient
@@ -51,24 +51,24 @@ class Simulation:
         self.log: list[LogRecord] = []
         self.high_watermark = 0
         self.shard = self.loaded(self.log)
-        #: Answers that wait for the log to be committed up to an offset.
+        #: Replies that wait for the high watermark.
         self.parked: list[tuple[int, Asked, Message]] = []
         self.open: set[Asked] = set()
         self.owners: dict[tuple[str, int, int], str] = {}
         self.assignments: dict[tuple[str, int, str], list[int]] = {}
         self.acknowledged: dict[tuple[str, int], int] = {}
         self.generations: dict[str, int] = {}
-        #: The highest generation of each group that anybody was given an assignment of: it is committed.
+        #: The highest generation of each group with an assignment in a response: it is committed.
         self.told: dict[str, int] = {}
         self.epoch = 0
         for i in range(clients):
-            # Of ten clients four are static, and two of these claim to be the same.
+            # Four of ten clients are static, and two of these have the same instance id.
             instance = f"i{i // 6}" if i % 3 == 0 else None
             version = self.chance.choice([1, 3, 5, 8, 9]) if instance is None else self.chance.choice([5, 9, 9])
             client = SimulatedClient(f"c{i}", f"g{i % groups}", version, instance, self, is_alive=False)
             self.after(self.chance.randrange(5_000), client, "start")
 
-    # The clients' view of the world.
+    # The clients' view.
 
     def after(self, delay_ms: int, client: SimulatedClient, step: str, *what: object) -> None:
         self._push(delay_ms, "step", client, step, *what)
@@ -78,7 +78,7 @@ class Simulation:
         if self.is_calm or self.chance.random() > 0.03:
             self._push(self.chance.randrange(1, 50), "arrive", asked)
         if not self.is_calm and self.chance.random() < 0.02 and not isinstance(request, OffsetCommitRequest):
-            # The same bytes once more, from a connection that nobody listens to any longer. (Not commits: an old one
+            # The same bytes again, from a closed connection. (Not commits: an old one
             # would rightly undo a new one.)
             self._push(self.chance.randrange(1, 30_000), "arrive", Asked(-client.requests, client, request))
 
@@ -86,7 +86,7 @@ class Simulation:
         group_id, generation_id = client.group_id, client.generation_id
         who = client.instance_id or client.member_id
         told = self.assignments.setdefault((group_id, generation_id, who), partitions)
-        assert told == partitions, f"{who} was given {told} and then {partitions} in generation {generation_id}"
+        assert told == partitions, f"{who} got {told} and then {partitions} in generation {generation_id}"
         for partition in partitions:
             owner = self.owners.setdefault((group_id, generation_id, partition), who)
             assert owner == who, f"{owner} and {who} own partition {partition} in generation {generation_id}"
@@ -108,7 +108,7 @@ class Simulation:
         self.check_reload()
 
     def run_calm(self, ms: int) -> None:
-        """No more faults; whoever is alive should find together."""
+        """Runs without faults: the live clients should form stable groups."""
         self.is_calm = True
         end = self.now + ms
         while self._heap and self._heap[0][0] <= end:
@@ -130,7 +130,7 @@ class Simulation:
         self.check()
 
     def crash(self) -> None:
-        """The leader is gone with what was not committed; another loads the log. Its clients hear nothing more."""
+        """Crashes the leader with its uncommitted records. Another loads the log. Pending requests get no response."""
         lost = self.chance.randrange(self.high_watermark, len(self.log) + 1)
         del self.log[lost:]
         self.high_watermark = len(self.log)
@@ -174,7 +174,7 @@ class Simulation:
             self._push(self.chance.randrange(20), "commit", self.epoch, len(self.log))
         for token, response in output.replies:
             assert isinstance(token, Asked)
-            assert token in self.open, f"{token.client.name} is answered twice"
+            assert token in self.open, f"{token.client.name} gets two responses"
             self.open.remove(token)
             self.parked.append((len(self.log), token, response))
         self._release()
@@ -191,7 +191,7 @@ class Simulation:
         self._sequence += 1
         heapq.heappush(self._heap, (self.now + delay_ms, self._sequence, event))
 
-    # What must hold.
+    # Invariants.
 
     def loaded(self, log: list[LogRecord]) -> GroupShard:
         return load(CONFIG, log, self.now)
@@ -200,7 +200,7 @@ class Simulation:
         for group in self.shard.state.groups.values():
             check_group(group)
             last = max(self.generations.get(group.group_id, 0), self.told.get(group.group_id, 0))
-            assert group.generation_id >= last, f"{group.group_id} went back from generation {last}"
+            assert group.generation_id >= last, f"{group.group_id} decreased from generation {last}"
             self.generations[group.group_id] = group.generation_id
         for (group_id, partition), offset in self.acknowledged.items():
             kept = self.shard.state.offsets.get(group_id, "t", partition)
@@ -224,11 +224,11 @@ class Simulation:
             loaded = theirs.groups[group_id]
             assert group.durable == loaded.durable
             if group.state is State.STABLE and len(group.members) <= CONFIG.max_group_size:
-                assert _living(group) == _living(loaded), f"{group_id} is not what its log says"
+                assert _living(group) == _living(loaded), f"{group_id} differs from its log"
 
 
 def _offsets(groups: object) -> dict[object, object]:
-    """Where a record stands is not compared: compaction moves nothing, but it leaves gaps, which a replay counts over."""
+    """Returns offsets without their position in the log, since a replay does not count the gaps of compaction."""
     found: dict[object, object] = {}
     for group_id, topics in groups:  # type: ignore[attr-defined]
         for topic, partitions in topics.items():

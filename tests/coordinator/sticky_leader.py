@@ -1,7 +1,7 @@
-"""What the leader of a classic group assigns: evenly, and to everybody what it has, as far as that is even.
+"""The assignor of a classic group's leader: balanced, and sticky as far as the balance permits.
 
-As Kafka's cooperative-sticky assignor, it gives nobody what another says that it still has (KIP-429): whoever has it
-gives it back with this assignment, and joins once more.
+Like Kafka's cooperative-sticky assignor, it does not assign a partition that another member still reports (KIP-429).
+The owner revokes it after this assignment, and joins again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Named = tuple[str, int]
 
 
 def assign(claims: Mapping[str, Set[Named]], partitions: Collection[Named]) -> dict[str, set[Named]]:
-    """`claims`: member id -> what it says that it has. All subscribe to the same topics, of which `partitions` are all."""
+    """Returns the assignment for equal subscriptions. `claims`: member id -> reported partitions."""
     claimants: dict[Named, list[str]] = {}
     for member_id, claimed in claims.items():
         for place in claimed:

@@ -1,9 +1,9 @@
-"""Streams groups under seeded chance: a lossy network, members that crash, stall and come back, topics that come and go.
+"""Seeded simulation of streams groups: a lossy network, members that crash, stall and return, changing topics.
 
-A client runs a task from when it is told until it has said that it gave it back, left, or was fenced. By the protocol's
-promise a client that is not heard of for its session, or does not give back in time, stops by itself. At no time may two
-run the same task as active, nor two of one process the same task in any role. Chance has some tasks warm up elsewhere
-before they move, which no assignor does yet.
+A client runs a task from the response that assigns it until its revocation is reported, or until it leaves or is
+fenced. As the protocol requires, a client stops on its own if its session expires or if it misses the revocation
+timeout. Two clients must never run the same task as active, nor two of one process the same task in any role. Randomly
+some tasks warm up elsewhere before they move, which no assignor does yet.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Run = tuple[int, TaskId]
 
 
 class Thread(Client):
-    """Of an application. Two neighbours are of one process."""
+    """A thread of an application. Two consecutive threads share a process."""
 
     def __init__(self, number: int, instance_id: str | None) -> None:
         super().__init__(number, instance_id)
@@ -78,7 +78,7 @@ class Thread(Client):
         self.runs: set[Run] = set()
         self.wanted: set[Run] = set()
         self.must_say_all = False
-        #: What the network may bring once more, much later.
+        #: A heartbeat that the network may duplicate, much later.
         self.said_before: StreamsGroupHeartbeatRequest | None = None
 
     def start_anew(self) -> None:
@@ -96,7 +96,7 @@ class StreamsSimulation(GroupSimulation):
         self.clients = [Thread(i, f"i{i}" if i == 0 else None) for i in range(clients)]
         self.is_described = False
         self.is_calm = False
-        #: Tasks that clients were told to warm up.
+        #: The number of warm-up tasks in responses.
         self.warmed_up = 0
 
     def play(self, steps: int) -> Self:
@@ -112,7 +112,7 @@ class StreamsSimulation(GroupSimulation):
         super().run_calm()
 
     def _assign_anew(self, client: Thread | None = None) -> None:
-        """As when a copy has come as far as it must: the next heartbeat assigns for another epoch."""
+        """Increments the group epoch, as after a caught-up warm-up task: the next heartbeat assigns again."""
         group = self.group
         if group is not None and group.members:
             state, metadata = self.shard.state, group.metadata
@@ -122,8 +122,11 @@ class StreamsSimulation(GroupSimulation):
     def _assign(
         self, members: Mapping[str, Candidate], subtopologies: Mapping[str, ConfiguredSubtopology], replicas: int
     ) -> dict[str, Tasks]:
-        """The broker's assignor gives out no warm-up tasks, so chance makes some of others: of standby tasks, and of active
-        ones, which then stay where they are while they warm up elsewhere. Left in peace it is the broker's assignor."""
+        """Assigns like the broker, but randomly turns tasks into warm-up tasks, except in the calm phase.
+
+        The broker's assignor assigns no warm-up tasks. Here standby tasks may become warm-up tasks. An active task may
+        stay at its owner while it warms up elsewhere.
+        """
         made = sticky(members, subtopologies, replicas)
         if not self.is_calm:
             for member_id in sorted(made):
@@ -137,7 +140,7 @@ class StreamsSimulation(GroupSimulation):
         return replace(tasks, standby=tasks.standby - warm, warmup=warm)
 
     def _warm_up(self, members: Mapping[str, Candidate], made: dict[str, Tasks], member_id: str, task: TaskId) -> None:
-        """`member_id` is to run the task. If it is of another process than who runs it now, it warms up first."""
+        """Lets `member_id` warm up the task first if the current owner is in another process."""
         now_with = next((one for one in sorted(members) if task in members[one].has.active), None)
         if now_with is None or self.chance.random() < 0.3:
             return
@@ -156,10 +159,10 @@ class StreamsSimulation(GroupSimulation):
         alive = [client for client in self.clients if client.is_alive]
         if self.group is None or not alive:
             return
-        assert (self._told_of_topology() == AVAILABLE) == self.is_described, "what was handed in is gone"
+        assert (self._told_of_topology() == AVAILABLE) == self.is_described, "the pushed description is missing"
         assert self.group.state is GroupState.STABLE, f"the group is {self.group.state.value}"
         active = [task for client in alive for role, task in client.runs if role == ACTIVE]
-        assert len(active) == len(set(active)) == 8, "some tasks are nobody's"
+        assert len(active) == len(set(active)) == 8, "some tasks have no owner"
         loads = [sum(role == ACTIVE for role, _ in client.runs) for client in alive]
         assert max(loads) - min(loads) <= 1 or len({client.process_id for client in alive}) < len(alive), loads
         copies = [task for client in alive for role, task in client.runs if role == STANDBY]
@@ -167,7 +170,7 @@ class StreamsSimulation(GroupSimulation):
         assert len(copies) == enough, f"{len(copies)} copies of 4 tasks with state"
 
     def heartbeat(self, client: Thread, is_lossy: bool = True) -> None:
-        # What is not wanted any more is given back before it is said.
+        # The client revokes tasks before it reports that.
         if self.chance.random() < 0.8 or not is_lossy:
             client.runs &= client.wanted
         is_joining = client.epoch == 0
@@ -195,7 +198,7 @@ class StreamsSimulation(GroupSimulation):
         self._told(client, response)
 
     def _bring_again(self, client: Thread) -> None:
-        """A request of some epochs ago; one of the epoch before might be the member's next, and is believed (KIP-848)."""
+        """Delivers a duplicate with an old epoch. The previous epoch is excluded: it is accepted (KIP-848)."""
         member = self.group.members.get(client.member_id) if self.group is not None else None
         request, client.said_before = client.said_before, None
         if member is None or request is None or request.member_id != client.member_id:
@@ -209,26 +212,26 @@ class StreamsSimulation(GroupSimulation):
             client.start_anew()
             return
         if response.error_code == ErrorCode.INVALID_REQUEST and client.epoch:
-            # Tasks that are no more, while the topics change.
+            # Tasks that no longer exist, while the topics change.
             client.start_anew()
             return
         assert response.error_code == 0, (response.error_code, response.error_message)
-        assert response.member_epoch >= client.epoch, "an epoch went back"
+        assert response.member_epoch >= client.epoch, "an epoch decreased"
         client.epoch = response.member_epoch
         if response.topology_description_required:
-            assert not self.is_described, "what is kept is asked for"
+            assert not self.is_described, "a stored description is requested"
             self._describe(client)
         if response.active_tasks is not None:
             told = (response.active_tasks, response.standby_tasks or [], response.warmup_tasks or [])
             client.wanted = {(role, task) for role in ROLES for task in tasks_in(told[role])}
-            # A thread changes the role of a task by itself: it never has it twice.
+            # A thread changes the role of a task locally: it never has it twice.
             changed = {task for _, task in client.wanted}
             client.runs = {(role, task) for role, task in client.runs if task not in changed} | client.wanted
             self.handed_out += len(client.wanted)
             self.warmed_up += sum(role == WARMUP for role, _ in client.wanted)
 
     def _describe(self, client: Thread) -> None:
-        """Hands in what the topology is, as it was asked for; which may be lost on its way."""
+        """Pushes the requested topology description; the request may be lost."""
         if self.chance.random() < 0.5:
             described = TopologyDescription(
                 subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[])]
@@ -253,7 +256,7 @@ class StreamsSimulation(GroupSimulation):
         )
 
     def ask(self, request: Message, version: int = 1) -> Any:
-        """Topics that the answer wants made are there before the next request."""
+        """Sends a request, and creates the topics that its response requires."""
         answer = super().ask(request, version)
         if not isinstance(answer, NeedsTopics):
             return answer
@@ -261,7 +264,7 @@ class StreamsSimulation(GroupSimulation):
         return answer.response
 
     def give_up(self) -> None:
-        """Clients stop by themselves: unheard of for a session, or at the end of the time to give back what they must."""
+        """Stops clients whose session or revocation timeout has expired."""
         for client in self.clients:
             timers = self.group.timers.get(client.member_id, {}) if self.group is not None else {}
             revocation = timers.get("streams revocation")

@@ -1,4 +1,4 @@
-"""A shard with streams groups, asked request by request."""
+"""A shard with streams groups, driven request by request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CURRENT = "CurrentMemberAssignment"
 
 
 def topology(epoch: int = 0) -> Topology:
-    """Reads `in`, shuffles it, counts it."""
+    """Returns a topology that reads `in`, repartitions it and counts it."""
     reader = Subtopology(subtopology_id="0", source_topics=["in"], repartition_sink_topics=["shuffled"])
     counter = Subtopology(
         subtopology_id="1",
@@ -58,7 +58,7 @@ class Stand:
         self.shard.handle(MetadataChanged(image_of(counts), frozenset({"in", "shuffled", "counts", "other"})), self.now)
 
     def ask(self, request: Any, version: int = 1) -> tuple[Any, list[str]]:
-        """The reply, and the records as the names of their keys, with a minus for a tombstone."""
+        """Returns the reply, and the records as the names of their keys, with a minus for a tombstone."""
         self.shard.handle(GroupRequest(1, request, version, "c", "/h"), self.now)
         output = self.shard.take()
         for record in output.records:

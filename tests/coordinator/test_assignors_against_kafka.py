@@ -1,11 +1,11 @@
-"""Assignors beside Kafka's own classes, on random groups that change: the same partitions, to the same members.
+"""Assignors compared with Kafka's classes, on random changing groups: the same partitions for the same members.
 
-Where all subscribe to the same topics, Kafka's `uniform` takes these in the order of a hash map, ours in that of their ids:
-then members are given as many partitions as by Kafka, and keep as many of those that they have. So it is with `simple`, of
-share groups. `sticky`, of streams groups, is compared task for task: of members who are equally good for a task, and only
-of these, ours is told to take the one that Kafka took.
+With equal subscriptions Kafka's `uniform` takes topics in the order of a hash map, ours in the order of their ids. Then
+the tests compare how many partitions members get, and how many they keep. The same holds for `simple` of share groups.
+`sticky` of streams groups is compared task by task. Among members that are equally suitable for a task, and only then,
+our assignor gets Kafka's choice.
 
-`ODRADEK_GROUPS=10000` for a longer look.
+`ODRADEK_GROUPS=10000` runs more groups.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Subtopologies = dict[str, ConfiguredSubtopology]
 
 
 class Assignors:
-    """Assignors.java: Kafka's assignors, asked line by line."""
+    """The process of Assignors.java: Kafka's assignors, one request per line."""
 
     def __init__(self) -> None:
         source = Path(__file__).resolve().parent / "java" / "Assignors.java"
@@ -107,7 +107,7 @@ def kafkas(java_tools: None) -> Iterator[Assignors]:
 
 
 def changed(chance: random.Random, members: Members, counts: Counts, made: Assignment, alike: bool) -> Members:
-    """Members come and go and subscribe anew; what stays has what it was given."""
+    """Returns changed members: some join, leave or change subscriptions. The others have their last assignment."""
     topics = sorted(counts)
     everyone = frozenset(chance.sample(topics, chance.randint(1, len(topics))))
     after: Members = {}
@@ -148,7 +148,7 @@ def test_members_are_given_what_kafka_gives_them_round_after_round(
 
 @pytest.mark.parametrize("alike", [False, True], ids=["different subscriptions", "the same subscriptions"])
 def test_members_of_a_new_share_group_are_given_as_much_as_by_kafka(kafkas: Assignors, alike: bool) -> None:
-    """Later Kafka's may leave members with more than others, where its hash maps have it so."""
+    """Compares only new groups: later Kafka's result may be unbalanced, depending on its hash maps."""
     for seed in range(GROUPS):
         chance = random.Random(seed)
         counts = {chance.randbytes(16): chance.randint(1, 12) for _ in range(chance.randint(1, 6))}
@@ -160,7 +160,7 @@ def test_members_of_a_new_share_group_are_given_as_much_as_by_kafka(kafkas: Assi
 
 
 def shares(made: Mapping[str, dict[str, list[int]]]) -> tuple[Counter[str], Counter[tuple[str, int]]]:
-    """How many partitions each member has, and how many members each partition."""
+    """Returns the number of partitions per member, and of members per partition."""
     pairs = [(m, (t, index)) for m, topics in made.items() for t, indexes in topics.items() for index in indexes]
     return Counter(member_id for member_id, _ in pairs), Counter(place for _, place in pairs)
 
@@ -179,7 +179,7 @@ def tasks(pairs: Iterable[Sequence[Any]]) -> frozenset[TaskId]:
 
 
 class StreamsGroup:
-    """An application whose processes, threads and tasks come and go from round to round."""
+    """An application whose processes, threads and tasks change in every round."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -187,7 +187,7 @@ class StreamsGroup:
         self._is_stateful = chance.choice((0.0, 0.5, 1.0))
         self.members: Streams = {}
         self.subtopologies = {str(number): self._subtopology() for number in range(chance.randint(1, 4))}
-        #: What the state directory of a process that ended has: whoever begins there says so.
+        #: The state directories of ended processes: a new thread there reports their tasks.
         self._left: dict[str, set[TaskId]] = {}
 
     def _subtopology(self) -> ConfiguredSubtopology:
@@ -214,7 +214,7 @@ class StreamsGroup:
             self.members[chance.randbytes(4).hex()] = Candidate(process_id, Tasks(), offsets)
 
     def _stays(self, one: Candidate, given: Tasks) -> Candidate:
-        """Mostly it has what it was given by now; tasks of others may be warming up here."""
+        """Returns a remaining member, mostly with its assignment. It may also have warm-up tasks."""
         chance = self._chance
         has = given if chance.random() < 0.8 else Tasks(self._some(given.active), self._some(given.standby))
         all_tasks = {TaskId(name, i) for name, sub in self.subtopologies.items() for i in range(sub.task_count)}
@@ -232,7 +232,7 @@ def grown(one: ConfiguredSubtopology) -> ConfiguredSubtopology:
 
 
 def as_in(made: Mapping[str, Tasks]) -> Choice:
-    """Of equals the one who has the task there: active, or if that is none of them, as a copy."""
+    """Returns a choice among equals that follows `made`: the active owner there, else the owner of a copy."""
 
     def choose(task: TaskId, equals: Sequence[str]) -> str:
         active = (member_id for member_id in equals if task in made[member_id].active)
@@ -257,7 +257,7 @@ def test_members_of_a_streams_group_are_given_the_tasks_that_kafka_gives_them_ro
 
 
 def test_processes_of_a_new_streams_group_are_filled_as_evenly_as_by_kafka(kafkas: Assignors) -> None:
-    """Here nobody is told whom Kafka took: what is given last was given to a process that had no more than the others."""
+    """Compares without Kafka's choices: the last task went to a process that had no more tasks than the others."""
     for seed in range(GROUPS):
         group = StreamsGroup(random.Random(seed))
         for _ in range(3):

@@ -38,7 +38,7 @@ class Stand:
         self.shard.handle(MetadataChanged(image_of({"t": 4})), 0)
 
     def ask(self, request: Any, version: int = 1) -> tuple[Any, list[str]]:
-        """The reply, and the records as the names of their keys, with a minus for a tombstone."""
+        """Returns the reply, and the records as the names of their keys, with a minus for a tombstone."""
         self.shard.handle(GroupRequest(1, request, version, "c", "/h", "0" * 32), self.now)
         output = self.shard.take()
         ((_, response),) = output.replies

@@ -1,4 +1,4 @@
-"""Consumer groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+"""Seeded simulation of consumer groups; `ODRADEK_SEEDS=1000` runs more seeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _run(seed: int) -> ConsumerSimulation:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_two_members_own_a_partition_and_groups_come_to_rest(seed: int) -> None:
     simulation = _run(seed)
-    assert simulation.handed_out and simulation.commits, "nobody was ever given anything"
+    assert simulation.handed_out and simulation.commits, "no partition was ever assigned"
 
 
 def _partitions_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) -> None:

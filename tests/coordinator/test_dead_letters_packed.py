@@ -1,4 +1,4 @@
-"""Dead letters as records, and the reasons why there are none."""
+"""Dead-letter records, and the reasons why a queue cannot be written."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_batch_is_no_larger_than_the_topic_allows_unless_one_letter_is(most: i
 
 def test_records_that_were_not_looked_for_wait_for_the_next_batch() -> None:
     assert packed(Contents({}, 12)).next_offset == 13
-    assert packed(Contents({}, 9)).next_offset == 11, "one goes at the least"
+    assert packed(Contents({}, 9)).next_offset == 11, "a batch has at least one record"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_rejected_record_is_archiving_until_its_letter_is_buried() -> None:
     partition.acknowledge("token", "m", [AckBatch(0, 1, [AckType.REJECT]), AckBatch(2, 3, [AckType.GAP])], 0)
     (first,), replies, letters = partition.take()
     assert first.batches == (StateBatch(0, 1, 3, 2), StateBatch(2, 3, 4, 2))
-    assert (first.delivery_complete_count, replies, letters) == (2, [], []), "nothing goes out before it is written"
+    assert (first.delivery_complete_count, replies, letters) == (2, [], []), "no output before the write"
 
     partition.written(first.id, None)
     writes, (reply,), (letter,) = partition.take()

@@ -1,4 +1,4 @@
-"""Groups change their protocol while they have members, as far as `group.consumer.migration.policy` lets them."""
+"""Online protocol migration of groups with members, as permitted by `group.consumer.migration.policy`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stand:
             initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0, consumer_migration_policy=policy
         )
         self.log: list[LogRecord] = []
-        #: The same, as the broker appended it.
+        #: The same records in appended batches.
         self.batches: list[list[LogRecord]] = []
         self.now = 1_000
         self.asked = 0
@@ -80,7 +80,7 @@ class Stand:
         return self.ask(request, 3)
 
     def classic(self) -> str:
-        """One classic member with everything, in generation 1."""
+        """Adds a classic member with all partitions, in generation 1."""
         member_id: str = self.join().member_id
         assert self.sync(member_id, 1, 0, 1).error_code == 0
         return member_id
@@ -102,7 +102,7 @@ class Stand:
         return self.ask(request, 1)
 
     def given(self, member_id: str) -> list[int]:
-        """What a member of the new protocol is told now that it has; nothing where it is told nothing."""
+        """Returns the partitions in a heartbeat response of a new-protocol member; empty without an assignment."""
         answer = self.beat(self.epochs.get(member_id, 0), member_id=member_id)
         assert answer.error_code == 0, answer
         self.epochs[member_id] = answer.member_epoch
@@ -117,14 +117,14 @@ class Stand:
         return found
 
     def join_too(self) -> str:
-        """Another classic member, whose JoinGroup waits."""
+        """Adds another classic member, whose JoinGroup waits."""
         before = set(self.group(ClassicGroup).members)
         assert self.join() is None
         (member_id,) = self.group(ClassicGroup).members.keys() - before
         return member_id
 
     def reload(self) -> None:
-        """The coordinator is another one now."""
+        """Moves the group to another coordinator."""
         self.shard = self.loaded()
 
     @property
@@ -158,7 +158,7 @@ def test_a_classic_member_gives_back_by_a_rebalance_of_its_own() -> None:
     assert joined.assignment.topic_partitions == []
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=old)
     assert stand.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    # It says that it owns nothing any more, as an eager member does.
+    # The member reports no partitions, like an eager member.
     again = stand.join(old)
     assert (again.error_code, again.generation_id) == (0, joined.member_epoch)
     assert stand.sync(old, again.generation_id).assignment == VERSION + encode(
@@ -209,7 +209,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_gone() -> None:
     assert list(stand.shard.state.groups["g"].members) == ["new"]  # type: ignore[attr-defined]
 
 
-# In the middle of a rebalance. The classic member has both partitions, and has been told nothing yet.
+# The middle of a rebalance: the classic member has both partitions, and has no response yet.
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
@@ -221,17 +221,17 @@ def test_what_a_classic_member_has_yet_goes_along_down_and_up_again(is_reloaded:
     assert stand.kind == "classic"
     if is_reloaded:
         stand.reload()
-    assert stand.given("other") == [], "the old member has been asked for nothing"
+    assert stand.given("other") == [], "the old member has not been asked to revoke"
     again = stand.join(old, 0, 1)
     stand.sync(old, again.generation_id)
-    assert stand.given("other") == [], "it is told, and has not said that it gave back"
+    assert stand.given("other") == [], "the old member has its assignment, but has not reported the revocation"
     stand.join(old, 0)
     assert stand.given("other") == [1]
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
 def test_what_two_of_the_new_protocol_left_behind_is_whole_again(is_reloaded: bool) -> None:
-    """Nobody is left who knows of a target: the classic member has everything, and so it goes on."""
+    """No member with a pending target is left: the classic member keeps all partitions."""
     stand = Stand()
     old = stand.classic()
     for _ in range(2):
@@ -245,7 +245,7 @@ def test_what_two_of_the_new_protocol_left_behind_is_whole_again(is_reloaded: bo
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
 def test_whoever_is_left_is_asked_to_join_though_the_coordinator_changes(is_reloaded: bool) -> None:
-    """Else what the last member of the new protocol had would be nobody's for ever."""
+    """Without the rebalance the partitions of the last new-protocol member would never be assigned."""
     stand = Stand()
     old = stand.classic()
     generation = stand.beat(0).member_epoch
@@ -255,20 +255,20 @@ def test_whoever_is_left_is_asked_to_join_though_the_coordinator_changes(is_relo
     stand.beat(-1)
     if is_reloaded:
         stand.reload()
-    # Of the generation that the group has.
+    # A heartbeat with the group's generation.
     beat = HeartbeatRequest(group_id="g", generation_id=stand.group(ClassicGroup).generation_id, member_id=old)
     assert stand.ask(beat, 3).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     again = stand.join(old, 0)
     stand.sync(old, again.generation_id, 0, 1)
     stand.reload()
     beat = HeartbeatRequest(group_id="g", generation_id=again.generation_id, member_id=old)
-    assert stand.ask(beat, 3).error_code == 0, "a rebalance that has come to its end is not begun again"
+    assert stand.ask(beat, 3).error_code == 0, "a completed rebalance does not start again"
 
 
 def test_what_members_have_goes_along_where_a_rebalance_was_broken_off() -> None:
     stand = Stand()
     old = stand.classic()
-    # It leads, so it begins a rebalance, and before it assigns somebody comes.
+    # The leader's JoinGroup starts a rebalance, and another member joins before the assignment.
     stand.join(old, 0, 1)
     other = stand.join_too()
     assert not stand.group(ClassicGroup).members[old].assignment
@@ -283,13 +283,13 @@ def test_what_a_cooperative_member_is_to_give_back_is_nobodys_before_it_did() ->
     old = stand.classic()
     generation = stand.join(old, 0, 1).generation_id
     assert stand.sync(old, generation, 0).error_code == 0
-    assert stand.given("new") == [], "the classic group is stable, but its member has not joined again without it"
+    assert stand.given("new") == [], "the member of the stable classic group has not rejoined yet"
     stand.join(old, 0)
     assert stand.given("new") == [1]
 
 
 def test_what_a_member_said_that_it_has_is_not_taken_from_whom_it_is_assigned_to() -> None:
-    """Its assignment is newer than what it said when it joined."""
+    """The assignment is newer than the reported partitions of the JoinGroup."""
     stand = Stand()
     old = stand.classic()
     stand.join(old, 0, 1)
@@ -308,11 +308,11 @@ def test_what_a_member_said_that_it_has_is_not_taken_from_whom_it_is_assigned_to
     assert stand.group(ConsumerGroup).holders[T, 0] == other
 
 
-# What the simulation of groups that change their protocol found.
+# Bugs that the simulation of migrations found.
 
 
 def test_a_classic_member_has_its_own_session_when_the_coordinator_changes() -> None:
-    """The group's would be another: who is silent for longer than that, and less than its own, owns what it has."""
+    """The session timeout of a classic member is its own, not the group's, also after a coordinator change."""
     stand = Stand()
     stand.classic()
     stand.beat(0)
@@ -325,7 +325,7 @@ def test_a_classic_member_has_its_own_session_when_the_coordinator_changes() -> 
 
 
 def test_what_a_broken_off_rebalance_left_is_assigned_when_a_static_member_takes_its_own_place() -> None:
-    """It brings nothing new, so nothing else would have the group assigned again: all would be nobody's for ever."""
+    """The member changes nothing, so nothing else would trigger an assignment, and no partition would be assigned."""
     stand = Stand()
     assert stand.join(version=5, instance_id="i").error_code == 0
     answer = stand.beat(0, instance_id="i")
@@ -341,7 +341,7 @@ def test_a_group_that_was_stable_is_not_assigned_again_by_a_static_member_that_t
 
 
 def test_what_its_leader_had_not_assigned_yet_is_when_a_static_member_takes_its_own_place() -> None:
-    """The topic has grown, and the leader, who has not noticed, is gone."""
+    """The topic has grown, and the leader has left before it noticed."""
     stand = Stand()
     old = stand.join(version=5, instance_id="i").member_id
     stand.sync(old, 1, 0, 1)
@@ -351,13 +351,13 @@ def test_what_its_leader_had_not_assigned_yet_is_when_a_static_member_takes_its_
 
 
 def test_who_says_that_it_has_what_another_has_is_behind_the_times() -> None:
-    """It was away while the other got it, and comes back while the group is a classic one for a moment."""
+    """The member was away while another got the partition, and returns while the group is briefly a classic one."""
     stand = Stand()
     old = stand.classic()
     stand.beat(0)
     other = stand.join().member_id
     stand.beat(-1)
-    assert stand.join(other, 1) is None, "it waits for the first"
+    assert stand.join(other, 1) is None, "JoinGroup waits for the first member"
     assert stand.given("new") == []
     group = stand.group(ConsumerGroup)
     assert group.holders == {(T, 0): old, (T, 1): old}
@@ -365,7 +365,7 @@ def test_who_says_that_it_has_what_another_has_is_behind_the_times() -> None:
 
 
 def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_yet() -> None:
-    """With its next heartbeat it would say that it joins."""
+    """With member epoch 0 its next heartbeat would be a join."""
     stand = Stand()
     stand.config = replace(stand.config, initial_rebalance_delay_ms=3_000)
     stand.reload()
@@ -374,7 +374,7 @@ def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_ye
 
 
 def test_a_classic_group_of_later_generations_is_loaded_as_it_is_when_its_first_was_compacted_away() -> None:
-    """What says that it was a consumer group before is still there."""
+    """The records of the former consumer group are still in the log."""
     stand = Stand()
     old = stand.classic()
     stand.beat(0)
@@ -383,13 +383,13 @@ def test_a_classic_group_of_later_generations_is_loaded_as_it_is_when_its_first_
     assert stand.sync(old, generation, 0, 1).error_code == 0
     stand.shard = load_batches(stand.config, compacted(stand.batches), stand.now, image_of({"t": 2}))
     beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=old)
-    assert stand.ask(beat, 3).error_code == 0, "no rebalance is under way"
+    assert stand.ask(beat, 3).error_code == 0, "no rebalance is in progress"
     assert stand.given("new") == []
     assert stand.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
 
 
 def test_what_members_have_is_known_where_compaction_left_only_their_classic_group() -> None:
-    """The last static member of the new protocol came back under the old one, so the group was one of old at once."""
+    """The last static member of the new protocol returned with the old one, so the group was downgraded at once."""
     stand = Stand()
     stand.beat(0, instance_id="i")
     answer = stand.join(version=5, instance_id="i")

@@ -1,5 +1,6 @@
-"""Members of one protocol join a group of the other, under each `group.consumer.migration.policy`, as Apache Kafka 4.3.1
-answers them (compat_tests/differential/test_migration_policies.py).
+"""Members of one protocol join a group of the other, under each `group.consumer.migration.policy`.
+
+The responses are those of Apache Kafka 4.3.1 (compat_tests/differential/test_migration_policies.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def heartbeat(stand: Stand, member_id: str, generation: int) -> ErrorCode:
 
 
 def joined(stand: Stand, *owned: int, version: int = 9, instance_id: str | None = None) -> Any:
-    """A classic member that has come in, with the id that it was given where its version asks for one first."""
+    """Returns the response of a successful JoinGroup, after a second request if the version requires a member id."""
     answer = stand.join("", *owned, version=version, instance_id=instance_id)
     if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         answer = stand.join(answer.member_id, *owned, version=version)
@@ -57,9 +58,9 @@ def test_classic_member_in_a_consumer_group_gets_its_part_once_the_other_gave_it
     member_id, generation = classic.member_id, classic.generation_id
     answer = stand.sync(member_id, generation)
     assert (answer.error_code, answer.assignment) == (0, NEITHER)
-    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE, "the other has not given anything back"
+    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE, "the other member has not revoked anything"
     (kept,) = stand.beat(epoch, 0, 1).assignment.topic_partitions
-    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE, "it was asked, and has not answered"
+    assert heartbeat(stand, member_id, generation) == ErrorCode.NONE, "the revocation is not confirmed"
     epoch = stand.beat(epoch, *kept.partitions).member_epoch
     assert heartbeat(stand, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
     again = stand.join(member_id, version=version)
@@ -124,7 +125,7 @@ def test_consumer_member_joins_a_classic_group_with_members_where_the_policy_say
     assert stand.beat(0).error_code == error
     if error:
         assert stand.kind == "classic"
-        assert heartbeat(stand, old, 1) == ErrorCode.NONE, "the members notice nothing"
+        assert heartbeat(stand, old, 1) == ErrorCode.NONE, "the members are not affected"
         assert stand.sync(old, 1).error_code == 0
     else:
         assert heartbeat(stand, old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -132,5 +133,5 @@ def test_consumer_member_joins_a_classic_group_with_members_where_the_policy_say
         assert stand.sync(old, again.generation_id).error_code == 0
     leave(stand, old)
     answer = stand.beat(0)
-    assert answer.error_code == 0, "an empty classic group is no group of another protocol"
+    assert answer.error_code == 0, "an empty classic group can be replaced"
     assert [one.partitions for one in answer.assignment.topic_partitions] == [BOTH_ASSIGNED]

@@ -1,4 +1,4 @@
-"""Groups that change their protocol under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+"""Seeded simulation of groups that change their protocol; `ODRADEK_SEEDS=1000` runs more seeds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(seed: int) -> MigrationSimulation:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_two_members_own_a_partition_while_groups_change_their_protocol(seed: int) -> None:
     simulation = _run(seed)
-    assert simulation.handed_out, "nobody was ever given anything"
+    assert simulation.handed_out, "no partition was ever assigned"
 
 
 def test_groups_go_both_ways_in_the_simulation_and_members_commit() -> None:

@@ -1,4 +1,4 @@
-"""The simple assignor: every partition is shared by as many members as the others, give or take."""
+"""The simple assignor: balances the number of members per partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_all_partitions_are_shared_and_all_members_work(members: int, partitions
     assignment = assign(members, partitions)
     counts = sharers(assignment)
     assert set(counts) == set(range(partitions))
-    assert max(counts.values()) == -(-members // partitions), "no partition has more than its share"
+    assert max(counts.values()) == -(-members // partitions), "no partition has more members than its share"
     loads = [len(of_member.get(T, ())) for of_member in assignment.values()]
     assert min(loads) >= 1 and max(loads) - min(loads) <= 1
 

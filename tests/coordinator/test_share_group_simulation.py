@@ -1,4 +1,4 @@
-"""Share groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+"""Seeded simulation of share groups; `ODRADEK_SEEDS=1000` runs more seeds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _run(seed: int) -> ShareGroupSimulation:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_partition_is_with_somebody_who_subscribes_and_groups_come_to_rest(seed: int) -> None:
-    assert _run(seed).handed_out, "nobody was ever given anything"
+    assert _run(seed).handed_out, "no partition was ever assigned"
 
 
 def _epochs_of_heartbeats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Share groups request by request: what is written in Kafka's order."""
+"""Share groups request by request: the records in Kafka's order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFIG = GroupsConfig(share_assignment_interval_ms=60_000)
 
 
 def said(shard: GroupShard, member: str, epoch: int) -> list[str]:
-    """The records that a heartbeat makes, as the names of their keys, with a minus for a tombstone."""
+    """Returns the records of a heartbeat as the names of their keys, with a minus for a tombstone."""
     request = ShareGroupHeartbeatRequest("g", member, epoch, subscribed_topic_names=["t"] if epoch == 0 else None)
     shard.handle(GroupRequest(1, request, 1, "c", "/h", "0" * 32), 1_000_000)
     names = [(type(one.key).__name__, one.value is None) for one in shard.take().records]

@@ -1,4 +1,4 @@
-"""The persister of share groups: states that overlap are one, snapshots come now and then, the log makes it all again."""
+"""The persister of share groups: combination of overlapping states, periodic snapshots, replay of the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.coordinator.share_simulation import TOPIC_ID, image_of
 
 
 def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
-    """Of each offset, what counts: the most deliveries, then the state that is further on."""
+    """Returns the rank of each offset: the highest delivery count, then the highest state."""
     told: dict[int, tuple[int, int]] = {}
     for first, last, state, count in batches:
         for offset in range(first, last + 1):
@@ -40,12 +40,12 @@ def test_combined_states_say_of_each_offset_what_counts(seed: int) -> None:
     combined = combine(batches, start)
     assert by_offset(combined) == {o: told for o, told in by_offset(batches).items() if o >= start}
     for before, after in itertools.pairwise(combined):
-        assert before.last < after.first, "they do not overlap"
-        assert before.last + 1 < after.first or before[2:] != after[2:], "neighbours that are alike are one"
+        assert before.last < after.first, "combined batches do not overlap"
+        assert before.last + 1 < after.first or before[2:] != after[2:], "equal neighbours are joined"
 
 
 class Stand:
-    """A shard whose records are kept as bytes, as the log has them."""
+    """A shard whose records are kept as encoded bytes, as in the log."""
 
     def __init__(self, updates_per_snapshot: int) -> None:
         self.config = PersisterConfig(updates_per_snapshot, cold_snapshot_interval_ms=1_000)
@@ -127,7 +127,7 @@ def test_states_that_rest_are_told_again_so_that_the_log_can_be_cut() -> None:
     (state,) = stand.shard.state.partitions.values()
     assert (state.snapshot_epoch, state.write_timestamp_ms, state.batches) == (1, 1_000, (StateBatch(0, 5, 2, 1),))
     stand.shard.expire(2_000)
-    assert stand.take() == [] and len(stand.log) == 3, "once is enough"
+    assert stand.take() == [] and len(stand.log) == 3, "a second snapshot is not necessary"
 
 
 def test_what_is_known_of_a_topic_goes_with_it() -> None:

@@ -1,4 +1,4 @@
-"""A share partition under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+"""Seeded simulation of a share partition; `ODRADEK_SEEDS=1000` runs more seeds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(seed: int) -> ShareSimulation:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_record_is_acknowledged_twice_or_lost_and_delivery_counts_are_honoured(seed: int) -> None:
-    assert _run(seed).deliveries, "nothing was ever delivered"
+    assert _run(seed).deliveries, "no record was ever delivered"
 
 
 def _what_is_being_written_is_given_out(patch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def _letters_of_locks_that_ended_are_forgotten(patch: pytest.MonkeyPatch) -> Non
 
 
 def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
-    """If the write fails, the member has its record still, and may accept it."""
+    """If the write fails, the member still has its record and may accept it."""
     write = SharePartition._write
 
     def write_and_send(partition: SharePartition, token: object, changes: Any, *, is_tentative: bool) -> None:

@@ -1,4 +1,4 @@
-"""The persister of share groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+"""Seeded simulation of the persister of share groups; `ODRADEK_SEEDS=1000` runs more seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _run(seed: int) -> ShareStateSimulation:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_what_the_persister_answered_is_there_after_a_crash_and_a_cut(seed: int) -> None:
-    assert _run(seed).told, "nobody was ever answered"
+    assert _run(seed).told, "no request ever got a response"
 
 
 def _answers_do_not_wait_for_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def _answers_do_not_wait_for_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def _snapshots_leave_out_batches(patch: pytest.MonkeyPatch) -> None:
-    """What is in memory is right: it shows when another loads the log."""
+    """The state in memory is right: only a reload of the log shows the bug."""
 
     def write(state: PersisterState, record: Record) -> None:
         value = record.value
@@ -67,7 +67,7 @@ def _updates_before_the_snapshot_are_replayed(patch: pytest.MonkeyPatch) -> None
 
 
 def _of_each_key_the_last_record_is_loaded(patch: pytest.MonkeyPatch) -> None:
-    """As of the logs of groups; but updates build on one another."""
+    """Loads like group logs, although updates build on earlier records."""
     feeds = PersisterLoader.feed
 
     def feed(loader: PersisterLoader, batches: Buffer) -> None:
@@ -95,7 +95,7 @@ def _the_log_is_cut_up_to_the_newest_snapshot(patch: pytest.MonkeyPatch) -> None
 
 
 def _the_log_is_cut_below_snapshots_that_may_be_lost(patch: pytest.MonkeyPatch) -> None:
-    """It is only seen to that the oldest of them is not above the high watermark."""
+    """Checks only that the oldest snapshot is not above the high watermark."""
     redundant = PersisterShard.redundant
 
     def redundant_early(shard: PersisterShard) -> Redundant | None:

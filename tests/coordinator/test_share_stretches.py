@@ -1,4 +1,4 @@
-"""Records that were first given out together: what they have in common later, as in Kafka."""
+"""Ranges of records that were first acquired together, and their common behaviour later, as in Kafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stand:
         return [(one.first, one.last) for one in acquire(self.partition, "m", wish, 0, BATCHES, 1_000)]
 
     def say(self, kind: AckType, first: int, last: int, member: str = "m") -> str | None:
-        """The words of the refusal, if there is one. The persister takes what it is told."""
+        """Acknowledges a range. Returns the error message, if any. The persister accepts all writes."""
         self.partition.acknowledge(1, member, [AckBatch(first, last, [kind])], 1_000)
         output = self.partition.take()
         for write in output.writes:
@@ -55,9 +55,9 @@ def test_of_records_that_fail_there_goes_out_a_part_of_what_was_given_out_togeth
         stand.say(AckType.RELEASE, first, 9)
         assert stand.take() == [(0, 9)]
     stand.say(AckType.RELEASE, 1, 9)
-    assert stand.take() == [(1, 5)], "half of ten, though nine are left"
+    assert stand.take() == [(1, 5)], "half of ten records, although nine are left"
     stand.say(AckType.RELEASE, 1, 5)
-    assert stand.take() == [(1, 1)], "alone: it is the last time"
+    assert stand.take() == [(1, 1)], "one record: it is the last delivery"
     assert stand.take() == [(2, 2)]
 
 

@@ -53,7 +53,7 @@ def test_a_task_goes_to_another_when_it_was_given_back(stand: Stand) -> None:
     response, records = stand.beat("a", 2)
     assert (response.member_epoch, tasks(response.active_tasks)) == (2, {"0": [0], "1": [0]})
     assert records == [CURRENT]
-    assert stand.beat("a", 2, {"0": [0, 1], "1": [0]})[1] == [], "it has not given back all"
+    assert stand.beat("a", 2, {"0": [0, 1], "1": [0]})[1] == [], "the member has not revoked all tasks"
     assert tasks(stand.beat("b", 3)[0].active_tasks) is None
     response, _ = stand.beat("a", 2, {"0": [0], "1": [0]})
     assert (response.member_epoch, response.active_tasks) == (3, None)

@@ -1,4 +1,4 @@
-"""Offsets of streams groups: who may commit what."""
+"""Offsets of streams groups: validation of commits."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_commits_are_fenced_by_epochs_of_members_and_tasks(stand: Stand) -> None
     stand.beat("b", 0)
     stand.beat("a", 2)
     stand.beat("a", 2, {"0": [0], "1": [0]})
-    assert stand.commit("a", 2, "in", 0) == 0, "it has had this task since then"
+    assert stand.commit("a", 2, "in", 0) == 0, "the member has owned this task since that epoch"
     assert stand.commit("a", 2, "in", 1) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 @pytest.mark.parametrize(("version", "stale"), [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.STALE_MEMBER_EPOCH)])
 def test_offsets_of_transactions_are_fenced_by_tasks_too(stand: Stand, version: int, stale: int) -> None:
     def commit(member: str, epoch: int, index: int = 0) -> tuple[int, int]:
-        """The error, and how many records were written."""
+        """Returns the error and the number of written records."""
         part = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=5)
         topics = [TxnOffsetCommitRequestTopic(name="in", topic_id=b"in".ljust(16, b"."), partitions=[part])]
         fields = {"generation_id_or_member_epoch": epoch, "member_id": member, "producer_id": 1, "topics": topics}

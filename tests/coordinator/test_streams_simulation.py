@@ -1,4 +1,4 @@
-"""Streams groups under seeded chance; `ODRADEK_SEEDS=1000` for a longer look."""
+"""Seeded simulation of streams groups; `ODRADEK_SEEDS=1000` runs more seeds."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _run(seed: int) -> StreamsSimulation:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_two_members_run_a_task_and_groups_come_to_rest(seed: int) -> None:
     simulation = _run(seed)
-    assert simulation.handed_out, "nobody was ever given anything"
-    assert simulation.warmed_up, "nothing ever warmed up"
+    assert simulation.handed_out, "no task was ever assigned"
+    assert simulation.warmed_up, "no task ever warmed up"
 
 
 def _active_tasks_are_given_out_while_others_hold_them(patch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def _warm_up_tasks_do_not_wait_for_whoever_has_the_task(patch: pytest.MonkeyPatc
 
 
 def _warm_up_tasks_are_not_written_down(patch: pytest.MonkeyPatch) -> None:
-    """The member has them, and whoever coordinates next does not know."""
+    """The member has the tasks, but the next coordinator does not load them."""
     writes = writing.write_current
 
     def write(state: ShardState, group_id: str, member: Member) -> None:

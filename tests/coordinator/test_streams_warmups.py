@@ -1,5 +1,7 @@
-"""Warm-up tasks of streams groups (KIP-1071). No assignor of Kafka 4.4 or ours gives out any, but a log may hold targets
-with them, and members that have them: they are told, written down, handed over and given back like standby tasks.
+"""Warm-up tasks of streams groups (KIP-1071).
+
+Neither Kafka 4.4's assignors nor ours assign warm-up tasks, but a log may have targets and members with them. They are
+assigned, recorded, handed over and revoked like standby tasks.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ READS = frozenset({TaskId("0", 0), TaskId("0", 1)})
 
 
 class WarmStand(Stand):
-    """Whose log holds targets that its assignor would not make."""
+    """A stand whose log has targets that its assignor would not compute."""
 
     def __init__(self, **processes: str) -> None:
-        """Members and their processes; the first one has all tasks."""
+        """Adds members with their processes. The first member gets all tasks."""
         super().__init__()
         for member, process in processes.items():
             self.beat(member, 0, process_id=process)
@@ -38,19 +40,19 @@ class WarmStand(Stand):
             self.settle(member)
 
     def plan(self, **targets: Tasks) -> None:
-        """A target for the next epoch comes out of the log."""
+        """Writes a target for the next epoch to the log."""
         state, group = self.shard.state, self.group
         writing.write_group_metadata(state, "g", replace(group.metadata, epoch=group.epoch + 1))
         writing.write_targets(state, group, targets, group.epoch, self.now)
         self.log += [encode_record(record) for record in self.shard.take().records]
 
     def settle(self, member: str) -> None:
-        """It says all that it has, gives back what it must, and says so."""
+        """Sends heartbeats with the member's tasks until it is reconciled."""
         while not self.group.members[member].is_reconciled_to(self.group.target_epoch):
             self.say(member)
 
     def say(self, member: str, **others: Any) -> Any:
-        """A heartbeat with what the member has by the log, and `others` besides, by role."""
+        """Sends a heartbeat with the member's tasks in the log, and with `others`, by role."""
         has = self.group.members[member]
         said = {}
         for role in ("active", "standby", "warmup"):
@@ -69,7 +71,7 @@ def warm(*indexes: int) -> Tasks:
 
 @pytest.fixture
 def stand() -> WarmStand:
-    """`a` has all tasks; `b` and `c`, of another process, have none."""
+    """Returns a stand where `a` has all tasks; `b` and `c`, in another process, have none."""
     return WarmStand(a="p", b="q", c="q")
 
 
@@ -93,12 +95,12 @@ def test_a_warm_up_task_becomes_active_when_whoever_ran_it_gave_it_back(stand: W
     stand.settle("b")
     stand.plan(a=Tasks(READS | {COUNTS[1]}), b=Tasks(frozenset({COUNTS[0]})))
     response, _ = stand.say("b")
-    assert (response.member_epoch, tasks(response.warmup_tasks)) == (stand.group.epoch, None), "it warms up still"
+    assert (response.member_epoch, tasks(response.warmup_tasks)) == (stand.group.epoch, None), "it still warms up"
     assert stand.held("b") == (set(), set(), {COUNTS[0]})
     response, _ = stand.say("a")
     assert tasks(response.active_tasks) == {"0": [0, 1], "1": [1]}
     stand.say("b")
-    assert stand.held("b") == (set(), set(), {COUNTS[0]}), "it is not given back yet"
+    assert stand.held("b") == (set(), set(), {COUNTS[0]}), "the owner has not revoked the task yet"
     stand.say("a")
     response, _ = stand.say("b")
     assert (tasks(response.active_tasks), tasks(response.warmup_tasks)) == ({"1": [0]}, {})
@@ -109,7 +111,7 @@ def test_an_active_task_may_warm_up_again_only_where_nobody_of_the_process_runs_
     stand.plan(a=Tasks(READS | {COUNTS[1]}, warmup=frozenset({COUNTS[0]})), c=Tasks(frozenset({COUNTS[0]})))
     stand.say("a")
     assert stand.group.members["a"].state is MemberState.UNREVOKED_TASKS
-    assert stand.held("a")[2] == set(), "it runs it still"
+    assert stand.held("a")[2] == set(), "the member still runs the task"
     stand.say("a")
     assert stand.held("a") == ({*READS, COUNTS[1]}, set(), set())
     stand.say("c")
@@ -140,7 +142,7 @@ def test_a_warm_up_task_that_is_taken_away_must_be_given_back_first(stand: WarmS
     assert (response.member_epoch, tasks(response.warmup_tasks)) == (epoch, {"1": [1]})
     member = stand.group.members["b"]
     assert (member.state, member.revoking.warmup) == (MemberState.UNREVOKED_TASKS, {COUNTS[0]})
-    assert stand.say("b", warmup=[COUNTS[0]])[1] == [], "it has it still"
+    assert stand.say("b", warmup=[COUNTS[0]])[1] == [], "the member still has the task"
     response, _ = stand.say("b")
     assert (response.member_epoch, response.warmup_tasks) == (stand.group.epoch, None)
     assert stand.group.members["b"].state is MemberState.STABLE
@@ -154,7 +156,7 @@ def test_of_two_members_of_a_process_one_waits_for_the_copy_that_the_other_has(s
     assert (stand.group.members["c"].state, stand.held("c")[2]) == (MemberState.UNRELEASED_TASKS, set())
     stand.say("b")
     stand.say("c")
-    assert stand.held("c")[2] == set(), "b was told to give it back, and has not"
+    assert stand.held("c")[2] == set(), "b must revoke the task and has not confirmed it"
     stand.say("b")
     stand.say("c")
     assert (stand.held("b"), stand.held("c")) == ((set(), set(), set()), (set(), set(), {COUNTS[0]}))
@@ -172,7 +174,7 @@ def test_whoever_does_not_give_a_warm_up_task_back_in_time_is_dropped(stand: War
 
 
 def test_the_next_assignment_has_no_warm_up_tasks(stand: WarmStand) -> None:
-    """As Kafka's, whose assignors can give out active and standby tasks only."""
+    """Like Kafka's assignors, which assign only active and standby tasks."""
     stand.plan(b=warm(0))
     stand.settle("b")
     stand.beat("d", 0, process_id="r")

@@ -1,4 +1,4 @@
-"""Timers: what is due comes out once, in order, and moving a deadline back costs nothing."""
+"""Timers: each due timer is returned once, in order, and a later deadline costs no queue entry."""
 
 from __future__ import annotations
 

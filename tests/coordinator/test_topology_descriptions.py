@@ -1,4 +1,4 @@
-"""Descriptions of topologies (KIP-1331): asked for, kept with the group, told, gone with it."""
+"""Topology descriptions (KIP-1331): requested, stored with the group, returned by describe, deleted with the group."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_first_answer_asks_and_later_ones_ask_again_after_ever_longer_waits(
         assert is_asked(stand)
     for _ in range(10):
         stand.now += 3_600 * SECOND
-        assert is_asked(stand), "an hour is the longest wait"
+        assert is_asked(stand), "the maximum wait is one hour"
 
 
 def test_a_client_that_cannot_be_asked_is_not_and_keeps_nobody_from_being_asked() -> None:
@@ -113,7 +113,7 @@ def test_what_was_handed_in_is_told_to_who_asks_and_not_asked_for_any_more(stand
     assert group.topology_description_status == AVAILABLE
     nodes = group.topology_description.subtopologies[0].nodes
     assert [node.name for node in nodes] == ["source", "count", "sink"]
-    assert [node.source_topics for node in nodes] == [["in"], [], []], "a name is told once"
+    assert [node.source_topics for node in nodes] == [["in"], [], []], "duplicate names are removed"
     assert [node.sink_topic for node in nodes] == [None, None, "out"], "only a sink has a topic"
     assert [node.stores for node in nodes] == [[], ["counts"], []], "only a processor has stores"
     assert [node.successors for node in nodes] == [["count"], ["sink"], []]

@@ -1,6 +1,6 @@
-"""Transactions end as a whole, and as their producers were told, whatever crashes or is lost between any two steps.
+"""Transactions are atomic and end as reported to their producers, despite crashes and losses between any two steps.
 
-`ODRADEK_SEEDS=1000` for a longer look. A producer id has six epochs here instead of 32,767, so that they run out.
+`ODRADEK_SEEDS=1000` runs more seeds. A producer id has six epochs here instead of 32,767, so that they run out.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def test_some_seeds_come_by_all_that_may_happen_to_a_producer() -> None:
     promises = [simulation.promises for simulation in seen]
     assert all(simulation.crashes for simulation in seen)
     assert any(committed for simulation in seen for committed in simulation.told.values())
-    assert sum(one.rotations for one in promises), "no producer was given another id"
-    assert sum(one.repetitions for one in promises), "no end was asked for once more"
-    assert sum(one.recoveries for one in promises), "nobody went on by the epoch that he had"
-    assert sum(one.timeouts for one in promises), "no transaction was out of time"
-    assert sum(one.expiries for one in promises), "no id was forgotten"
+    assert sum(one.rotations for one in promises), "no producer got a new producer id"
+    assert sum(one.repetitions for one in promises), "no end was retried"
+    assert sum(one.recoveries for one in promises), "no producer recovered with its epoch"
+    assert sum(one.timeouts for one in promises), "no transaction timed out"
+    assert sum(one.expiries for one in promises), "no transactional id expired"
     assert any(simulation.offsets.visible for simulation in seen), "no transaction committed offsets"
 
 
@@ -136,7 +136,7 @@ def _the_last_epoch_is_given_to_producers(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPatch) -> None:
-    """As it was here once."""
+    """Restores a former bug."""
     adds = partitions._add
 
     def add(state: TransactionsState, asked: Any, version: int, now: int) -> ErrorCode:
@@ -149,7 +149,7 @@ def _the_next_id_is_unknown_until_the_markers_are_written(patch: pytest.MonkeyPa
 
 
 def _going_on_takes_another_epoch_each_time(patch: pytest.MonkeyPatch) -> None:
-    """KIP-360: an answer that was lost is given once more."""
+    """Violates KIP-360: a retry after a lost response gets the same epoch."""
     goes_on = init._next_epoch
 
     def next_epoch(state: TransactionsState, message: TransactionRequest, found: Transaction, now: int) -> ErrorCode:
@@ -198,7 +198,7 @@ def _offsets_that_are_pending_are_called_stable(patch: pytest.MonkeyPatch) -> No
 
 
 def _what_was_allowed_for_a_transaction_is_written_after_its_end(patch: pytest.MonkeyPatch) -> None:
-    """KIP-890: it would be of none, and hang."""
+    """Violates KIP-890: the write would belong to no transaction, and hang."""
     patch.setattr(Leader, "still_stands", lambda leader, question: True)
 
 

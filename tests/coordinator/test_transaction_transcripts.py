@@ -1,4 +1,4 @@
-"""The machine of transactions, request by request: the replies, the exact records and the markers."""
+"""The transaction state machine, request by request: the replies, the exact records and the markers."""
 
 from __future__ import annotations
 

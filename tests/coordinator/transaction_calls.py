@@ -1,4 +1,4 @@
-"""What travels in the simulation of transactions: requests of producers, questions of leaders, markers of coordinators."""
+"""The messages of the transaction simulation: producers' requests, leaders' verifications, coordinators' markers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from tests.coordinator.transaction_producers import Client
 
-#: A transaction, as its producer counts them.
+#: A transaction: its producer's name and number.
 Tag = tuple[str, int]
-#: A producer id and its epoch. Later ones are greater: ids are given out in their order.
+#: A producer id and its epoch. Later ones are greater, since ids are assigned in ascending order.
 Producer = tuple[int, int]
 
 OFFSETS: Place = ("__consumer_offsets", 0)
 
 
 class Write(NamedTuple):
-    """A batch for a partition; or, in that of the groups, the commit of an offset for `group` and `partition`."""
+    """A batch for a partition; for `__consumer_offsets` the commit of an offset for `group` and `partition`."""
 
     place: Place
     tag: Tag
@@ -56,7 +56,7 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A request on its way. `attempt` tells it from what its client asks later, and has no ear for."""
+    """A request in flight. `attempt` identifies it: the client ignores responses to earlier attempts."""
 
     client: Client
     attempt: int
@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Of a leader, whether its partition is in the transaction that `call` writes for (KIP-890)."""
+    """A leader's verification that its partition is in the transaction of `call` (KIP-890)."""
 
     call: Call
     verification: Verification

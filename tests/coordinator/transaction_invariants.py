@@ -1,4 +1,4 @@
-"""What must hold in the simulation of transactions: of decisions, of what is forgotten, of logs, and at the end."""
+"""The invariants of the transaction simulation: of decisions, expirations, logs, and the final state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.coordinator.transaction_producers import GROUPS
 
 
 def check_decided(markers: SendMarkers, committed: Sequence[LogRecord]) -> None:
-    """A marker is sent only if no crash can take back the decision for it."""
+    """Checks that a marker is sent only after its decision is committed."""
     value = _last_value(markers.transactional_id, committed)
     wanted = State.PREPARE_COMMIT if markers.committed else State.PREPARE_ABORT
     assert value is not None and value.transaction_status == wanted, f"{markers} was not decided"
 
 
 def check_expired(transactional_id: str, log: Sequence[LogRecord], oldest: int) -> None:
-    """What is forgotten had rested for long."""
+    """Checks that an expired transactional id was unused for long enough."""
     value = _last_value(transactional_id, log)
     assert value is not None and value.transaction_status in NOT_IN_TRANSACTION, (
         f"{transactional_id} is in a transaction"
@@ -42,27 +42,27 @@ def _last_value(transactional_id: str, log: Sequence[LogRecord]) -> TransactionL
 
 
 def check_same(shard: TransactionShard, loaded: TransactionShard) -> None:
-    """Whoever loads the log has what there is, and goes on with the markers of what was decided."""
+    """Checks that a reload of the log gives the same state, and the pending markers of decided ends."""
     ours, theirs = shard.state.transactions, loaded.state.transactions
     assert ours.keys() == theirs.keys()
     for name, transaction in ours.items():
-        assert theirs[name].durable == transaction.durable, f"{name} is not what its log says"
+        assert theirs[name].durable == transaction.durable, f"{name} differs from its log"
     planned = {reply.transactional_id for reply in loaded.take().replies if isinstance(reply, SendMarkers)}
     assert planned == {name for name, one in ours.items() if one.state in PREPARED}
 
 
 def check_end(shard: TransactionShard, leaders: Iterable[Leader], told: dict[Tag, bool]) -> None:
-    """When everything is at rest: all of a transaction has come to the same end, the one that its producer was told."""
+    """Checks at the end that each transaction ended alike everywhere, as reported to its producer."""
     for transaction in shard.state.transactions.values():
         assert transaction.state in NOT_IN_TRANSACTION, f"{transaction.transactional_id} is {transaction.state.shown}"
     ends: dict[Tag, set[bool]] = {}
     for leader in leaders:
-        assert not any(leader.open.values()), f"{leader.place} has a transaction that hangs: {leader.open}"
+        assert not any(leader.open.values()), f"{leader.place} has a hanging transaction: {leader.open}"
         for tag, found in leader.ended.items():
             ends.setdefault(tag, set()).update(found)
         if isinstance(leader, OffsetsLeader):
             hanging = [group for group in GROUPS if leader.shard.state.offsets.has_pending(group)]
-            assert not hanging, f"{hanging} have offsets that are pending for good"
+            assert not hanging, f"{hanging} have offsets that stay pending"
     for tag, found in ends.items():
         assert len(found) == 1, f"{tag} is committed in one place and aborted in another"
-        assert told.get(tag, *found) in found, f"{tag} was told {told[tag]} and is {found}"
+        assert told.get(tag, *found) in found, f"{tag} was reported as {told[tag]} but is {found}"

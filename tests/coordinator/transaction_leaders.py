@@ -1,7 +1,7 @@
 """Leaders of the partitions that simulated transactions write to: one of a topic, and one of `__consumer_offsets`.
 
-What they let pass is decided by the real `Producers`, `Verification` and marker checks, and offsets by the real shard of
-groups. Which transactions' offsets are to be seen is reckoned here once more, in the simplest way.
+The real `Producers`, `Verification` and marker checks validate writes, and the real group shard keeps offsets. This
+module also computes the visible offsets of transactions on its own, in the simplest way.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from tests.coordinator.transaction_calls import OFFSETS, Call, Marker, Question,
 from tests.coordinator.transaction_logs import Entry, load_offsets
 from tests.coordinator.transaction_producers import GROUPS, PARTITIONS
 
-#: Group and partition -> the position of the record, and the offset.
+#: Group and partition -> the record's position, and the offset.
 Committed = dict[tuple[str, int], tuple[int, int]]
 
 
 class Leader:
-    """Of a partition whose replicas are all there: what is written is committed at once."""
+    """The leader of a partition with all replicas in sync: writes are committed at once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.producers = Producers()
-        #: Producer id -> what is in its open transaction.
+        #: Producer id -> the writes of its open transaction.
         self.open: dict[int, list[Tag]] = {}
         self.ended: dict[Tag, set[bool]] = {}
         self.appended = 0
 
     def question(self, call: Call, now: int) -> Question | None:
-        """What the coordinator is to be asked before `call` may be written; None when it need not be."""
+        """Returns the verification that `call` requires before its write; None if it requires none."""
         write: Write = call.request
         if is_in_transaction(self.producers, *write.producer):
             return None
@@ -52,13 +52,13 @@ class Leader:
         return Question(call, self.producers.verify(*write.producer, write.sequence, now, bumps_epochs=bumps))
 
     def still_stands(self, question: Question) -> bool:
-        """Whether the transaction that was asked for is still going on, as far as this leader knows."""
+        """Returns whether the verified transaction is still open for this leader."""
         producer = question.call.request.producer
         verification = self.producers.verifications.get(producer[0])
         return verification is question.verification or is_in_transaction(self.producers, *producer)
 
     def write(self, call: Call, now: int) -> int | None:
-        """An error code, or 0; None when it is answered later."""
+        """Writes a batch. Returns an error code, or 0; None if the response follows later."""
         write: Write = call.request
         header = self._header(*write.producer, 0, write.sequence)
         found = self.producers.check(header)
@@ -91,14 +91,14 @@ class Leader:
 
 
 class OffsetsLeader(Leader):
-    """Of a partition of `__consumer_offsets`, and so coordinator of its groups. It may crash, and lose its log's end."""
+    """The leader of a `__consumer_offsets` partition, the coordinator of its groups. A crash may lose its log's end."""
 
     def __init__(self) -> None:
         super().__init__(OFFSETS)
         self.shard = load_offsets([], 0)
         self.log: list[Entry] = []
         self.high_watermark = 0
-        #: Who waits for the log to be committed: commits, and markers that want to be told of.
+        #: Commits and markers whose responses wait for the high watermark.
         self.parked: list[tuple[int, Call | Marker]] = []
         self.tags: dict[int, Tag] = {}
         self.visible: Committed = {}
@@ -162,14 +162,14 @@ class OffsetsLeader(Leader):
             self.visible[place] = max(found, self.visible.get(place, (-1, -1)))
 
     def commit(self, chance: random.Random) -> list[Call | Marker]:
-        """Replicas come after, some way; who waited for that."""
+        """Advances the high watermark. Returns the commits and markers that waited for it."""
         self.high_watermark = chance.randrange(self.high_watermark, len(self.log) + 1)
         done = [one for end, one in self.parked if end <= self.high_watermark]
         self.parked = [(end, one) for end, one in self.parked if end > self.high_watermark]
         return done
 
     def crash(self, chance: random.Random, now: int) -> list[Marker]:
-        """Loses what was not committed; the markers that nobody will tell of any more."""
+        """Loses uncommitted records. Returns the markers that will get no response."""
         lost = [one for _, one in self.parked if isinstance(one, Marker)]
         kept = self.log[: chance.randrange(self.high_watermark, len(self.log) + 1)]
         self.parked, self.high_watermark = [], len(kept)
@@ -183,10 +183,10 @@ class OffsetsLeader(Leader):
         self.shard.take()
         return lost
 
-    # What must hold.
+    # Invariants.
 
     def read(self, group: str, is_stable: bool, now: int) -> None:
-        """A consumer of the group asks where it is to begin."""
+        """Fetches the offsets of a group, like a starting consumer."""
         topic = OffsetFetchRequestTopics(name="t", partition_indexes=list(range(PARTITIONS)))
         asked = OffsetFetchRequestGroup(group_id=group, topics=[topic])
         self.shard.handle(GroupRequest("read", OffsetFetchRequest(groups=[asked], require_stable=is_stable), 9), now)
@@ -195,14 +195,14 @@ class OffsetsLeader(Leader):
         for answer in reply.response.groups[0].topics[0].partitions:
             place = (group, answer.partition_index)
             if is_stable and any(place in pending for pending in self.pending.values()):
-                assert answer.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT, f"{place} is not settled"
+                assert answer.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT, f"{place} is pending"
             else:
                 _, offset = self.visible.get(place, (-1, -1))
                 assert answer.committed_offset == offset, f"{place} is at {answer.committed_offset}, not {offset}"
 
     def check(self) -> None:
         found = _seen(self.shard.state.offsets)
-        assert found == self.visible, "offsets are seen whose transactions are not committed, or are not seen"
+        assert found == self.visible, "the visible offsets are not those of committed transactions"
         assert self.shard.state.next_offset == self.producers.end_offset
 
     def check_reload(self, now: int) -> None:

@@ -1,4 +1,4 @@
-"""Logs of simulated coordinators of transactions and of groups' offsets, loaded in the way that a broker loads them."""
+"""Logs of simulated transaction and group coordinators, loaded as a broker does it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ GROUPS = GroupsConfig(offsets_retention_check_interval_ms=1_000_000_000)
 
 
 class Entry(NamedTuple):
-    """A batch in a partition of `__consumer_offsets`. `committed` is not None for a marker."""
+    """A batch in a partition of `__consumer_offsets`. `committed`: None except for a marker."""
 
     batch: bytes
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     committed: bool | None
-    #: Group and partition, and the offset that a transaction commits for them.
+    #: Group and partition -> the offset that a transaction commits.
     offsets: tuple[tuple[str, int, int], ...]
 
 

@@ -1,7 +1,7 @@
-"""The producers of the simulation of transactions: what they ask for, one thing after another, and what they make of it.
+"""The producers of the transaction simulation: a sequence of requests, and the handling of their responses.
 
-Some speak transaction version 2, others the older flow. They write, commit offsets, end their transactions, sleep for a
-while, and come back after an error by the id and epoch that they have (KIP-360), or give up.
+Some use transaction version 2, others the older flow. They write, commit offsets, end their transactions, and sleep for
+a while. After an error they recover with their producer id and epoch (KIP-360), or give up.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ GROUPS = ("g0", "g1")
 PARTITIONS = 2
 INIT_VERSION = 5
 
-#: What a producer is told that has lost its id.
+#: The errors of a fenced producer.
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
-#: What is asked for again.
+#: The errors after which a producer retries.
 _RETRIABLE = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
-#: A request and its version go out; the response comes back.
+#: Yields a request and its version, and receives the response.
 Life = Generator[tuple[Any, int], Any, None]
 Asking = Generator[tuple[Any, int], Any, Any]
 
 
 class Client:
-    """One producer; another with the same `transactional_id` may take its place while it still lives."""
+    """A producer. Another one with the same `transactional_id` may replace it while it is still alive."""
 
     def __init__(self, name: str, transactional_id: str, bumps: bool, chance: random.Random) -> None:
         self.name, self.transactional_id, self.bumps = name, transactional_id, bumps
         self.chance = chance
         self.attempt = 0
         self.is_done = False
-        #: Whether what it asks for now has been on its way.
+        #: The current request has been sent.
         self.has_asked = False
-        #: When it goes on, having had enough of a rest.
+        #: The time when it wakes up.
         self.sleeps_until = 0
         self.producer: Producer = (-1, -1)
-        #: What it was told of the end of its transactions.
+        #: The reported ends of its transactions.
         self.told: dict[Tag, bool] = {}
         self._sequences: Counter[Place] = Counter()
         self._life = self._live()
@@ -71,7 +71,7 @@ class Client:
             yield from self._transaction((self.name, number))
 
     def _init(self) -> Asking:
-        """With the id and epoch that it has; without, the first time."""
+        """Sends InitProducerId with its producer id and epoch; without them the first time."""
         request = InitProducerIdRequest(self.transactional_id, TIMEOUT_MS, *self.producer)
         response = yield request, INIT_VERSION
         self._goes_on_as((-1, -1) if response.error_code else (response.producer_id, response.producer_epoch))
@@ -86,7 +86,7 @@ class Client:
         committed = self.chance.random() < 0.65
         places = self.chance.sample(PLACES, self.chance.randrange(1, 4))
         if self.bumps and not committed and self.chance.random() < 0.2:
-            places = []  # which may be aborted, though there is nothing to abort
+            places = []  # an abort without partitions is valid
         for place in places:
             error = yield from self._write(self._new_write(tag, place))
             if error in FENCED:
@@ -101,7 +101,7 @@ class Client:
             yield from self._end(tag, committed)
 
     def _recover(self, tag: Tag | None) -> Asking:
-        """What it has not asked to end, `tag`, is aborted if it is given an epoch to go on with."""
+        """Recovers with InitProducerId. If that succeeds, the open transaction `tag` is aborted."""
         if self.chance.random() < 0.3:
             self._goes_on_as((-1, -1))
         elif not (yield from self._init()) and tag is not None:
@@ -111,10 +111,10 @@ class Client:
         request = EndTxnRequest(self.transactional_id, *self.producer, committed)
         answer = yield request, 5 if self.bumps else 4
         if answer.error_code == ErrorCode.INVALID_TXN_STATE and committed and self.bumps:
-            # Its time was up before it came to commit; it may still agree with that.
+            # The transaction timed out before the commit; the producer may still request the abort.
             yield from self._end(tag, False)
         elif answer.error_code:
-            # How it has ended is not known, if others have come since.
+            # The end is unknown if another producer has replaced this one.
             yield from self._recover(None)
         else:
             self.told[tag] = committed
@@ -130,7 +130,7 @@ class Client:
 
     def _write(self, write: Write) -> Asking:
         if not self.bumps:
-            # AddPartitionsToTxn; of AddOffsetsToTxn, too, the coordinator is asked in this form.
+            # AddPartitionsToTxn. The coordinator also gets AddOffsetsToTxn in this form.
             topics = [AddPartitionsToTxnTopic(write.place[0], [write.place[1]])]
             answer = yield AddPartitionsToTxnRequest([], write.transactional_id, *write.producer, topics), 3
             if error_of(answer):

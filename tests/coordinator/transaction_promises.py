@@ -1,4 +1,4 @@
-"""What producers are told, and what must stay true of it: checked as it is decided, and as it is told."""
+"""The responses to producers and their guarantees, checked at the decision and at the response."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ _BUMPS = 5
 
 class Promises:
     def __init__(self) -> None:
-        #: Counts what happens, so that one can say what was first.
+        #: The number of events, for their order.
         self.event = 0
-        #: Who was given a producer id and epoch. Nobody else is.
+        #: The only owner of each producer id and epoch.
         self.given: dict[Producer, Client] = {}
-        #: By transactional id: the last that was told; the last by which others were fenced; what the coordinator has.
+        #: By transactional id: the last in a response; the last that fenced others; the coordinator's current one.
         self.told: dict[str, Producer] = {}
         self.fences: dict[str, Producer] = {}
         self.seen: dict[str, Producer] = {}
-        #: How an end was answered, and an InitProducerId that named what it had: a repetition is answered likewise.
+        #: The responses to ends, and to InitProducerId with an id and epoch: a retry gets the same response.
         self.ends: dict[Producer, tuple[bool, Producer]] = {}
         self.goes_on: dict[Producer, tuple[Producer, int]] = {}
-        #: When ids were forgotten last: whoever names what it had begins anew.
+        #: The last expiration of each id: a producer with an earlier id and epoch starts over.
         self.expired: dict[str, int] = {}
-        #: When it last happened that a producer of that id has to give up, and since when each has what it has.
+        #: The last event that fences producers of an id, and the event of each client's current id and epoch.
         self.reasons: dict[str, int] = {}
         self.since: dict[Client, int] = {}
         self.rotations = self.repetitions = self.recoveries = self.expiries = self.timeouts = 0
 
-    # What the coordinator decides.
+    # Decisions of the coordinator.
 
     def has_decided(self, request: Any, response: Any) -> None:
-        """Nobody who was fenced, and heard of it or could have, gets anything done."""
+        """Checks that no request of a fenced producer succeeds."""
         if isinstance(request, InitProducerIdRequest) or error_of(response):
             return
         transactional_id, producer = named(request)
         fence = self.fences.get(transactional_id, NOBODY)
-        assert producer >= fence, f"{transactional_id}: {producer} is accepted, though {fence} was begun"
+        assert producer >= fence, f"{transactional_id}: {producer} is accepted, although {fence} fences it"
 
     def may_write(self, transactional_id: str, producer: Producer) -> None:
         fence = self.fences.get(transactional_id, NOBODY)
-        assert producer >= fence, f"{transactional_id}: {producer} writes, though {fence} was begun"
+        assert producer >= fence, f"{transactional_id}: {producer} writes, although {fence} fences it"
 
     def has_reason(self, transactional_id: str) -> None:
         self.reasons[transactional_id] = self.event
 
     def time_passed(self, records: list[Record], now: int, timeout_ms: int) -> None:
-        """What the coordinator did by itself was due."""
+        """Checks that the coordinator's own actions were due."""
         for record in records:
             name, value = record.key.transactional_id, record.value  # type: ignore[attr-defined]
             self.has_reason(name)
@@ -70,7 +70,7 @@ class Promises:
                 self.timeouts += 1
                 assert value.transaction_start_timestamp_ms + timeout_ms < now  # type: ignore[attr-defined]
 
-    # What producers are told.
+    # Responses to producers.
 
     def tells(self, call: Call, response: Any, decided: int) -> None:
         request = call.request
@@ -88,8 +88,8 @@ class Promises:
             self.recoveries += 1
             known, since = self.goes_on.setdefault(asked, (given, decided))
             is_forgotten = self.expired.get(name, -1) > since
-            assert known == given or is_forgotten, f"{asked} goes on as {known} and as {given}"
-            assert given[1] == (asked[1] + 1 if given[0] == asked[0] else 0), f"{asked} goes on as {given}"
+            assert known == given or is_forgotten, f"{asked} continues as {known} and as {given}"
+            assert given[1] == (asked[1] + 1 if given[0] == asked[0] else 0), f"{asked} continues as {given}"
         self._gives(call.client, given)
         self.fences[name] = max(self.fences.get(name, NOBODY), given)
 
@@ -98,18 +98,18 @@ class Promises:
         self.repetitions += asked in self.ends
         self.rotations += given[0] != asked[0] and asked not in self.ends
         known = self.ends.setdefault(asked, (request.committed, given))
-        assert known == (request.committed, given), f"{asked} is told {known}, and {(request.committed, given)}"
+        assert known == (request.committed, given), f"{asked} gets {known}, and {(request.committed, given)}"
         self._gives(call.client, given)
 
     def _gives(self, client: Client, given: Producer) -> None:
         owner = self.given.setdefault(given, client)
-        assert owner is client, f"{given} is {owner.name}'s, and {client.name} is told to have it"
+        assert owner is client, f"{given} belongs to {owner.name}, but {client.name} gets it"
         assert given[1] < transaction.MAX_EPOCH, f"the last epoch of {given} is for fencing"
         name = client.transactional_id
         self.told[name] = max(self.told.get(name, NOBODY), given)
 
     def hears(self, client: Client, response: Any, decided: int) -> None:
-        """Whoever is told that he has lost his id has lost it."""
+        """Checks that a producer gets a fencing error only after it was fenced."""
         error = error_of(response)
         if not error and isinstance(response, (InitProducerIdResponse, EndTxnResponse)):
             self.since[client] = decided
@@ -118,26 +118,28 @@ class Promises:
             return
         last = self.reasons.get(client.transactional_id, -1)
         why = ErrorCode(error).name
-        assert last > self.since.get(client, -1), f"{client.name} is told {why}, and nothing has come between"
+        assert last > self.since.get(client, -1), f"{client.name} gets {why} without a reason"
 
-    # What the coordinator has.
+    # State of the coordinator.
 
     def check(self, shard: TransactionShard) -> None:
-        """Epochs never go back, and are at least what anybody was told."""
+        """Checks that epochs never decrease, and are not lower than in any response."""
         for name, found in shard.state.transactions.items():
             have = _last_of(found)
-            assert have >= self.seen.get(name, NOBODY), f"{name} went back from {self.seen[name]} to {have}"
-            assert have >= self.told.get(name, NOBODY), f"{name} is {have}, and was told {self.told[name]}"
+            assert have >= self.seen.get(name, NOBODY), f"{name} decreased from {self.seen[name]} to {have}"
+            assert have >= self.told.get(name, NOBODY), f"{name} is {have}, not {self.told[name]}"
             self.seen[name] = have
-            assert found.state not in PREPARED or found.unwritten or not found.places, f"{name} waits for nothing"
+            assert found.state not in PREPARED or found.unwritten or not found.places, (
+                f"{name} has no marker to wait for"
+            )
 
     def crashed(self) -> None:
-        """What was not committed may be lost, and with it who has what."""
+        """Resets the state after a crash, which may have lost uncommitted records."""
         self.seen = dict(self.told)
 
 
 def _last_of(found: Transaction) -> Producer:
-    """With an end at the last epoch the next id is given, which is that of the transaction once it is through."""
+    """Returns the current producer id and epoch: the next id after an end at the last epoch, before it completes."""
     durable = found.durable
     if durable.next_producer_id != NO_PRODUCER_ID:
         return durable.next_producer_id, 0
@@ -145,7 +147,7 @@ def _last_of(found: Transaction) -> Producer:
 
 
 def named(request: Any) -> tuple[str, Producer]:
-    """The transactional id of a request, and the producer that it names."""
+    """Returns the transactional id and the producer of a request."""
     if isinstance(request, AddPartitionsToTxnRequest):
         for one in request.transactions:
             return one.transactional_id, (one.producer_id, one.producer_epoch)

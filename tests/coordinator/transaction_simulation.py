@@ -1,11 +1,12 @@
-"""Transactions under seeded chance: producers that are replaced, sleep and come back, requests and answers that are lost or
-late, coordinators and leaders that crash anywhere, time that leaps.
+"""Seeded simulation of transactions.
 
-The world has one shard of transactions with its log, of which a crash may lose what was not committed, and the leaders of
-some partitions (transaction_leaders.py), one of them the coordinator of groups whose offsets are part of transactions. In
-each step chance takes one of all that could happen next, and then everything is checked that must hold. At the end it is
-calm, everything comes to rest, and of every transaction all records must have come to the same end, the one that its
-producer was told of.
+Producers are replaced, sleep and return. Requests and responses are lost or late. Coordinators and leaders crash
+anywhere, and time jumps.
+
+The simulation has one transaction shard with its log, of which a crash may lose the uncommitted records. It also has
+the leaders of some partitions (transaction_leaders.py), one of them the coordinator of groups whose offsets are part of
+transactions. Each step randomly runs one of the possible next events, then checks all invariants. The calm phase at the
+end completes everything. Then all records of a transaction must have the same end, the one reported to its producer.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tests.coordinator.transaction_promises import Promises
 
 EXPIRATION_MS = 1_500
 IDS = 4
-#: Shards are loaded anew and compared once in so many events.
+#: The number of events between two reloads and comparisons of the shard.
 RELOAD_EVERY = 200
 VERIFYING_VERSION = 5
 
@@ -64,18 +65,18 @@ class Simulation:
         self.leaders[OFFSETS] = self.offsets
         self.promises = Promises()
         self.clients: list[Client] = []
-        #: On their way: requests, questions of leaders, their answers, markers, what became of these.
+        #: In flight: requests, verifications of leaders, their results, markers, and the markers' results.
         self.calls: list[Call] = []
         self.questions: list[Question] = []
         self.verdicts: list[tuple[Question, int]] = []
         self.replies: list[tuple[Call, int, Any]] = []
         self.markers: list[tuple[SendMarkers, Place]] = []
         self.travelling: list[Marker] = []
-        #: Markers that take long, and may come when their transaction is no more.
+        #: Delayed markers, which may arrive after the end of their transaction.
         self.late: list[Marker] = []
         self.written: list[MarkersWritten] = []
         self.taken: list[ProducerIdTaken] = []
-        #: Until the log is committed up to there; and when it was decided.
+        #: Outputs that wait for the high watermark: required offset, event of the decision, output.
         self.parked: list[tuple[int, int, Any]] = []
         self.crashes = 0
         self.is_calm = False
@@ -84,14 +85,14 @@ class Simulation:
             self.begin(number)
 
     def begin(self, number: int) -> None:
-        """A producer for the id, whoever else has it. Those of every other id are of the older flow."""
+        """Starts a producer for the id, even if another has it. Every other id uses the older flow."""
         bumps = self.config.transaction_version >= 2 and number % 2 == 0
         name = f"id{number}"
         self.clients.append(Client(f"{name}/{len(self.clients)}", name, bumps, self.chance))
 
     @property
     def told(self) -> dict[Tag, bool]:
-        """What producers were told of the end of their transactions."""
+        """Returns the ends of transactions as reported to their producers."""
         return {tag: committed for client in self.clients for tag, committed in client.told.items()}
 
     # The coordinator.
@@ -125,7 +126,7 @@ class Simulation:
             self.replies.append((reply.token, decided, reply.response))
 
     def crash(self) -> None:
-        """Another loads the log. Markers of the one before may still be on their way."""
+        """Crashes the coordinator. Another loads the log. Markers of the previous one may still be in flight."""
         self.crashes += 1
         del self.log[self.chance.randrange(self.high_watermark, len(self.log) + 1) :]
         self.high_watermark = len(self.log)
@@ -137,7 +138,7 @@ class Simulation:
         self.shard = self.loaded(self.log)
         self.take()
         self.promises.crashed()
-        # Some producers go down with it, and are replaced at once; others ask again.
+        # Some producers crash with it, and are replaced at once; others retry.
         for client in [client for client in self.clients if not client.is_done]:
             client.has_asked = False
             if self.chance.random() < 0.2:
@@ -163,7 +164,7 @@ class Simulation:
 
     def happen(self) -> None:
         kind = self.chance.random()
-        # Most often where it may do most harm.
+        # Crashes are most frequent where they may do most harm.
         if self.chance.random() < (0.01 if self.travelling else 0.002):
             self.crash()
         elif kind < 0.003:
@@ -214,7 +215,7 @@ class Simulation:
         self.take()
 
     def _wishful(self) -> list[Client]:
-        """Who has something to ask for that he did not ask for yet."""
+        """Returns the clients with an unsent request."""
         return [c for c in self.clients if not c.is_done and not c.has_asked and c.sleeps_until <= self.now]
 
     def _send(self) -> None:
@@ -224,7 +225,7 @@ class Simulation:
         self.calls.append(Call(client, client.attempt, *client.asked))
 
     def _repeat(self) -> None:
-        """The same once more: its client has waited for too long."""
+        """Repeats a request after a timeout of its client."""
         asking = [client for client in self.clients if not client.is_done and client.has_asked]
         if asking:
             client = self.chance.choice(asking)
@@ -233,7 +234,7 @@ class Simulation:
 
     def _arrive(self) -> None:
         call = self._any(self.calls)
-        # Of the older flow, what comes late may do harm (KIP-890 says which); so here it does not come.
+        # Late requests of the older flow may do harm (KIP-890), so they are dropped.
         if call.attempt != call.client.attempt and not call.client.bumps:
             return
         if not isinstance(call.request, Write):
@@ -265,7 +266,7 @@ class Simulation:
         self._handle(self._any(self.questions))
 
     def _go_on(self) -> None:
-        """A leader hears whether it may write. What the question was about may be over by then."""
+        """Delivers a verification result to a leader. The transaction may have ended by then."""
         question, error = self._any(self.verdicts)
         if not error and not self.leaders[question.call.request.place].still_stands(question):
             error = ErrorCode.INVALID_TXN_STATE
@@ -309,7 +310,7 @@ class Simulation:
             check_decided(markers, self.log[: self.high_watermark])
             self.travelling.append(Marker(markers, place, self.coordinator_epoch))
             if markers.transaction_version >= 2 and self.chance.random() < 0.2:
-                # And once more, for there was no answer. Without epochs of their own it would have to be the last.
+                # A retry after a lost response. Without an epoch per transaction it must be the last marker.
                 self.late.append(self.travelling.pop())
                 self.markers.append((markers, place))
 
@@ -317,7 +318,7 @@ class Simulation:
         self._take_marker(self._any(self.travelling))
 
     def _write_late_marker(self) -> None:
-        """Most often where it would do harm: while its producer has something open there."""
+        """Writes a late marker, most often where it would do harm: while its producer has an open transaction."""
         marker = self._any(self.late)
         is_open = bool(self.leaders[marker.place].open.get(marker.markers.producer_id))
         is_old = not self.shard.awaits(marker.markers, marker.place)
@@ -332,14 +333,14 @@ class Simulation:
         is_awaited = self.shard.awaits(marker.markers, marker.place)
         error = leader.end(marker)
         if error is not ErrorCode.NONE:
-            assert not (self._is_mine(marker) and is_awaited), f"{marker} is refused: {error.name}"
+            assert not (self._is_mine(marker) and is_awaited), f"{marker} gets an unexpected error: {error.name}"
             return
-        assert is_awaited or not is_open, f"{marker} ends a transaction that goes on"
+        assert is_awaited or not is_open, f"{marker} ends an open transaction"
         if marker.place != OFFSETS:
             self._is_written(marker)
 
     def _is_written(self, marker: Marker) -> None:
-        """The coordinator hears of it, or asks once more."""
+        """Reports a written marker to the coordinator, or makes it retry."""
         if not self._is_mine(marker):
             return
         if self.chance.random() < 0.1:
@@ -364,7 +365,7 @@ class Simulation:
     def _any(self, queue: list[Any]) -> Any:
         return queue.pop(self.chance.randrange(len(queue)))
 
-    # What must hold.
+    # Invariants.
 
     def check(self) -> None:
         self.promises.event += 1

@@ -1,7 +1,7 @@
-"""Transcripts of a shard of transactions: what it is told, and the exact records, replies and markers that come of it.
+"""Transcripts of a transaction shard: its input, and the exact records, replies and markers that result.
 
-As `transcript.py`, whose way of showing messages is used. Markers that are to be sent are shown as `markers ...`; the
-command `written` says that they are. `kept` puts into the log what another has left there; `taken` brings a producer id.
+The format is that of `transcript.py`. Requested markers are shown as `markers ...`; the command `written` confirms
+them. `kept` adds a record of a former coordinator to the log; `taken` supplies a producer id.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def topics(o: Options) -> list[AddPartitionsToTxnTopic]:
 
 
 def add(o: Options) -> Message:
-    """v=3 is the client's form; v=4 and v=5 a broker's, with `verify` or without."""
+    """Adds partitions. v=3 is the client's form; v=4 and v=5 are a broker's, with `verify` or without."""
     pid, epoch = int(o.get("pid", FIRST_PRODUCER_ID)), int(o.get("epoch", 0))
     if int(o.get("v", 3)) < 4:
         return AddPartitionsToTxnRequest(
@@ -147,7 +147,7 @@ class TransactionTranscript(Script):
         return self.next_producer_id - 1
 
     def _keep(self, o: Options) -> None:
-        """A transaction that has just begun."""
+        """Adds a transaction that has just begun to the log."""
         value = TransactionLogValue(
             producer_id=int(o.get("pid", 7)),
             previous_producer_id=int(o.get("pid", 7)),
@@ -163,7 +163,7 @@ class TransactionTranscript(Script):
         self.shard = self._loaded()
 
     def _written(self, options: Options) -> None:
-        """All of the markers that were sent last, or those for `places`."""
+        """Confirms all markers that were sent last, or those for `places`."""
         markers = self.sent[-1]
         some = frozenset(places(options["places"])) if "places" in options else frozenset(markers.places)
         self.shard.handle(
@@ -171,7 +171,7 @@ class TransactionTranscript(Script):
         )
 
     def _pass(self, ms: int) -> list[str]:
-        """Time passes; each moment at which something comes out is named."""
+        """Advances the time, and shows each moment with output."""
         until, out = self.now + ms, []
         while (deadline := self.shard.deadline()) is not None and deadline <= until:
             self.now = max(self.now, deadline)
@@ -187,7 +187,7 @@ class TransactionTranscript(Script):
         for record in output.records:
             self.log.append(encode_record(record))
             key, value = self.log[-1]
-            assert decode_record(key, value)[:2] == record[:2], "what is read is what was written"
+            assert decode_record(key, value)[:2] == record[:2], "a decoded record equals the encoded one"
             lines.append(f"  record {shown_record(record)}")
         for reply in output.replies:
             if isinstance(reply, SendMarkers):

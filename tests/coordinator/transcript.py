@@ -1,7 +1,7 @@
-"""Transcripts: what a shard is told, and the exact records and replies that come of it, read as a diff.
+"""Transcripts: the input of a shard, and the exact records and replies that result, compared as a diff.
 
-A line `> command key=value ...` is run; the lines that follow it are what came out. Fields with their default value are
-not shown. `ODRADEK_REWRITE=1` writes what comes out instead of comparing it.
+A line `> command key=value ...` is run; the lines after it are its output. Fields with their default value are not
+shown. `ODRADEK_REWRITE=1` writes the output instead of comparing it.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from odradek.protocol.schema import Message
 
 Options = dict[str, str]
 
-#: A subscription of version 0 to one topic: what a consumer's metadata looks like.
+#: A subscription of version 0 to one topic, as in a consumer's metadata.
 SUBSCRIPTION = b"\0\0\0\0\0\1%s\xff\xff\xff\xff"
 
 
 def topic_id(name: str) -> bytes:
-    """A made-up id that reads well: the topic's name, filled up."""
+    """Returns a readable topic id: the topic's name, padded."""
     return name.encode().ljust(16, b".")
 
 
 def metadata(text: str) -> bytes:
-    """`on:t` is a consumer's subscription to topic t; anything else stands for itself."""
+    """Returns metadata: `on:t` is a consumer's subscription to topic t; other texts are taken literally."""
     if text.startswith("on:"):
         name = text[3:].encode()
         return SUBSCRIPTION % (len(name).to_bytes(2, "big") + name)
@@ -101,7 +101,7 @@ def heartbeat(o: Options) -> Message:
 
 
 def leave_group(o: Options) -> Message:
-    """members=a,b/instance,/instance"""
+    """Leaves the group: members=a,b/instance,/instance"""
     return LeaveGroupRequest(
         group_id=o.get("group", "g"),
         members=[
@@ -112,7 +112,7 @@ def leave_group(o: Options) -> Message:
 
 
 def offset_commit(o: Options) -> Message:
-    """offsets=topic:0=5,topic:1=7"""
+    """Commits offsets: offsets=topic:0=5,topic:1=7"""
     request = OffsetCommitRequest(
         group_id=o.get("group", "g"),
         generation_id_or_member_epoch=int(o.get("generation", -1)),
@@ -135,7 +135,7 @@ def offset_commit(o: Options) -> Message:
 
 
 def offset_fetch(o: Options) -> Message:
-    """partitions=topic:0,topic:1; all of them when not given"""
+    """Fetches offsets: partitions=topic:0,topic:1; by default all"""
     topics = None
     if "partitions" in o:
         topics = [
@@ -186,7 +186,7 @@ REQUESTS: dict[str, Callable[[Options], Message]] = {
 
 
 class Script:
-    """A text of commands, each behind "> ", played with what comes of them; comments and blank lines stay."""
+    """A text of commands, each after "> ", run with their output; comments and blank lines are kept."""
 
     def run(self, text: str) -> str:
         out: list[str] = []
@@ -240,7 +240,7 @@ class Transcript(Script):
         )
 
     def _pass(self, ms: int) -> list[str]:
-        """Time passes; each moment at which something comes out is named."""
+        """Advances the time, and shows each moment with output."""
         end, out = self.now + ms, []
         while (deadline := self.shard.deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
@@ -255,7 +255,7 @@ class Transcript(Script):
         for record in output.records:
             self.log.append(encode_record(record))
             key, value = self.log[-1]
-            assert decode_record(key, value)[:2] == record[:2], "what is read is what was written"
+            assert decode_record(key, value)[:2] == record[:2], "a decoded record equals the encoded one"
         lines = [f"  record {shown_record(record)}" for record in output.records]
         return lines + [f"  {reply.token}: {shown(reply.response)}" for reply in output.replies]
 
@@ -285,7 +285,7 @@ def shown(value: object) -> str:
 
 
 def _shown_bytes(value: bytes) -> str:
-    """As the options write them: a subscription as `on:topic`, a made-up topic id without what fills it up."""
+    """Returns bytes in the form of the options: a subscription as `on:topic`, a topic id without padding."""
     topic = value[8:-4]
     if value == SUBSCRIPTION % (len(topic).to_bytes(2, "big") + topic):
         return f"on:{topic.decode()}"
