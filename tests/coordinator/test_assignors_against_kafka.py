@@ -125,7 +125,7 @@ def changed(chance: random.Random, members: Members, counts: Counts, made: Assig
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.parametrize("alike", [False, True], ids=["different subscriptions", "the same subscriptions"])
-def test_members_are_given_what_kafka_gives_them_round_after_round(
+def test_members_get_same_partitions_as_from_kafka_in_every_round(
     kafkas: Assignors, alike: bool, assignor: str
 ) -> None:
     for seed in range(GROUPS):
@@ -147,7 +147,7 @@ def test_members_are_given_what_kafka_gives_them_round_after_round(
 
 
 @pytest.mark.parametrize("alike", [False, True], ids=["different subscriptions", "the same subscriptions"])
-def test_members_of_a_new_share_group_are_given_as_much_as_by_kafka(kafkas: Assignors, alike: bool) -> None:
+def test_new_share_group_has_same_loads_as_with_kafka(kafkas: Assignors, alike: bool) -> None:
     """Compares only new groups: later Kafka's result may be unbalanced, depending on its hash maps."""
     for seed in range(GROUPS):
         chance = random.Random(seed)
@@ -243,9 +243,7 @@ def as_in(made: Mapping[str, Tasks]) -> Choice:
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 2])
-def test_members_of_a_streams_group_are_given_the_tasks_that_kafka_gives_them_round_after_round(
-    kafkas: Assignors, replicas: int
-) -> None:
+def test_streams_members_get_same_tasks_as_from_kafka_in_every_round(kafkas: Assignors, replicas: int) -> None:
     for seed in range(GROUPS):
         group = StreamsGroup(random.Random(seed))
         made: dict[str, Tasks] = {}
@@ -256,7 +254,7 @@ def test_members_of_a_streams_group_are_given_the_tasks_that_kafka_gives_them_ro
             assert ours == made, f"seed {seed}, round {turn}: {group.members}, {group.subtopologies}"
 
 
-def test_processes_of_a_new_streams_group_are_filled_as_evenly_as_by_kafka(kafkas: Assignors) -> None:
+def test_new_streams_group_is_balanced_like_with_kafka(kafkas: Assignors) -> None:
     """Compares without Kafka's choices: the last task went to a process that had no more tasks than the others."""
     for seed in range(GROUPS):
         group = StreamsGroup(random.Random(seed))

@@ -76,7 +76,7 @@ def given(response: Any) -> list[int] | None:
     return [index for topic in response.assignment.topic_partitions for index in topic.partitions]
 
 
-def test_the_first_member_is_recorded_as_kafka_records_it_and_given_everything(stand: Stand) -> None:
+def test_first_member_writes_kafkas_records_and_gets_all_partitions(stand: Stand) -> None:
     response, records = stand.beat("a", 0)
     assert records == [
         "MemberMetadata",
@@ -90,7 +90,7 @@ def test_the_first_member_is_recorded_as_kafka_records_it_and_given_everything(s
     assert stand.beat("a", 2, [0, 1, 2, 3]) == (stand.beat("a", 2, [0, 1, 2, 3])[0], [])
 
 
-def test_a_partition_moves_when_its_owner_has_given_it_back(stand: Stand) -> None:
+def test_partition_moves_after_its_owner_revokes_it(stand: Stand) -> None:
     stand.beat("a", 0)
     joined, _ = stand.beat("b", 0)
     assert (joined.member_epoch, given(joined)) == (3, [])
@@ -102,7 +102,7 @@ def test_a_partition_moves_when_its_owner_has_given_it_back(stand: Stand) -> Non
     assert given(stand.beat("b", 3)[0]) == [2, 3]
 
 
-def test_who_does_not_give_back_in_time_is_fenced(stand: Stand) -> None:
+def test_member_is_fenced_after_revocation_timeout(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
     stand.beat("a", 2, [0, 1, 2, 3])
@@ -120,7 +120,7 @@ def test_who_does_not_give_back_in_time_is_fenced(stand: Stand) -> None:
     assert given(stand.beat("b", 3)[0]) == [0, 1, 2, 3]
 
 
-def test_who_is_silent_for_its_session_is_gone(stand: Stand) -> None:
+def test_member_is_removed_after_session_timeout(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.now += 45_000
     stand.shard.expire(stand.now)
@@ -143,7 +143,7 @@ def test_who_is_silent_for_its_session_is_gone(stand: Stand) -> None:
         ("a", 2, {"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
-def test_what_is_refused_changes_nothing(
+def test_invalid_heartbeat_writes_no_records(
     stand: Stand, member: str, epoch: int, fields: dict[str, Any], error: ErrorCode
 ) -> None:
     stand.beat("a", 0)
@@ -151,12 +151,12 @@ def test_what_is_refused_changes_nothing(
     assert (response.error_code, records) == (error, [])
 
 
-def test_a_group_is_full_at_its_limit(stand: Stand) -> None:
+def test_join_fails_when_group_has_max_size(stand: Stand) -> None:
     for member, error in (("a", 0), ("b", 0), ("c", ErrorCode.GROUP_MAX_SIZE_REACHED)):
         assert stand.beat(member, 0)[0].error_code == error
 
 
-def test_a_static_member_comes_back_to_what_it_had(stand: Stand) -> None:
+def test_returning_static_member_gets_its_assignment_back(stand: Stand) -> None:
     stand.beat("a", 0, instance_id="i")
     assert stand.beat("b", 0, instance_id="i")[0].error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     left, records = stand.beat("a", -2, instance_id="i")
@@ -166,7 +166,7 @@ def test_a_static_member_comes_back_to_what_it_had(stand: Stand) -> None:
     assert stand.beat("a", 2, instance_id="i")[0].error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_regular_expression_follows_the_topics(stand: Stand) -> None:
+def test_regex_subscription_includes_new_topics(stand: Stand) -> None:
     first, records = stand.beat("a", 0, subscribed_topic_names=[], subscribed_topic_regex="t.*")
     assert (first.member_epoch, given(first)) == (1, [])
     assert records == ["MemberMetadata", "CurrentMemberAssignment", "RegularExpression", "Metadata"]
@@ -179,13 +179,13 @@ def test_a_regular_expression_follows_the_topics(stand: Stand) -> None:
     assert (grown.member_epoch, given(grown)) == (3, [0, 1, 2, 3, 0])
 
 
-def test_new_partitions_are_assigned_with_the_next_heartbeat(stand: Stand) -> None:
+def test_next_heartbeat_assigns_new_partitions(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.shard.handle(MetadataChanged(image_of({"t": 5}), frozenset({"t"})), 0)
     assert given(stand.beat("a", 2, [0, 1, 2, 3])[0]) == [0, 1, 2, 3, 4]
 
 
-def test_commits_and_fetches_are_fenced_by_the_members_epoch(stand: Stand) -> None:
+def test_commits_and_fetches_with_wrong_member_epoch_fail(stand: Stand) -> None:
     stand.beat("a", 0)
     assert stand.commit("a", 2, 0) == 0
     assert stand.commit("a", 3, 0) == ErrorCode.STALE_MEMBER_EPOCH
@@ -196,7 +196,7 @@ def test_commits_and_fetches_are_fenced_by_the_members_epoch(stand: Stand) -> No
         assert stand.ask(OffsetFetchRequest(groups=[asked]), 9)[0].groups[0].error_code == error
 
 
-def test_a_member_that_is_behind_commits_only_what_it_has_kept(stand: Stand) -> None:
+def test_member_with_old_epoch_commits_only_kept_partitions(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
     stand.beat("a", 2, [0, 1, 2, 3])
@@ -205,7 +205,7 @@ def test_a_member_that_is_behind_commits_only_what_it_has_kept(stand: Stand) -> 
     assert stand.commit("a", 2, 2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_tools_see_the_group_as_what_it_is(stand: Stand) -> None:
+def test_list_and_describe_return_group_as_consumer_group(stand: Stand) -> None:
     stand.beat("a", 0)
     (listed,) = stand.ask(ListGroupsRequest(types_filter=["Consumer"]))[0].groups
     assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
@@ -220,7 +220,7 @@ def test_tools_see_the_group_as_what_it_is(stand: Stand) -> None:
     )
 
 
-def test_an_empty_group_is_deleted_and_one_with_members_is_not(stand: Stand) -> None:
+def test_only_empty_group_can_be_deleted(stand: Stand) -> None:
     stand.beat("a", 0)
     request = DeleteGroupsRequest(groups_names=["g"])
     assert stand.ask(request)[0].results[0].error_code == ErrorCode.NON_EMPTY_GROUP
@@ -233,7 +233,7 @@ def test_an_empty_group_is_deleted_and_one_with_members_is_not(stand: Stand) -> 
     assert "g" not in stand.shard.state.groups
 
 
-def test_a_group_changes_its_protocol_only_when_it_is_empty(stand: Stand) -> None:
+def test_classic_join_succeeds_only_in_empty_consumer_group(stand: Stand) -> None:
     stand.beat("a", 0)
     join = JoinGroupRequest(
         group_id="g",
@@ -247,12 +247,12 @@ def test_a_group_changes_its_protocol_only_when_it_is_empty(stand: Stand) -> Non
     assert "g" in stand.shard.state.groups
 
 
-def test_the_hash_of_topics_is_kafkas() -> None:
+def test_metadata_hash_equals_kafkas() -> None:
     # org.apache.kafka.coordinator.group.Utils.computeGroupHash of 4.4 for the same topic.
     assert metadata_hash(image_of({"t": 4}), ["t"]) == 3609866707415828047
 
 
-def test_what_a_group_sets_for_itself_acts_within_the_bounds_of_the_broker(stand: Stand) -> None:
+def test_group_config_is_clamped_to_broker_bounds(stand: Stand) -> None:
     for own, told in (("7000", 7_000), ("1", 5_000), ("99999", 15_000)):
         configs = Map({(GROUP_RESOURCE, "g"): Map({"consumer.heartbeat.interval.ms": own})})
         image = image_of({"t": 4})._replace(configs=configs)

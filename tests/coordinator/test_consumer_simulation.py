@@ -24,7 +24,7 @@ def _run(seed: int) -> ConsumerSimulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_two_members_own_a_partition_and_groups_come_to_rest(seed: int) -> None:
+def test_partitions_have_one_owner_and_consumer_groups_converge(seed: int) -> None:
     simulation = _run(seed)
     assert simulation.handed_out and simulation.commits, "no partition was ever assigned"
 
@@ -69,5 +69,5 @@ def _epochs_of_commits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     _what_is_to_be_given_back_is_not_recorded,
     _fenced_members_keep_what_they_held,
 )
-def test_a_planted_bug_of_consumer_groups_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_consumer_groups(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run)

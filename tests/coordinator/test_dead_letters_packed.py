@@ -31,7 +31,7 @@ def packed(contents: Contents = EMPTY, first: int = 10, most: int = 1_000_000) -
     return pack(ORIGIN, LETTER, first, contents, NOW, most)
 
 
-def test_headers_are_kafkas_in_kafkas_order() -> None:
+def test_dead_letter_headers_have_kafkas_names_and_order() -> None:
     record = packed().records[1]
     assert record.headers == [
         ("__dlq.errors.topic", b"orders"),
@@ -45,7 +45,7 @@ def test_headers_are_kafkas_in_kafkas_order() -> None:
     assert LETTER._replace(is_rejected=True).cause == "Offset rejected by client."
 
 
-def test_the_size_that_is_reckoned_is_that_of_the_batch() -> None:
+def test_computed_size_equals_encoded_batch_size() -> None:
     contents = Contents({10: Content(b"key", b"value" * 50), 12: Content(None, b"")}, 14)
     found = packed(contents)
     assert found.size == len(encode_batch(found.records))
@@ -53,7 +53,7 @@ def test_the_size_that_is_reckoned_is_that_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize("most", range(61, 1200, 37))
-def test_a_batch_is_no_larger_than_the_topic_allows_unless_one_letter_is(most: int) -> None:
+def test_batch_exceeds_max_message_bytes_only_for_one_large_record(most: int) -> None:
     contents = Contents({offset: Content(None, b"v" * 40) for offset in range(10, 15)}, 14)
     first = 10
     while first <= LETTER.last:
@@ -64,7 +64,7 @@ def test_a_batch_is_no_larger_than_the_topic_allows_unless_one_letter_is(most: i
     assert first == LETTER.last + 1
 
 
-def test_records_that_were_not_looked_for_wait_for_the_next_batch() -> None:
+def test_records_not_read_yet_wait_for_next_batch() -> None:
     assert packed(Contents({}, 12)).next_offset == 13
     assert packed(Contents({}, 9)).next_offset == 11, "a batch has at least one record"
 
@@ -95,20 +95,20 @@ def test_records_that_were_not_looked_for_wait_for_the_next_batch() -> None:
         ),
     ],
 )
-def test_a_queue_is_refused_in_kafkas_words(queue: Queue, words: str | None) -> None:
+def test_invalid_queue_has_kafkas_error_message(queue: Queue, words: str | None) -> None:
     assert refusal("g", queue) == words
 
 
-def test_letters_spread_over_the_partitions_of_their_queue() -> None:
+def test_dead_letters_are_spread_over_queue_partitions() -> None:
     assert [destination(index, 3) for index in range(5)] == [0, 1, 2, 0, 1]
 
 
-def test_tries_are_further_and_further_apart() -> None:
+def test_backoff_doubles_up_to_maximum() -> None:
     assert [backoff_ms(tries, 0.5) for tries in (1, 2, 3, 4, 9)] == [2_000, 4_000, 8_000, 16_000, 30_000]
     assert (backoff_ms(1, 0.0), backoff_ms(1, 1.0)) == (1_600, 2_400)
 
 
-def test_a_rejected_record_is_archiving_until_its_letter_is_buried() -> None:
+def test_rejected_record_is_archiving_until_dead_letter_is_written() -> None:
     partition = SharePartition(0, [StateBatch(0, 3, 0, 1)], Limits(has_dead_letters=True))
     for run in partition.runs.between(0, 3):
         partition.give(run, "m", 0)
@@ -133,7 +133,7 @@ def test_a_rejected_record_is_archiving_until_its_letter_is_buried() -> None:
     assert partition.take() == ([], [], [])
 
 
-def test_a_leader_that_finds_records_archiving_sends_their_letters() -> None:
+def test_new_leader_sends_dead_letters_of_archiving_records() -> None:
     batches = [StateBatch(0, 1, 3, 2), StateBatch(2, 2, 2, 1), StateBatch(3, 3, 3, 5)]
     partition = SharePartition(0, batches, Limits(delivery_count=5))
     assert partition.take().letters == [DeadLetter(0, 1, 2, is_rejected=True), DeadLetter(3, 3, 5, is_rejected=False)]

@@ -141,7 +141,7 @@ class Stand:
         ("disabled", "classic", None),
     ],
 )
-def test_a_group_goes_the_ways_that_it_may(policy: str, up: str, down: str | None) -> None:
+def test_policy_determines_group_kind_after_upgrade_and_downgrade(policy: str, up: str, down: str | None) -> None:
     stand = Stand(policy)
     stand.classic()
     joined = stand.beat(0)
@@ -151,7 +151,7 @@ def test_a_group_goes_the_ways_that_it_may(policy: str, up: str, down: str | Non
         assert stand.kind == down
 
 
-def test_a_classic_member_gives_back_by_a_rebalance_of_its_own() -> None:
+def test_classic_member_revokes_partitions_by_rejoining() -> None:
     stand = Stand()
     old = stand.classic()
     joined = stand.beat(0)
@@ -170,7 +170,7 @@ def test_a_classic_member_gives_back_by_a_rebalance_of_its_own() -> None:
     assert [t.partitions for t in stand.beat(joined.member_epoch).assignment.topic_partitions] == [[1]]
 
 
-def test_a_group_under_migration_is_loaded_as_it_was() -> None:
+def test_reload_restores_group_in_migration() -> None:
     stand = Stand()
     old = stand.classic()
     stand.beat(0)
@@ -185,7 +185,7 @@ def test_a_group_under_migration_is_loaded_as_it_was() -> None:
     assert (list(again.members), again.generation_id) == ([old], 2)
 
 
-def test_a_silent_new_member_leaves_a_classic_group_behind() -> None:
+def test_group_is_downgraded_when_last_consumer_member_expires() -> None:
     stand = Stand()
     old = stand.classic()
     stand.beat(0)
@@ -198,7 +198,7 @@ def test_a_silent_new_member_leaves_a_classic_group_behind() -> None:
     assert stand.kind == "classic"
 
 
-def test_a_classic_member_that_does_not_join_again_in_time_is_gone() -> None:
+def test_classic_member_is_removed_when_it_misses_the_rejoin_timeout() -> None:
     stand = Stand()
     old = stand.classic()
     stand.beat(0)
@@ -213,7 +213,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_gone() -> None:
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
-def test_what_a_classic_member_has_yet_goes_along_down_and_up_again(is_reloaded: bool) -> None:
+def test_classic_members_partitions_survive_downgrade_and_upgrade(is_reloaded: bool) -> None:
     stand = Stand()
     old = stand.classic()
     stand.beat(0)
@@ -230,7 +230,7 @@ def test_what_a_classic_member_has_yet_goes_along_down_and_up_again(is_reloaded:
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
-def test_what_two_of_the_new_protocol_left_behind_is_whole_again(is_reloaded: bool) -> None:
+def test_classic_member_keeps_all_partitions_after_two_consumer_members_leave(is_reloaded: bool) -> None:
     """No member with a pending target is left: the classic member keeps all partitions."""
     stand = Stand()
     old = stand.classic()
@@ -244,7 +244,7 @@ def test_what_two_of_the_new_protocol_left_behind_is_whole_again(is_reloaded: bo
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
-def test_whoever_is_left_is_asked_to_join_though_the_coordinator_changes(is_reloaded: bool) -> None:
+def test_remaining_member_must_rejoin_after_downgrade_and_failover(is_reloaded: bool) -> None:
     """Without the rebalance the partitions of the last new-protocol member would never be assigned."""
     stand = Stand()
     old = stand.classic()
@@ -265,7 +265,7 @@ def test_whoever_is_left_is_asked_to_join_though_the_coordinator_changes(is_relo
     assert stand.ask(beat, 3).error_code == 0, "a completed rebalance does not start again"
 
 
-def test_what_members_have_goes_along_where_a_rebalance_was_broken_off() -> None:
+def test_partitions_survive_upgrade_during_rebalance() -> None:
     stand = Stand()
     old = stand.classic()
     # The leader's JoinGroup starts a rebalance, and another member joins before the assignment.
@@ -278,7 +278,7 @@ def test_what_members_have_goes_along_where_a_rebalance_was_broken_off() -> None
     assert other in group.members
 
 
-def test_what_a_cooperative_member_is_to_give_back_is_nobodys_before_it_did() -> None:
+def test_partition_stays_unassigned_until_cooperative_member_revokes_it() -> None:
     stand = Stand()
     old = stand.classic()
     generation = stand.join(old, 0, 1).generation_id
@@ -288,7 +288,7 @@ def test_what_a_cooperative_member_is_to_give_back_is_nobodys_before_it_did() ->
     assert stand.given("new") == [1]
 
 
-def test_what_a_member_said_that_it_has_is_not_taken_from_whom_it_is_assigned_to() -> None:
+def test_assignment_takes_precedence_over_partitions_reported_at_join() -> None:
     """The assignment is newer than the reported partitions of the JoinGroup."""
     stand = Stand()
     old = stand.classic()
@@ -311,7 +311,7 @@ def test_what_a_member_said_that_it_has_is_not_taken_from_whom_it_is_assigned_to
 # Bugs that the simulation of migrations found.
 
 
-def test_a_classic_member_has_its_own_session_when_the_coordinator_changes() -> None:
+def test_classic_member_keeps_its_session_timeout_after_failover() -> None:
     """The session timeout of a classic member is its own, not the group's, also after a coordinator change."""
     stand = Stand()
     stand.classic()
@@ -324,7 +324,7 @@ def test_a_classic_member_has_its_own_session_when_the_coordinator_changes() -> 
     assert list(stand.group(ConsumerGroup).members) == ["new"]
 
 
-def test_what_a_broken_off_rebalance_left_is_assigned_when_a_static_member_takes_its_own_place() -> None:
+def test_static_member_gets_all_partitions_when_it_upgrades_during_rebalance() -> None:
     """The member changes nothing, so nothing else would trigger an assignment, and no partition would be assigned."""
     stand = Stand()
     assert stand.join(version=5, instance_id="i").error_code == 0
@@ -332,7 +332,7 @@ def test_what_a_broken_off_rebalance_left_is_assigned_when_a_static_member_takes
     assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1]]
 
 
-def test_a_group_that_was_stable_is_not_assigned_again_by_a_static_member_that_takes_its_own_place() -> None:
+def test_stable_group_keeps_assignment_when_static_member_upgrades() -> None:
     stand = Stand()
     old = stand.join(version=5, instance_id="i").member_id
     stand.sync(old, 1, 0, 1)
@@ -340,7 +340,7 @@ def test_a_group_that_was_stable_is_not_assigned_again_by_a_static_member_that_t
     assert (answer.member_epoch, [topic.partitions for topic in answer.assignment.topic_partitions]) == (1, [[0, 1]])
 
 
-def test_what_its_leader_had_not_assigned_yet_is_when_a_static_member_takes_its_own_place() -> None:
+def test_new_partitions_are_assigned_when_static_leader_upgrades() -> None:
     """The topic has grown, and the leader has left before it noticed."""
     stand = Stand()
     old = stand.join(version=5, instance_id="i").member_id
@@ -350,7 +350,7 @@ def test_what_its_leader_had_not_assigned_yet_is_when_a_static_member_takes_its_
     assert [topic.partitions for topic in answer.assignment.topic_partitions] == [[0, 1, 2]]
 
 
-def test_who_says_that_it_has_what_another_has_is_behind_the_times() -> None:
+def test_outdated_ownership_claim_at_upgrade_is_ignored() -> None:
     """The member was away while another got the partition, and returns while the group is briefly a classic one."""
     stand = Stand()
     old = stand.classic()
@@ -364,7 +364,7 @@ def test_who_says_that_it_has_what_another_has_is_behind_the_times() -> None:
     assert set(group.members[other].held()) == set()
 
 
-def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_yet() -> None:
+def test_member_epoch_is_positive_after_upgrade_without_generation() -> None:
     """With member epoch 0 its next heartbeat would be a join."""
     stand = Stand()
     stand.config = replace(stand.config, initial_rebalance_delay_ms=3_000)
@@ -373,7 +373,7 @@ def test_no_member_is_told_epoch_0_though_the_classic_group_had_no_generation_ye
     assert stand.beat(0, regex="nothing.*").member_epoch > 0
 
 
-def test_a_classic_group_of_later_generations_is_loaded_as_it_is_when_its_first_was_compacted_away() -> None:
+def test_downgraded_group_is_restored_when_its_first_generation_was_compacted() -> None:
     """The records of the former consumer group are still in the log."""
     stand = Stand()
     old = stand.classic()
@@ -388,7 +388,7 @@ def test_a_classic_group_of_later_generations_is_loaded_as_it_is_when_its_first_
     assert stand.group(ConsumerGroup).holders == {(T, 0): old, (T, 1): old}
 
 
-def test_what_members_have_is_known_where_compaction_left_only_their_classic_group() -> None:
+def test_assignments_are_known_when_compaction_left_only_classic_group() -> None:
     """The last static member of the new protocol returned with the old one, so the group was downgraded at once."""
     stand = Stand()
     stand.beat(0, instance_id="i")

@@ -38,7 +38,7 @@ def leave(stand: Stand, member_id: str) -> None:
     assert stand.ask(request, 5).error_code == 0
 
 
-def test_classic_member_may_not_join_a_consumer_group_without_a_policy() -> None:
+def test_classic_member_cannot_join_consumer_group_when_policy_is_disabled() -> None:
     stand = Stand("disabled")
     stand.beat(0)
     for version in (0, 3, 4, 9):
@@ -48,9 +48,7 @@ def test_classic_member_may_not_join_a_consumer_group_without_a_policy() -> None
 
 @pytest.mark.parametrize("policy", JOINABLE)
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
-def test_classic_member_in_a_consumer_group_gets_its_part_once_the_other_gave_it_back(
-    policy: str, version: int
-) -> None:
+def test_classic_member_gets_partition_after_consumer_member_revokes_it(policy: str, version: int) -> None:
     stand = Stand(policy)
     epoch = stand.beat(0).member_epoch
     classic = joined(stand, version=version)
@@ -77,7 +75,7 @@ def test_classic_member_in_a_consumer_group_gets_its_part_once_the_other_gave_it
 @pytest.mark.parametrize(
     ("policy", "kind"), [("upgrade", "consumer"), ("downgrade", "classic"), ("bidirectional", "classic")]
 )
-def test_group_whose_last_new_member_leaves_is_a_classic_group_where_the_policy_says_so(policy: str, kind: str) -> None:
+def test_group_is_downgraded_after_last_consumer_member_if_policy_permits(policy: str, kind: str) -> None:
     stand = Stand(policy)
     stand.beat(0)
     classic = joined(stand)
@@ -97,7 +95,7 @@ def test_group_whose_last_new_member_leaves_is_a_classic_group_where_the_policy_
 
 
 @pytest.mark.parametrize("policy", JOINABLE)
-def test_static_classic_member_in_a_consumer_group_is_served_under_each_of_its_ids(policy: str) -> None:
+def test_rejoining_static_classic_member_replaces_its_former_id(policy: str) -> None:
     stand = Stand(policy)
     stand.beat(0)
     first = joined(stand, version=9, instance_id="i")
@@ -117,9 +115,7 @@ def test_static_classic_member_in_a_consumer_group_is_served_under_each_of_its_i
         ("bidirectional", ErrorCode.NONE),
     ],
 )
-def test_consumer_member_joins_a_classic_group_with_members_where_the_policy_says_so(
-    policy: str, error: ErrorCode
-) -> None:
+def test_consumer_member_joins_nonempty_classic_group_if_policy_permits(policy: str, error: ErrorCode) -> None:
     stand = Stand(policy)
     old = stand.classic()
     assert stand.beat(0).error_code == error

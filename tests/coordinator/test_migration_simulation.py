@@ -27,12 +27,12 @@ def _run(seed: int) -> MigrationSimulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_two_members_own_a_partition_while_groups_change_their_protocol(seed: int) -> None:
+def test_partitions_have_one_owner_during_migrations(seed: int) -> None:
     simulation = _run(seed)
     assert simulation.handed_out, "no partition was ever assigned"
 
 
-def test_groups_go_both_ways_in_the_simulation_and_members_commit() -> None:
+def test_simulation_has_migrations_both_ways_and_commits() -> None:
     played = [_run(seed) for seed in range(4)]
     assert sum(len(simulation.kinds) for simulation in played) >= 16
     assert all(simulation.committed for simulation in played)
@@ -116,5 +116,5 @@ def _generations_start_anew_on_the_way_down(patch: pytest.MonkeyPatch) -> None:
     _sessions_of_classic_members_are_not_carried_over,
     _generations_start_anew_on_the_way_down,
 )
-def test_a_planted_bug_of_migration_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_migration(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run, seeds=60)

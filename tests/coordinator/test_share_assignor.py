@@ -22,7 +22,7 @@ def sharers(assignment: Assignment) -> Counter[int]:
 
 @pytest.mark.parametrize("members", range(1, 9))
 @pytest.mark.parametrize("partitions", range(1, 9))
-def test_all_partitions_are_shared_and_all_members_work(members: int, partitions: int) -> None:
+def test_every_partition_has_members_and_loads_are_balanced(members: int, partitions: int) -> None:
     assignment = assign(members, partitions)
     counts = sharers(assignment)
     assert set(counts) == set(range(partitions))
@@ -32,14 +32,14 @@ def test_all_partitions_are_shared_and_all_members_work(members: int, partitions
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_who_has_something_keeps_it_when_nothing_changes(seed: int) -> None:
+def test_assignment_is_stable_without_changes(seed: int) -> None:
     chance = random.Random(seed)
     members, partitions = chance.randrange(1, 10), chance.randrange(1, 10)
     before = assign(members, partitions)
     assert assign(members, partitions, before) == before
 
 
-def test_a_topic_is_shared_by_those_that_subscribe_to_it() -> None:
+def test_topic_is_assigned_only_to_its_subscribers() -> None:
     subscribers = {
         "a": Subscriber(frozenset({T}), {}),
         "b": Subscriber(frozenset({T, U}), {}),
@@ -49,5 +49,5 @@ def test_a_topic_is_shared_by_those_that_subscribe_to_it() -> None:
     assert assignment == {"a": {T: frozenset({0})}, "b": {T: frozenset({1}), U: frozenset({0})}, "c": {}}
 
 
-def test_partitions_that_the_persister_does_not_know_are_not_assigned() -> None:
+def test_uninitialized_partitions_are_not_assigned() -> None:
     assert simple({"a": Subscriber(frozenset({T, U}), {})}, {T: frozenset({1})}) == {"a": {T: frozenset({1})}}

@@ -23,7 +23,7 @@ def _run(seed: int) -> ShareGroupSimulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_partition_is_with_somebody_who_subscribes_and_groups_come_to_rest(seed: int) -> None:
+def test_subscribed_partitions_are_assigned_and_share_groups_converge(seed: int) -> None:
     assert _run(seed).handed_out, "no partition was ever assigned"
 
 
@@ -111,5 +111,5 @@ def _what_nobody_keeps_is_given_out(patch: pytest.MonkeyPatch) -> None:
     _the_last_partition_is_nobodys,
     _what_nobody_keeps_is_given_out,
 )
-def test_a_planted_bug_of_share_groups_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_share_groups(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run)

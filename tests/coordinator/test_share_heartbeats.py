@@ -19,7 +19,7 @@ def said(shard: GroupShard, member: str, epoch: int) -> list[str]:
     return ["-" * is_gone + name.removeprefix("ShareGroup").removesuffix("Key") for name, is_gone in names]
 
 
-def test_who_comes_when_all_have_left_need_not_wait_for_the_assignment_interval() -> None:
+def test_join_of_empty_group_skips_assignment_interval() -> None:
     shard = GroupShard(CONFIG)
     shard.handle(MetadataChanged(image_of({"t": 4})), 0)
     assert "TargetAssignmentMetadata" in said(shard, "a", 0)

@@ -29,7 +29,7 @@ def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_combined_states_say_of_each_offset_what_counts(seed: int) -> None:
+def test_combined_states_keep_highest_rank_of_each_offset(seed: int) -> None:
     chance = random.Random(seed)
     batches = []
     for _ in range(chance.randrange(12)):
@@ -88,7 +88,7 @@ class Stand:
         return shard
 
 
-def test_a_snapshot_comes_after_so_many_updates_and_the_log_below_it_is_of_no_use() -> None:
+def test_snapshot_after_update_limit_makes_log_below_redundant() -> None:
     stand = Stand(updates_per_snapshot=3)
     for offset in range(8):
         stand.write(StateBatch(offset, offset, 2, 1))
@@ -103,7 +103,7 @@ def test_a_snapshot_comes_after_so_many_updates_and_the_log_below_it_is_of_no_us
     assert (state.batches, state.start_offset, state.snapshot_epoch) == (known.batches, 0, known.snapshot_epoch)
 
 
-def test_the_log_is_not_cut_while_a_failover_could_lose_a_snapshot_or_a_tombstone() -> None:
+def test_log_is_cut_only_after_snapshot_and_tombstone_are_committed() -> None:
     stand = Stand(updates_per_snapshot=3)
     for offset in range(5):
         stand.write(StateBatch(offset, offset, 2, 1))
@@ -117,7 +117,7 @@ def test_the_log_is_not_cut_while_a_failover_could_lose_a_snapshot_or_a_tombston
     assert stand.loaded_again(stand.records()).redundant() == (4, 5)
 
 
-def test_states_that_rest_are_told_again_so_that_the_log_can_be_cut() -> None:
+def test_unused_state_gets_new_snapshot_after_interval() -> None:
     stand = Stand(updates_per_snapshot=500)
     stand.write(StateBatch(0, 5, 2, 1))
     deadline = stand.shard.deadline()
@@ -130,7 +130,7 @@ def test_states_that_rest_are_told_again_so_that_the_log_can_be_cut() -> None:
     assert stand.take() == [] and len(stand.log) == 3, "a second snapshot is not necessary"
 
 
-def test_what_is_known_of_a_topic_goes_with_it() -> None:
+def test_topic_deletion_deletes_its_states() -> None:
     stand = Stand(updates_per_snapshot=500)
     stand.shard.handle(TopicsChanged(image_of(), frozenset({TOPIC_ID})), 5)
     stand.take()

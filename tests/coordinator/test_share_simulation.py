@@ -28,7 +28,7 @@ def _run(seed: int) -> ShareSimulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_record_is_acknowledged_twice_or_lost_and_delivery_counts_are_honoured(seed: int) -> None:
+def test_records_are_acknowledged_once_and_delivery_limit_holds(seed: int) -> None:
     assert _run(seed).deliveries, "no record was ever delivered"
 
 
@@ -121,6 +121,6 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     _the_persister_answers_before_it_commits,
     _locks_never_end,
 )
-def test_a_planted_bug_of_share_partitions_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_share_partitions(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     # Only every other seed has dead letters.
     assert_caught(bug, monkeypatch, _run, seeds=40)

@@ -31,7 +31,7 @@ def _run(seed: int) -> ShareStateSimulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_the_persister_answered_is_there_after_a_crash_and_a_cut(seed: int) -> None:
+def test_persister_keeps_acknowledged_state_after_crash_and_cut(seed: int) -> None:
     assert _run(seed).told, "no request ever got a response"
 
 
@@ -165,5 +165,5 @@ def _the_start_goes_back_to_where_some_leader_was(patch: pytest.MonkeyPatch) -> 
     _a_leader_that_reads_is_not_written_down,
     _the_start_goes_back_to_where_some_leader_was,
 )
-def test_a_planted_bug_of_the_persister_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_persister(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run)

@@ -34,21 +34,21 @@ class Stand:
         return None if reply.refusal is None else reply.refusal.message
 
 
-def test_what_was_given_out_together_comes_back_together() -> None:
+def test_released_range_is_acquired_together_again() -> None:
     stand = Stand()
     assert stand.take() == [(0, 9)]
     stand.say(AckType.RELEASE, 0, 9)
     assert stand.take(3) == [(0, 9)]
 
 
-def test_a_strict_limit_holds_for_what_comes_back_too() -> None:
+def test_strict_limit_applies_to_released_records() -> None:
     stand = Stand()
     assert stand.take(7, is_limit=True) == [(0, 6)]
     stand.say(AckType.RELEASE, 0, 6)
     assert stand.take(3, is_limit=True) == [(0, 2)]
 
 
-def test_of_records_that_fail_there_goes_out_a_part_of_what_was_given_out_together() -> None:
+def test_failing_records_are_acquired_in_smaller_parts() -> None:
     stand = Stand(delivery_count=5)
     stand.take()
     for first in (0, 0):
@@ -61,7 +61,7 @@ def test_of_records_that_fail_there_goes_out_a_part_of_what_was_given_out_togeth
     assert stand.take() == [(2, 2)]
 
 
-def test_a_refusal_speaks_of_offsets_once_they_have_states_of_their_own() -> None:
+def test_error_message_names_offset_after_range_is_cut() -> None:
     stand = Stand()
     stand.take()
     assert stand.say(AckType.ACCEPT, 0, 9, "other") == "Member is not the owner of batch record"
@@ -70,7 +70,7 @@ def test_a_refusal_speaks_of_offsets_once_they_have_states_of_their_own() -> Non
     assert stand.say(AckType.ACCEPT, 2, 9) == "The offset cannot be acknowledged. The offset is not acquired."
 
 
-def test_a_refusal_speaks_of_the_batch_while_all_of_it_is_in_one_state() -> None:
+def test_error_message_names_batch_while_range_is_uncut() -> None:
     stand = Stand()
     stand.take()
     assert stand.say(AckType.RELEASE, 0, 9) is None

@@ -18,14 +18,14 @@ EVENTS = 1_500
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_groups_keep_their_promises_whatever_their_members_do(seed: int) -> None:
+def test_group_invariants_hold_under_faults(seed: int) -> None:
     simulation = Simulation(seed)
     simulation.run(EVENTS)
     assert simulation.owners, "no group ever had an assignment"
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_groups_find_together_when_the_world_is_calm(seed: int) -> None:
+def test_groups_become_stable_without_faults(seed: int) -> None:
     simulation = Simulation(seed)
     simulation.run(EVENTS // 3)
     simulation.run_calm(180_000)
@@ -114,5 +114,5 @@ def _run(seed: int) -> None:
     _answers_do_not_wait_for_the_log,
     _a_member_that_leaves_is_not_answered,
 )
-def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_classic_groups(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run, seeds=60)

@@ -35,7 +35,7 @@ def stand() -> Stand:
     return Stand()
 
 
-def test_the_first_member_brings_the_topology_and_is_given_all_tasks(stand: Stand) -> None:
+def test_first_member_sets_topology_and_gets_all_tasks(stand: Stand) -> None:
     response, records = stand.beat("a", 0)
     assert (response.error_code, response.member_id, response.member_epoch) == (0, "a", 2)
     assert tasks(response.active_tasks) == {"0": [0, 1], "1": [0, 1]}
@@ -45,7 +45,7 @@ def test_the_first_member_brings_the_topology_and_is_given_all_tasks(stand: Stan
     assert (response.active_tasks, records) == (None, [])
 
 
-def test_a_task_goes_to_another_when_it_was_given_back(stand: Stand) -> None:
+def test_task_moves_after_its_owner_revokes_it(stand: Stand) -> None:
     stand.beat("a", 0)
     response, records = stand.beat("b", 0)
     assert (response.member_epoch, tasks(response.active_tasks)) == (3, {})
@@ -61,7 +61,7 @@ def test_a_task_goes_to_another_when_it_was_given_back(stand: Stand) -> None:
     assert stand.group.state.value == "Stable"
 
 
-def test_internal_topics_are_asked_for_and_then_there_are_tasks(stand: Stand) -> None:
+def test_tasks_are_assigned_after_internal_topics_are_created(stand: Stand) -> None:
     stand.topics({"in": 3})
     answer, _ = stand.beat("a", 0)
     assert isinstance(answer, NeedsTopics)
@@ -89,16 +89,14 @@ def test_internal_topics_are_asked_for_and_then_there_are_tasks(stand: Stand) ->
         ),
     ],
 )
-def test_what_is_wrong_with_the_topics_is_told_as_a_status(
-    stand: Stand, counts: dict[str, int], status: int, words: str
-) -> None:
+def test_topic_problem_is_returned_as_status(stand: Stand, counts: dict[str, int], status: int, words: str) -> None:
     stand.topics(counts)
     response, _ = stand.beat("a", 0)
     assert (response.error_code, tasks(response.active_tasks)) == (0, {})
     assert [(one.status_code, one.status_detail) for one in response.status] == [(status, words)]
 
 
-def test_topics_that_are_joined_must_have_as_many_partitions(stand: Stand) -> None:
+def test_copartitioned_topics_must_have_equal_partition_counts(stand: Stand) -> None:
     stand.topics({"in": 2, "other": 3})
     joined = Subtopology(
         subtopology_id="0",
@@ -110,14 +108,14 @@ def test_topics_that_are_joined_must_have_as_many_partitions(stand: Stand) -> No
     assert [(one.status_code, one.status_detail) for one in response.status] == [(2, words)]
 
 
-def test_a_repartition_topic_that_nobody_writes_is_an_invalid_topology(stand: Stand) -> None:
+def test_repartition_topic_without_writer_is_invalid_topology(stand: Stand) -> None:
     reader = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="never")])
     response, records = stand.beat("a", 0, topology=Topology(subtopologies=[reader]))
     assert (response.error_code, records) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, [])
     assert response.error_message.endswith("because a repartition source topic is never used as a sink topic.")
 
 
-def test_the_first_assignment_waits_for_the_delay() -> None:
+def test_initial_delay_defers_first_assignment() -> None:
     stand = Stand(initial_rebalance_delay_ms=3_000)
     response, records = stand.beat("a", 0)
     assert (statuses(response), tasks(response.active_tasks)) == ([5], {})
@@ -134,7 +132,7 @@ def test_the_first_assignment_waits_for_the_delay() -> None:
     assert (statuses(response), tasks(response.active_tasks)) == ([], {"0": [0], "1": [0]})
 
 
-def test_assignments_are_an_interval_apart() -> None:
+def test_assignment_interval_defers_assignment() -> None:
     stand = Stand(assignment_interval_ms=1_000)
     stand.beat("a", 0)
     stand.now += 500
@@ -145,7 +143,7 @@ def test_assignments_are_an_interval_apart() -> None:
     assert (statuses(response), response.member_epoch) == ([], 3)
 
 
-def test_copies_are_in_other_processes_only() -> None:
+def test_standby_tasks_are_in_other_processes_only() -> None:
     stand = Stand(num_standby_replicas=1)
     alone, _ = stand.beat("a", 0)
     assert tasks(alone.standby_tasks) == {}
@@ -160,7 +158,7 @@ def test_copies_are_in_other_processes_only() -> None:
         assert len(active) + len(copies) == 2
 
 
-def test_another_number_of_copies_means_another_epoch(stand: Stand) -> None:
+def test_changed_number_of_standby_replicas_increments_epoch(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.shard.state.config = GroupsConfig(
         streams=StreamsGroupsConfig(num_standby_replicas=1, assignment_interval_ms=0)
@@ -169,7 +167,7 @@ def test_another_number_of_copies_means_another_epoch(stand: Stand) -> None:
     assert (response.member_epoch, records) == (3, ["Metadata", "TargetAssignmentMetadata", CURRENT])
 
 
-def test_a_member_that_is_silent_for_its_session_is_dropped(stand: Stand) -> None:
+def test_member_is_removed_when_session_expires(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.now += 45_000
     stand.shard.expire(stand.now)
@@ -179,7 +177,7 @@ def test_a_member_that_is_silent_for_its_session_is_dropped(stand: Stand) -> Non
     assert stand.beat("a", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_give_back_in_time_is_dropped(stand: Stand) -> None:
+def test_member_is_removed_after_revocation_timeout(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
     stand.beat("a", 2)
@@ -189,7 +187,7 @@ def test_a_member_that_does_not_give_back_in_time_is_dropped(stand: Stand) -> No
     assert set(stand.group.members) == {"b"}
 
 
-def test_a_static_member_comes_back_to_its_tasks(stand: Stand) -> None:
+def test_returning_static_member_gets_its_tasks_back(stand: Stand) -> None:
     stand.beat("a", 0, instance_id="i")
     assert stand.beat("z", 0, instance_id="i")[0].error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     response, records = stand.beat("a", -2, instance_id="i")
@@ -226,13 +224,13 @@ def test_a_static_member_comes_back_to_its_tasks(stand: Stand) -> None:
         ),
     ],
 )
-def test_requests_that_are_wrong_are_refused(stand: Stand, fields: dict[str, Any], error: int, words: str) -> None:
+def test_invalid_requests_get_errors(stand: Stand, fields: dict[str, Any], error: int, words: str) -> None:
     response, records = stand.beat(fields.pop("member", "a"), fields.pop("epoch", 0), **fields)
     assert (response.error_code, records) == (error, [])
     assert words in response.error_message
 
 
-def test_members_are_fenced_by_their_epoch(stand: Stand) -> None:
+def test_wrong_member_epoch_is_fenced(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
     assert "greater member epoch (7)" in stand.beat("a", 7)[0].error_message
@@ -241,7 +239,7 @@ def test_members_are_fenced_by_their_epoch(stand: Stand) -> None:
     assert stand.beat("c", 2)[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_with_an_older_topology_is_told_and_another_topology_is_refused() -> None:
+def test_older_topology_gets_status_and_changed_topology_fails() -> None:
     stand = Stand()
     stand.beat("a", 0, topology=topology(1))
     assert statuses(stand.beat("b", 0, topology=topology(0))[0]) == [0]
@@ -249,14 +247,14 @@ def test_a_member_with_an_older_topology_is_told_and_another_topology_is_refused
     assert response.error_message == "Topology updates are not supported yet."
 
 
-def test_a_shutdown_that_one_member_asks_for_is_told_to_all(stand: Stand) -> None:
+def test_shutdown_request_of_one_member_is_sent_to_all(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("b", 0)
     assert statuses(stand.beat("a", 2, shutdown_application=True)[0]) == [4]
     assert statuses(stand.beat("b", 3)[0]) == [4]
 
 
-def test_members_are_told_who_serves_what(stand: Stand) -> None:
+def test_response_has_partitions_by_user_endpoint(stand: Stand) -> None:
     stand.beat("a", 0)
     response, _ = stand.beat("b", 0, user_endpoint=EndpointRequest(host="h", port=7))
     assert response.endpoint_information_epoch == 1
@@ -269,7 +267,7 @@ def test_members_are_told_who_serves_what(stand: Stand) -> None:
     assert stand.beat("b", 3, endpoint_information_epoch=2)[0].partitions_by_user_endpoint is None
 
 
-def test_a_group_is_described_listed_and_deleted(stand: Stand) -> None:
+def test_streams_group_is_described_listed_and_deleted(stand: Stand) -> None:
     stand.beat("a", 0)
     stand.beat("a", 2)
     response, _ = stand.ask(StreamsGroupDescribeRequest(group_ids=["g", "none"]))

@@ -19,7 +19,7 @@ def stand() -> Stand:
     return Stand()
 
 
-def test_commits_are_fenced_by_epochs_of_members_and_tasks(stand: Stand) -> None:
+def test_commit_with_wrong_member_or_task_epoch_fails(stand: Stand) -> None:
     stand.beat("a", 0)
     assert stand.commit("a", 2, "in", 0) == 0
     assert stand.commit("a", 3, "in", 0) == ErrorCode.STALE_MEMBER_EPOCH
@@ -33,7 +33,7 @@ def test_commits_are_fenced_by_epochs_of_members_and_tasks(stand: Stand) -> None
 
 
 @pytest.mark.parametrize(("version", "stale"), [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.STALE_MEMBER_EPOCH)])
-def test_offsets_of_transactions_are_fenced_by_tasks_too(stand: Stand, version: int, stale: int) -> None:
+def test_transactional_commit_with_wrong_task_epoch_fails(stand: Stand, version: int, stale: int) -> None:
     def commit(member: str, epoch: int, index: int = 0) -> tuple[int, int]:
         """Returns the error and the number of written records."""
         part = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=5)
@@ -53,7 +53,7 @@ def test_offsets_of_transactions_are_fenced_by_tasks_too(stand: Stand, version: 
     assert (commit("a", 2, 0), commit("a", 2, 1)) == ((0, 1), (stale, 0))
 
 
-def test_an_empty_classic_group_becomes_a_streams_group_and_keeps_its_offsets(stand: Stand) -> None:
+def test_empty_classic_group_keeps_offsets_as_streams_group(stand: Stand) -> None:
     assert stand.commit("", -1, "in", 0) == 0
     assert isinstance(stand.shard.state.groups["g"], ClassicGroup)
     _, records = stand.beat("a", 0)

@@ -27,7 +27,7 @@ def _run(seed: int) -> StreamsSimulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_two_members_run_a_task_and_groups_come_to_rest(seed: int) -> None:
+def test_tasks_have_one_owner_and_streams_groups_converge(seed: int) -> None:
     simulation = _run(seed)
     assert simulation.handed_out, "no task was ever assigned"
     assert simulation.warmed_up, "no task ever warmed up"
@@ -121,5 +121,5 @@ def _descriptions_are_asked_for_for_ever(patch: pytest.MonkeyPatch) -> None:
     _fenced_members_keep_what_they_held,
     _epochs_are_not_looked_at,
 )
-def test_a_planted_bug_of_streams_groups_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_streams_groups(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run)

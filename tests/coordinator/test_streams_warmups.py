@@ -75,7 +75,7 @@ def stand() -> WarmStand:
     return WarmStand(a="p", b="q", c="q")
 
 
-def test_a_warm_up_task_is_told_and_described_and_is_there_after_a_failover(stand: WarmStand) -> None:
+def test_warm_up_task_is_assigned_described_and_survives_failover(stand: WarmStand) -> None:
     stand.plan(b=warm(0))
     response, records = stand.say("b")
     assert (tasks(response.active_tasks), tasks(response.standby_tasks)) == ({}, {})
@@ -90,7 +90,7 @@ def test_a_warm_up_task_is_told_and_described_and_is_there_after_a_failover(stan
     assert after.members["b"].assigned.warmup == after.target_of("b").warmup == {COUNTS[0]}
 
 
-def test_a_warm_up_task_becomes_active_when_whoever_ran_it_gave_it_back(stand: WarmStand) -> None:
+def test_warm_up_task_becomes_active_after_owner_revokes_it(stand: WarmStand) -> None:
     stand.plan(b=warm(0))
     stand.settle("b")
     stand.plan(a=Tasks(READS | {COUNTS[1]}), b=Tasks(frozenset({COUNTS[0]})))
@@ -107,7 +107,7 @@ def test_a_warm_up_task_becomes_active_when_whoever_ran_it_gave_it_back(stand: W
     assert stand.group.members["b"].state is MemberState.STABLE
 
 
-def test_an_active_task_may_warm_up_again_only_where_nobody_of_the_process_runs_it(stand: WarmStand) -> None:
+def test_active_task_becomes_warm_up_only_after_revocation(stand: WarmStand) -> None:
     stand.plan(a=Tasks(READS | {COUNTS[1]}, warmup=frozenset({COUNTS[0]})), c=Tasks(frozenset({COUNTS[0]})))
     stand.say("a")
     assert stand.group.members["a"].state is MemberState.UNREVOKED_TASKS
@@ -121,7 +121,7 @@ def test_an_active_task_may_warm_up_again_only_where_nobody_of_the_process_runs_
 
 
 @pytest.mark.parametrize(("before", "after"), [("warmup", "standby"), ("standby", "warmup")])
-def test_a_copy_changes_its_role_at_once(stand: WarmStand, before: str, after: str) -> None:
+def test_standby_and_warm_up_tasks_change_role_at_once(stand: WarmStand, before: str, after: str) -> None:
     one = frozenset({COUNTS[0]})
     stand.plan(b=Tasks(**{before: one}))
     stand.settle("b")
@@ -133,7 +133,7 @@ def test_a_copy_changes_its_role_at_once(stand: WarmStand, before: str, after: s
     assert stand.group.members["b"].state is MemberState.STABLE
 
 
-def test_a_warm_up_task_that_is_taken_away_must_be_given_back_first(stand: WarmStand) -> None:
+def test_removed_warm_up_task_must_be_revoked_first(stand: WarmStand) -> None:
     stand.plan(b=warm(0, 1))
     stand.settle("b")
     epoch = stand.group.epoch
@@ -148,7 +148,7 @@ def test_a_warm_up_task_that_is_taken_away_must_be_given_back_first(stand: WarmS
     assert stand.group.members["b"].state is MemberState.STABLE
 
 
-def test_of_two_members_of_a_process_one_waits_for_the_copy_that_the_other_has(stand: WarmStand) -> None:
+def test_member_waits_for_copy_of_same_process(stand: WarmStand) -> None:
     stand.plan(b=warm(0))
     stand.settle("b")
     stand.plan(b=Tasks(), c=warm(0))
@@ -162,7 +162,7 @@ def test_of_two_members_of_a_process_one_waits_for_the_copy_that_the_other_has(s
     assert (stand.held("b"), stand.held("c")) == ((set(), set(), set()), (set(), set(), {COUNTS[0]}))
 
 
-def test_whoever_does_not_give_a_warm_up_task_back_in_time_is_dropped(stand: WarmStand) -> None:
+def test_member_is_removed_when_it_misses_revocation_of_warm_up_task(stand: WarmStand) -> None:
     stand.plan(b=warm(0))
     stand.settle("b")
     stand.plan(b=Tasks(), c=warm(0))
@@ -173,7 +173,7 @@ def test_whoever_does_not_give_a_warm_up_task_back_in_time_is_dropped(stand: War
     assert not stand.group.holders.of_warmup(COUNTS[0])
 
 
-def test_the_next_assignment_has_no_warm_up_tasks(stand: WarmStand) -> None:
+def test_next_assignment_has_no_warm_up_tasks(stand: WarmStand) -> None:
     """Like Kafka's assignors, which assign only active and standby tasks."""
     stand.plan(b=warm(0))
     stand.settle("b")
@@ -183,7 +183,7 @@ def test_the_next_assignment_has_no_warm_up_tasks(stand: WarmStand) -> None:
     assert (tasks(response.warmup_tasks), stand.group.members["b"].revoking.warmup) == ({}, {COUNTS[0]})
 
 
-def test_a_member_of_the_epoch_before_may_not_claim_warm_up_tasks(stand: WarmStand) -> None:
+def test_member_with_previous_epoch_cannot_claim_other_warm_up_tasks(stand: WarmStand) -> None:
     epoch = stand.group.members["b"].epoch
     stand.plan(b=warm(0))
     stand.settle("b")

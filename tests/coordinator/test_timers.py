@@ -14,7 +14,7 @@ def drain(timers: Timers, now: int) -> list[str]:
     return found
 
 
-def test_what_is_due_comes_out_once_and_in_order() -> None:
+def test_due_timers_are_returned_once_and_in_order() -> None:
     timers = Timers()
     for name, deadline in (("b", 20), ("a", 10), ("c", 30)):
         timers.set(Timer((name,)), deadline)
@@ -26,7 +26,7 @@ def test_what_is_due_comes_out_once_and_in_order() -> None:
     assert timers.next_deadline() is None
 
 
-def test_a_timer_that_is_moved_back_is_not_due_at_its_old_time() -> None:
+def test_postponed_timer_is_not_due_at_old_deadline() -> None:
     timers, timer = Timers(), Timer(("a",))
     timers.set(timer, 10)
     timers.set(timer, 50)
@@ -35,7 +35,7 @@ def test_a_timer_that_is_moved_back_is_not_due_at_its_old_time() -> None:
     assert drain(timers, 50) == ["a"]
 
 
-def test_a_timer_that_is_moved_forward_is_due_at_its_new_time_only() -> None:
+def test_advanced_timer_is_due_only_at_new_deadline() -> None:
     timers, timer = Timers(), Timer(("a",))
     timers.set(timer, 50)
     timers.set(timer, 10)
@@ -43,7 +43,7 @@ def test_a_timer_that_is_moved_forward_is_due_at_its_new_time_only() -> None:
     assert drain(timers, 100) == []
 
 
-def test_a_cancelled_timer_is_never_due_and_may_be_set_again() -> None:
+def test_cancelled_timer_is_never_due_and_can_be_set_again() -> None:
     timers, timer = Timers(), Timer(("a",))
     timers.set(timer, 10)
     timer.cancel()
@@ -53,14 +53,14 @@ def test_a_cancelled_timer_is_never_due_and_may_be_set_again() -> None:
     assert drain(timers, 120) == ["a"]
 
 
-def test_moving_deadlines_back_does_not_grow_the_queue() -> None:
+def test_postponing_deadlines_does_not_grow_queue() -> None:
     timers, timer = Timers(), Timer(("a",))
     for deadline in range(10_000):
         timers.set(timer, deadline)
     assert len(timers._queue) == 1
 
 
-def test_any_order_of_changes_comes_out_right() -> None:
+def test_timers_are_due_correctly_after_random_changes() -> None:
     for seed in range(50):
         chance, timers = random.Random(seed), Timers()
         all_timers = [Timer((str(i),)) for i in range(8)]

@@ -75,7 +75,7 @@ def is_asked(stand: Stand, version: int = 1) -> bool:
     return asked
 
 
-def test_the_first_answer_asks_and_later_ones_ask_again_after_ever_longer_waits() -> None:
+def test_description_is_requested_again_after_growing_waits() -> None:
     stand = Stand()
     response, _ = stand.beat("a", 0)
     assert response.topology_description_required
@@ -89,14 +89,14 @@ def test_the_first_answer_asks_and_later_ones_ask_again_after_ever_longer_waits(
         assert is_asked(stand), "the maximum wait is one hour"
 
 
-def test_a_client_that_cannot_be_asked_is_not_and_keeps_nobody_from_being_asked() -> None:
+def test_old_client_gets_no_request_and_does_not_delay_requests_to_others() -> None:
     stand = Stand()
     response, _ = stand.beat("a", 0, version=0)
     assert not response.topology_description_required
     assert is_asked(stand)
 
 
-def test_a_member_of_an_older_topology_is_not_asked() -> None:
+def test_member_with_older_topology_gets_no_description_request() -> None:
     from tests.coordinator.streams_stand import topology
 
     stand = Stand()
@@ -105,7 +105,7 @@ def test_a_member_of_an_older_topology_is_not_asked() -> None:
     assert not response.topology_description_required
 
 
-def test_what_was_handed_in_is_told_to_who_asks_and_not_asked_for_any_more(stand: Stand) -> None:
+def test_pushed_description_is_returned_on_request_and_not_requested_again(stand: Stand) -> None:
     assert (told(stand).topology_description_status, told(stand).topology_description) == (NOT_STORED, None)
     response, records = update(stand)
     assert (response.error_code, response.error_message, records) == (0, None, STORED)
@@ -123,13 +123,13 @@ def test_what_was_handed_in_is_told_to_who_asks_and_not_asked_for_any_more(stand
     assert not is_asked(stand)
 
 
-def test_it_is_not_told_to_who_does_not_ask(stand: Stand) -> None:
+def test_description_is_omitted_unless_requested(stand: Stand) -> None:
     update(stand)
     group = told(stand, is_asked=False)
     assert (group.topology_description_status, group.topology_description) == (NOT_REQUESTED, None)
 
 
-def test_the_group_goes_on_as_it_was_but_for_the_epoch_that_says_what_is_stored(stand: Stand) -> None:
+def test_stored_description_changes_only_stored_epoch(stand: Stand) -> None:
     before, metadata = told(stand, is_asked=False), stand.group.metadata
     update(stand)
     assert told(stand, is_asked=False) == before
@@ -137,14 +137,14 @@ def test_the_group_goes_on_as_it_was_but_for_the_epoch_that_says_what_is_stored(
     assert stand.beat("a", 2)[1] == []
 
 
-def test_the_same_handed_in_by_another_member_writes_nothing(stand: Stand) -> None:
+def test_same_description_of_another_member_writes_nothing(stand: Stand) -> None:
     stand.beat("b", 0)
     update(stand)
     response, records = update(stand, member_id="b")
     assert (response.error_code, records) == (0, [])
 
 
-def test_the_next_coordinator_finds_it_in_the_log(stand: Stand) -> None:
+def test_next_coordinator_loads_description_from_log(stand: Stand) -> None:
     stand.shard.handle(GroupRequest(1, Request("g", "a", 0, description())), stand.now)
     log = [encode_record(record) for record in stand.shard.take().records]
     assert log
@@ -156,7 +156,7 @@ def test_the_next_coordinator_finds_it_in_the_log(stand: Stand) -> None:
     assert told(moved).topology_description is not None and not is_asked(moved)
 
 
-def test_it_goes_with_its_group_and_the_next_group_of_that_name_is_asked_anew(stand: Stand) -> None:
+def test_description_is_deleted_with_group_and_requested_from_next_group(stand: Stand) -> None:
     update(stand)
     stand.beat("a", -1)
     stand.ask(DeleteGroupsRequest(groups_names=["g"]))
@@ -166,7 +166,7 @@ def test_it_goes_with_its_group_and_the_next_group_of_that_name_is_asked_anew(st
     assert told(stand).topology_description_status == NOT_STORED
 
 
-def test_one_that_is_too_large_is_refused_for_good_and_not_asked_for_again() -> None:
+def test_too_large_description_fails_permanently() -> None:
     stand = Stand()
     stand.shard.state.config = replace(stand.shard.state.config, max_record_bytes=500)
     stand.beat("a", 0)
@@ -209,7 +209,7 @@ def _as_it_is(described: TopologyDescription) -> None:
         ({}, _odd_store, ErrorCode.INVALID_REQUEST, "Global store must be composed of a source and a processor node."),
     ],
 )
-def test_what_cannot_be_kept_is_refused_in_kafkas_words(
+def test_invalid_description_has_kafkas_error_message(
     stand: Stand, said: dict[str, Any], changed: Callable[[TopologyDescription], None], error: ErrorCode, words: str
 ) -> None:
     made = description()
@@ -219,7 +219,7 @@ def test_what_cannot_be_kept_is_refused_in_kafkas_words(
     assert told(stand).topology_description_status == NOT_STORED
 
 
-def test_a_group_of_another_kind_has_no_topology() -> None:
+def test_description_of_group_of_another_kind_fails() -> None:
     stand = Stand()
     stand.commit("", -1, "in", 0)
     response, _ = update(stand)
@@ -227,7 +227,7 @@ def test_a_group_of_another_kind_has_no_topology() -> None:
     assert response.error_message == "Group g is not a streams group."
 
 
-def test_a_shard_that_is_not_here_is_answered_for() -> None:
+def test_missing_shard_gets_not_coordinator() -> None:
     from odradek.coordinator.groups.error_responses import refused
 
     response: Any = refused(Request(), ErrorCode.NOT_COORDINATOR)

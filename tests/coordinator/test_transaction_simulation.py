@@ -45,11 +45,11 @@ def _run(seed: int) -> Simulation:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_transaction_ends_whole_and_as_it_was_told(seed: int) -> None:
+def test_transactions_are_atomic_and_end_as_reported(seed: int) -> None:
     _run(seed)
 
 
-def test_some_seeds_come_by_all_that_may_happen_to_a_producer() -> None:
+def test_seeds_cover_all_producer_events() -> None:
     seen = [_run(seed) for seed in range(6)]
     promises = [simulation.promises for simulation in seen]
     assert all(simulation.crashes for simulation in seen)
@@ -221,5 +221,5 @@ def _what_was_allowed_for_a_transaction_is_written_after_its_end(patch: pytest.M
     _offsets_that_are_pending_are_called_stable,
     _what_was_allowed_for_a_transaction_is_written_after_its_end,
 )
-def test_a_planted_bug_of_transactions_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_detects_injected_bug_of_transactions(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_caught(bug, monkeypatch, _run)

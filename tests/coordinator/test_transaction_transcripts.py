@@ -14,22 +14,22 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "transaction_transcripts").glob("*
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
-def test_a_shard_of_transactions_answers_and_records_as_its_transcript_says(path: Path) -> None:
+def test_transaction_shard_matches_transcript(path: Path) -> None:
     happened = TransactionTranscript().run(path.read_text())
     if os.environ.get("ODRADEK_REWRITE"):
         path.write_text(happened)
     assert happened == path.read_text()
 
 
-def test_there_are_transcripts_of_transactions() -> None:
+def test_transaction_transcripts_exist() -> None:
     assert len(TRANSCRIPTS) >= 7
 
 
-def test_every_state_that_is_written_says_where_it_is_reached_from() -> None:
+def test_every_written_state_has_valid_previous_states() -> None:
     assert set(VALID_PREVIOUS_STATES) == set(State) - {State.PREPARE_EPOCH_FENCE}
 
 
-def test_states_have_the_names_that_tools_show() -> None:
+def test_states_have_names_of_tools() -> None:
     assert [state.shown for state in State] == [
         "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
         "PrepareEpochFence",

@@ -13,7 +13,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
-def test_a_shard_answers_and_records_as_its_transcript_says(path: Path) -> None:
+def test_group_shard_matches_transcript(path: Path) -> None:
     expected = path.read_text()
     happened = Transcript().run(expected)
     if os.environ.get("ODRADEK_REWRITE"):
@@ -21,5 +21,5 @@ def test_a_shard_answers_and_records_as_its_transcript_says(path: Path) -> None:
     assert happened == path.read_text()
 
 
-def test_there_are_transcripts() -> None:
+def test_transcripts_exist() -> None:
     assert len(TRANSCRIPTS) >= 10
