@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
@@ -32,10 +33,22 @@ TOPIC_ID_VERSION = 10
 
 
 def handle(call: Call) -> None:
+    """Asks each shard once, for all the groups that it has."""
     request: OffsetFetchRequest = call.request
     groups = request.groups if call.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
-    asked = [partial(_fetch, call, group, request.require_stable) for group in groups]
-    gather(asked, lambda answers: call.reply(_response(call.version, request, answers)))
+    positions: dict[int, list[int]] = {}
+    for position, group in enumerate(groups):
+        positions.setdefault(call.broker.groups.partition_for(group.group_id), []).append(position)
+    questions = [partial(_fetch, call, [groups[p] for p in found]) for found in positions.values()]
+
+    def answered(answers: list[list[OffsetFetchResponseGroup]]) -> None:
+        ordered: list[Any] = [None] * len(groups)
+        for found, of_shard in zip(positions.values(), answers, strict=True):
+            for position, answer in zip(found, of_shard, strict=True):
+                ordered[position] = answer
+        call.reply(_response(call.version, request, ordered))
+
+    gather(questions, answered)
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -47,27 +60,29 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 def _fetch(
     call: Call,
-    group: OffsetFetchRequestGroup,
-    require_stable: bool,
-    done: Callable[[OffsetFetchResponseGroup], None],
+    groups: list[OffsetFetchRequestGroup],
+    done: Callable[[list[OffsetFetchResponseGroup]], None],
 ) -> None:
-    """One group; by name as the coordinator keeps offsets, so ids that no topic has are answered here."""
+    """Groups of one shard; by name as the coordinator keeps offsets, so ids that no topic has are answered here."""
     by_id = call.version >= TOPIC_ID_VERSION
-    unknown: list[OffsetFetchResponseTopics] = []
-    if by_id and group.topics is not None:
-        group.topics, unknown = _named(call.broker.image, group.topics)
-    fetches_all = group.topics is None
+    fetches_all = [group.topics is None for group in groups]
+    unknown: dict[int, list[OffsetFetchResponseTopics]] = {}
+    if by_id:
+        for position, group in enumerate(groups):
+            if group.topics is not None:
+                group.topics, unknown[position] = _named(call.broker.image, group.topics)
 
     def reply(response: OffsetFetchResponse) -> None:
-        answer = response.groups[0]
-        if answer.error_code == ErrorCode.NONE:
-            if by_id and fetches_all:
-                answer.topics = _with_ids(call.broker.image, answer.topics)
-            answer.topics += unknown
-        done(answer)
+        if by_id:
+            for position, answer in enumerate(response.groups):
+                if answer.error_code == ErrorCode.NONE:
+                    if fetches_all[position]:
+                        answer.topics = _with_ids(call.broker.image, answer.topics)
+                    answer.topics += unknown.get(position, [])
+        done(response.groups)
 
-    single = OffsetFetchRequest(groups=[group], require_stable=require_stable)
-    call.broker.groups.submit(group.group_id, single, call.version, call, reply)
+    asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
+    call.broker.groups.submit(groups[0].group_id, asked, call.version, call, reply)
 
 
 def _named(
