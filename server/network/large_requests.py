@@ -98,6 +98,7 @@ def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: i
     except DECODE_FAULTS as error:
         fault = dispatcher.explained(frame, error)
         yield from _emptied(_lists_of(error))
+        release_after(items * _ITEM_BYTES)
         raise fault from None
     if end > len(frame):
         raise dispatcher.explained(frame, IndexError("the message ends behind the frame"))
@@ -183,6 +184,7 @@ class PortionedCall:
             if portion is None:
                 yield
                 continue
+            self._items += portion.items
             response = yield from self._answer(portion)
             if has_left(call.connection):
                 break
@@ -202,6 +204,7 @@ class PortionedCall:
         else:
             call.reply(merged.response)
         yield from released(call.request, self._portioning.asked)
+        release_after(self._items * _ITEM_BYTES)
 
     def _answer(self, portion: Portion) -> Generator[Any, None, Any]:
         clock = self._call.broker.turns.clock

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 
 import pytest
 from odradek.server.runtime import memory
-from odradek.server.runtime.memory import LARGE_BYTES, MemoryRelease
+from odradek.server.runtime.memory import LARGE_BYTES, MemoryRelease, empty_free_lists
 
 DEADLINE_S = 10
 
@@ -55,6 +56,41 @@ def test_missing_function_of_the_c_library_is_no_error() -> None:
     release = MemoryRelease(None)
     release.after(1 << 40)
     assert release._timer is None
+
+
+def full_collections() -> int:
+    return int(gc.get_stats()[2]["collections"])
+
+
+def test_free_lists_are_emptied_by_a_collection_that_leaves_nothing_frozen() -> None:
+    assert gc.isenabled()
+    gc.unfreeze()
+    before = full_collections()
+    empty_free_lists()
+    assert full_collections() == before + 1
+    assert gc.get_freeze_count() == 0
+
+
+def test_objects_that_were_frozen_stay_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        before = full_collections()
+        empty_free_lists()
+        assert full_collections() == before + 1
+        assert frozen * 0.9 < gc.get_freeze_count() <= frozen  # what dies meanwhile leaves
+    finally:
+        gc.unfreeze()
+
+
+def test_nothing_is_collected_while_large_work_is_under_way() -> None:
+    before = full_collections()
+    gc.disable()
+    try:
+        empty_free_lists()
+    finally:
+        gc.enable()
+    assert full_collections() == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's own function")
