@@ -241,11 +241,14 @@ def read_if_exists(path: str) -> bytes | None:
 
 
 def set_aside(path: str) -> str:
-    """Renames a file, or a directory, to a name that nothing reads; the name."""
+    """Renames a file, or a directory, to a name that nothing reads; the name.
+
+    The number follows a dot: a directory `name-2` would be the partition 2 of a topic.
+    """
     kept, number = path + DAMAGED_SUFFIX, 1
     while os.path.lexists(kept):
         number += 1
-        kept = f"{path}{DAMAGED_SUFFIX}-{number}"
+        kept = f"{path}{DAMAGED_SUFFIX}.{number}"
     os.rename(path, kept)
     return kept
 

@@ -49,10 +49,12 @@ def open_quorum_log(broker: BrokerServer, directory: Path) -> QuorumLog:
         is_short = all(one.size == 0 for one in damaged.ranges)
     if _is_alone(broker, directory):
         raise refusal(damage, what, directory.parent)
+    decision = f"if no other voter has it, `odradek repair --data-dir {directory.parent}` decides"
     if is_short:
-        log.error("%s; the records are fetched again from the quorum", damage)
+        log.error("%s; the rest is fetched again from the quorum; %s", damage, decision)
     else:
-        log.error("%s; the log is fetched again from the quorum, and kept as %s", damage, _begin_again(directory))
+        kept = _begin_again(directory)
+        log.error("%s; the log is fetched again from the quorum, and kept as %s; %s", damage, kept, decision)
     return QuorumLog(directory, broker.config, broker.now_ms(), gives_up=True)
 
 

@@ -1,0 +1,143 @@
+"""A voter whose metadata was damaged while it was stopped gets it from the others, and votes for nobody before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from odradek.protocol.messages.vote import PartitionDataRequest, TopicDataRequest, VoteRequest
+from odradek.server.quorum.flushed_end import FlushedEnd
+
+from compat_tests.wire import WireClient
+from tests.hostile.damaged_quorum import (
+    DAMAGES,
+    bug_lines,
+    common_metadata,
+    data_of,
+    halve_log,
+    is_caught_up,
+    log_position,
+    new_lines,
+    produce,
+    strays,
+)
+from tests.server.cluster_process import CLUSTER_ID, COMBINED, Cluster
+
+TOPICS = ["first", "second", "third"]
+ALL = [[1, 2, 3]]
+
+_names = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory: Path = tmp_path_factory.mktemp("quorum")
+    with Cluster(
+        directory,
+        [COMBINED] * 3,
+        controller_quorum_election_timeout_ms="400",
+        controller_quorum_fetch_timeout_ms="800",
+        controlled_shutdown_enable="false",
+    ) as made:
+        for name in TOPICS:
+            made.create_topic(name, ALL)
+            produce(made, name, b"a", b"b")
+        yield made
+        assert not bug_lines(made)
+
+
+def check_whole(cluster: Cluster) -> None:
+    """A new decision reaches all nodes, each of which has the same metadata and serves every topic."""
+    name = f"later-{next(_names)}"
+    cluster.create_topic(name, ALL)
+    end = max(FlushedEnd(data_of(node)).recorded.end_offset for node in cluster.nodes.values())
+    cluster.until(lambda: is_caught_up(cluster, end), f"all voters reach offset {end}")
+    assert len(common_metadata(cluster)) == 1
+    for topic in [*TOPICS, name]:
+        cluster.until(lambda topic=topic: all(cluster.partitions(topic, n) for n in cluster.nodes.values()), topic)
+        assert produce(cluster, topic, b"c") >= (2 if topic in TOPICS else 0)
+    assert not strays(cluster)
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_killed", "number"),
+    [("flipped", False, 1), ("emptied", False, 2), ("removed", True, 3), ("quorum-state-rubbish", True, 1)],
+)
+def test_damaged_voter_fetches_its_metadata_again(cluster: Cluster, damage: str, is_killed: bool, number: int) -> None:
+    node, (work, words) = cluster.nodes[number], DAMAGES[damage]
+    if is_killed:
+        node.kill()
+    else:
+        assert node.stop() == 0
+    work(node)
+    position = log_position(node)
+    node.start()
+    told = [line for line in new_lines(node, position) if words in line]
+    assert len(told) == 1, new_lines(node, position)
+    check_whole(cluster)
+
+
+def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch: int, end_offset: int) -> bool:
+    """Whether a voter would vote for a candidate with that log; it does not vote by being asked so."""
+    part = PartitionDataRequest(
+        partition_index=0,
+        replica_epoch=epoch,
+        replica_id=candidate,
+        replica_directory_id=bytes(16),
+        voter_directory_id=bytes(16),
+        last_offset_epoch=last_epoch,
+        last_offset=end_offset,
+        pre_vote=True,
+    )
+    request = VoteRequest(CLUSTER_ID, number, [TopicDataRequest("__cluster_metadata", [part])])
+    with WireClient(f"127.0.0.1:{cluster.controller_ports[number]}", timeout=10) as client:
+        answer = client.call(request, 2)
+    assert not answer.error_code, answer
+    (found,) = answer.topics[0].partitions
+    assert not found.error_code, answer
+    return bool(found.vote_granted)
+
+
+def test_voter_without_its_log_elects_nobody_who_lacks_what_it_had(cluster: Cluster) -> None:
+    damaged, lagging, whole = (cluster.nodes[number] for number in (1, 2, 3))
+    lagging.kill()
+    name = f"committed-{next(_names)}"
+    cluster.create_topic(name, [[1, 3]])
+    damaged.kill()
+    whole.kill()
+    had, lag = FlushedEnd(data_of(damaged)).recorded, FlushedEnd(data_of(lagging)).recorded
+    assert lag.end_offset < had.end_offset
+    halve_log(damaged)
+    damaged.begin()
+    try:
+        epoch = had.epoch + 1
+
+        def asked() -> list[bool]:
+            return [grants(cluster, 1, 2, epoch, lag.epoch, lag.end_offset)]
+
+        assert cluster.until(asked, "the controller listens") == [False]
+        assert grants(cluster, 1, 3, epoch, had.epoch, had.end_offset)
+    finally:
+        lagging.begin()
+        whole.begin()
+        for node in (damaged, lagging, whole):
+            node.await_serving()
+    assert all(cluster.partitions(name, node) for node in cluster.nodes.values())
+    check_whole(cluster)
+
+
+def test_two_damaged_voters_recover_from_a_third_without_quorum_state(cluster: Cluster) -> None:
+    damages = {1: "flipped", 2: "quorum-state-removed", 3: "flipped"}
+    positions = {}
+    for node in cluster.nodes.values():
+        node.kill()
+    for number, damage in damages.items():
+        DAMAGES[damage][0](cluster.nodes[number])
+        positions[number] = log_position(cluster.nodes[number])
+    cluster.start_all()
+    for number, damage in damages.items():
+        lines = new_lines(cluster.nodes[number], positions[number])
+        assert any(DAMAGES[damage][1] in line for line in lines), lines
+    check_whole(cluster)
