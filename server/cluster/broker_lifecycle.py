@@ -79,7 +79,7 @@ class BrokerLifecycle:
 
     @classmethod
     def of_lone_voter(cls, broker: BrokerServer) -> BrokerLifecycle:
-        """One that its own controller registered when nobody else was there."""
+        """Returns the lifecycle of a broker that its own controller registered as the only voter."""
         self = cls(broker)
         self.state, self.broker_epoch = LifecycleState.RUNNING, broker.controller.broker_epoch
         return self
@@ -125,7 +125,7 @@ class BrokerLifecycle:
         self._end()
 
     def speak(self) -> None:
-        """Says the next word now."""
+        """Sends the next registration or heartbeat now."""
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -235,7 +235,7 @@ class BrokerLifecycle:
     # ---- what happens here
 
     def _published(self, image: MetadataImage) -> None:
-        """Tells the controller of what it waits for; the next heartbeat may be seconds away."""
+        """Reports awaited changes of the metadata to the controller; the next heartbeat may be seconds away."""
         before, self._image = self._image, image
         if self.state is LifecycleState.SHUTTING_DOWN or self.broker_epoch < 0:
             return

@@ -1,12 +1,15 @@
-"""Which brokers live, as the active controller finds out: by their heartbeats, and by what their machines say.
+"""Broker liveness as the active controller determines it: by heartbeats, and by connections that are reset or refused.
 
-A heartbeat that does not come is waited for until the session is over: the broker may be slow, or paused, or cut off. But a
-process that died leaves a fact: its connections are reset, and its listeners refuse. So when the connection of a broker's
-heartbeats ends, its listeners are tried at once, and where each of them is refused nobody is there: the broker is fenced.
-One that accepts, or does not answer, is left to its session: a process that is stopped still has its sockets, and a network
-that is cut refuses nothing. A new active controller, which has no connections yet, tries every broker once.
+When a heartbeat is missing, the controller waits until the session expires: the broker may be slow, paused or cut off.
+But a process that died is detected earlier: its connections are reset, and its listeners refuse connections. So when
+the connection of a broker's heartbeats ends, the controller tries the broker's listeners at once. If every listener
+refuses, the process is gone and the controller fences the broker.
 
-Who is fenced wrongly (a firewall may refuse in another's name) is unfenced by its next heartbeat.
+A broker with a listener that accepts, or does not answer, stays unfenced until its session expires: a stopped process
+still has its sockets, and a network partition refuses nothing. A new active controller, which has no connections yet,
+tries every broker once.
+
+A broker that was fenced wrongly (a firewall may refuse in its name) is unfenced by its next heartbeat.
 """
 
 from __future__ import annotations
@@ -191,7 +194,7 @@ class BrokerSessionWatch:
         self._decide_in_parts(FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch))
 
     def _decide_in_parts(self, request: FenceBrokerRequest | MoveLeadersRequest) -> None:
-        """So many leaders move at a time, and the rest in other turns of the loop."""
+        """Moves a limited number of leaders at a time, and the rest in later turns of the loop."""
         controller, broker_id = self._broker.controller, request.broker_id
         if not self._is_active or not controller.is_active:
             return

@@ -16,25 +16,27 @@ class ClusterView:
         self._offline: dict[tuple[tuple[int, ...], tuple[bytes, ...]], list[int]] = {}
 
     def alive_brokers(self) -> Iterator[tuple[BrokerImage, Endpoint]]:
-        """Those that are not fenced and have the listener, by id."""
+        """Returns the brokers that are not fenced and have the listener, by id."""
         return ((broker, endpoint) for broker, endpoint in self.brokers() if not broker.fenced)
 
     def brokers(self) -> Iterator[tuple[BrokerImage, Endpoint]]:
-        """Those that have the listener, by id."""
+        """Returns the brokers that have the listener, by id."""
         for _, broker in sorted(self._brokers.items()):
             endpoint = broker.listeners.get(self._listener)
             if endpoint is not None:
                 yield broker, endpoint
 
     def controller_id(self) -> int:
-        """Any broker that is alive: clients send to it what the controller shall do, and it passes that on (KIP-590)."""
+        """Returns the id of any unfenced broker: clients send requests for the controller to it, and it forwards them
+        (KIP-590).
+        """
         return next((broker.id for broker, _ in self.alive_brokers()), -1)
 
     def is_registered(self, broker_id: int) -> bool:
         return broker_id in self._brokers
 
     def is_reachable(self, broker_id: int) -> bool:
-        """Whether the broker has the listener."""
+        """Returns True if the broker has the listener."""
         broker = self._brokers.get(broker_id)
         return broker is not None and self._listener in broker.listeners
 

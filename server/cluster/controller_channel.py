@@ -1,8 +1,9 @@
-"""What this node asks of the active controller, wherever that is.
+"""Requests of this node to the active controller, whichever node that is.
 
-A request of a client goes there in an Envelope (KIP-590): as it came, with who sent it; so the controller decides as if it
-had been asked itself. What brokers ask for themselves goes as it is. Both are asked again, of whoever leads by then, when
-the controller moved, died or is not known: until their time is over, which the client is told then.
+A client's request is forwarded in an Envelope (KIP-590): unchanged, with the client's principal. So the controller
+decides as if the client had sent it directly. Brokers' own requests are sent without an Envelope. Both are sent again,
+to the current controller, when the controller moved, died or is unknown. This ends with the request's timeout, which is
+then the client's error.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PRINCIPAL_VERSION = 0
 
 
 class _Forwarded:
-    """One request, until its reply was called."""
+    """A request until its reply was called."""
 
     __slots__ = ("deadline_ms", "enveloped", "principal", "reply", "request", "version")
 
@@ -96,7 +97,7 @@ class Forwarding:
             )
 
     def close(self) -> None:
-        """Nobody is asked again; what waits is refused at its next turn."""
+        """Stops sending requests; those that wait fail at their next attempt."""
         self._is_closed = True
 
     # ---- tries
@@ -142,7 +143,7 @@ class Forwarding:
 
 
 def is_not_controller(request: Message, response: Message) -> bool:
-    """Whether nothing was decided, because who was asked is not the active controller."""
+    """Returns True if nothing was decided because the receiver is not the active controller."""
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
     refused = refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
@@ -168,7 +169,7 @@ def enveloped(forwarded: _Forwarded) -> EnvelopeRequest:
 
 
 def encoded_principal(principal: str | None) -> bytes:
-    """What Kafka's DefaultKafkaPrincipalBuilder makes of `User:name`."""
+    """Encodes `User:name` as Kafka's DefaultKafkaPrincipalBuilder does."""
     kind, _, name = (principal or "User:ANONYMOUS").partition(":")
     data = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
     return struct.pack(">h", _PRINCIPAL_VERSION) + encode(data, _PRINCIPAL_VERSION)

@@ -37,7 +37,9 @@ class ControllerRegistrar:
         broker.forwarding.send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
 
     def _answered(self, response: Any) -> None:
-        """What was taken is published soon, and looked at then; else it is asked for again."""
+        """Handles the response. An accepted registration is published soon and checked then; a failed one is sent
+        again.
+        """
         self._is_asking = False
         if response is None or response.error_code:
             self._broker.call_at(self._broker.now_ms() + _RETRY_BACKOFF_MS, self.look)

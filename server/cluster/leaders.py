@@ -1,4 +1,4 @@
-"""Who leads a partition and where, for answers that send a client elsewhere (KIP-951)."""
+"""Leaders of partitions and their endpoints, for responses that redirect a client (KIP-951)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _node(call: Call, broker_id: int) -> Node | None:
 
 
 def broker_endpoint(broker: BrokerServer, broker_id: int) -> Endpoint | None:
-    """Where another broker is reached by brokers; None when it is not known."""
+    """Returns the inter-broker endpoint of another broker; None when it is not known."""
     name = broker.config.listeners.inter_broker_name
     found = broker.image.broker(broker_id)
     endpoint = found.listeners.get(name) if found is not None else None
@@ -61,7 +61,7 @@ def broker_endpoint(broker: BrokerServer, broker_id: int) -> Endpoint | None:
 
 
 def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | None:
-    """Where another broker is reached that leads a partition; None when this one does, or nobody."""
+    """Returns the inter-broker endpoint of a partition's leader; None when this broker leads it, or no broker does."""
     partition = broker.image.partition(topic, index)
     if partition is None or partition.leader in (NO_LEADER, broker.node_id):
         return None
@@ -69,7 +69,9 @@ def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | Non
 
 
 def absent_error(image: MetadataImage, topic: str | bytes, index: int) -> int:
-    """Why a partition, by its topic's name or id, is not hosted here: another has it, or there is none."""
+    """Returns the error for a partition, by its topic's name or id, that this broker does not host: either it is hosted
+    on other brokers, or it does not exist.
+    """
     found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
     if found is None:
         return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

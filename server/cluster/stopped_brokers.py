@@ -83,7 +83,9 @@ class StoppedBrokers:
     # ---- what happens
 
     def _connection_lost(self, host: str, port: int) -> None:
-        """One that this node had opened, to a listener of brokers or to that of a controller which is a broker too."""
+        """Handles the end of a connection that this node had opened to a listener of a broker, or of a controller that
+        is also a broker.
+        """
         image = self._broker.image.cluster
         for broker in image.brokers.values():
             controller = image.controllers.get(broker.id)
@@ -92,7 +94,7 @@ class StoppedBrokers:
                 self.look_for(broker)
 
     def look_for(self, broker: BrokerImage) -> None:
-        """It may be gone: a connection to it, or from it, has ended."""
+        """Handles the end of a connection to or from a broker: the broker may be gone."""
         if not broker.fenced and broker.id not in self._leaving:
             self._leaving[broker.id] = task = asyncio.get_running_loop().create_task(self._await_fenced(broker))
             task.add_done_callback(lambda _: self._known(broker.id))

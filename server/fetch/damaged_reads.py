@@ -27,7 +27,7 @@ class Inspection(Exception):
 
 
 def piece_of(one: Found, *, may_wait: bool) -> Any:
-    """What is sent for a partition. Raises Cold, Inspection."""
+    """Returns the records to send for a partition. Raises NotInPageCache, Inspection."""
     if one.records is None:
         return None
     try:

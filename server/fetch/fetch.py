@@ -216,11 +216,9 @@ class Fetch(Parked):
     # ---- looking
 
     def _look(self, left: int, *, whole_first: bool) -> tuple[list[Found], int, bool]:
-        """What there is for each partition, the bytes in all, and whether one has an error.
-
-        `left`: bytes that it may be. `whole_first`: the first batch is given whole, however large it is.
-
-        A session's partitions of which there is nothing new to tell are left out.
+        """Reads each partition. Returns what was found, the bytes in all, and whether a partition has an error.
+        `left`: the most bytes to find. `whole_first`: the first batch is given whole, however large it is.
+        A session's partitions without changes are left out.
         """
         context = self._context
         partitions = self._call.broker.partitions
@@ -256,12 +254,12 @@ class Fetch(Parked):
         return self._context.partitions.values()
 
     def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
-        """Whether an idle partition is only waited for."""
+        """Returns True if an idle partition needs no read and is only waited for."""
         self._hosts.append(hosted)
         return True
 
     def _is_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
-        """Whether a session's client is at the end and has been told all that there is to tell."""
+        """Returns True if a session's client is at the end of the log and its last response has the current offsets."""
         role, log = hosted.role, hosted.log
         return (
             wanted.fetch_offset == (role.high_watermark if self._replica_id < 0 else log.log_end_offset)
@@ -275,7 +273,7 @@ class Fetch(Parked):
         )
 
     def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
-        """What is below the offset that it asks for; of a consumer that is nobody's affair."""
+        """Notes that the fetcher has everything below its fetch offset; does nothing for consumers."""
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""

@@ -1,4 +1,4 @@
-"""What a Fetch answers with: what was found for each partition, and the topics, leaders and transactions around it."""
+"""The response to a Fetch: what was found for each partition, with its topics, leaders and aborted transactions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_NODES: list[NodeEndpoint] = []
 
 
 class Found(NamedTuple):
-    """What was found for one partition. `hosted` is None and `records` empty where there is an error."""
+    """The result for one partition. `hosted` is None and `records` empty where there is an error."""
 
     wanted: FetchedPartition
     hosted: HostedPartition | None
@@ -103,12 +103,12 @@ def nothing_yet(hosted: HostedPartition, wanted: FetchedPartition) -> Found:
 
 
 def is_urgent(data: PartitionData) -> bool:
-    """Whether there is something to tell beside records: that is not waited with."""
+    """Returns True if the partition has something to report beside records: the response must not wait then."""
     return data.error_code != 0 or data.diverging_epoch is not NO_EPOCH or data.preferred_read_replica != NO_REPLICA
 
 
 def starts_elsewhere(one: Found) -> bool:
-    """Whether a follower is to be told of another log start: whoever deletes records waits for it."""
+    """Returns True if a follower must get a new log start offset: DeleteRecords may wait for it."""
     return one.data.log_start_offset != one.wanted.told_log_start_offset
 
 
@@ -130,7 +130,9 @@ def nearer_replica(call: Call, rack: str, hosted: HostedPartition, fetch_offset:
 
 
 def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:
-    """Where the log that the fetcher has departs from ours, if it does (KIP-595). Raises OffsetOutOfRange."""
+    """Returns the offset at which the fetcher's log diverges from this one, if it does (KIP-595). Raises
+    OffsetOutOfRange.
+    """
     epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
     if epoch < 0 or end_offset < 0 or wanted.fetch_offset < log.log_start_offset:
         raise OffsetOutOfRange(f"nothing is known of epoch {wanted.last_fetched_epoch}")

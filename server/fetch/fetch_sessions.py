@@ -58,7 +58,7 @@ PartitionKey = tuple[Any, int]
 
 
 class FetchedPartition:
-    """One partition of a fetch: what is asked, and what the client was told last."""
+    """A partition of a fetch: the client's request, and the offsets that its last response had."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -146,19 +146,19 @@ class FetchSession:
                 self.unsettled.pop((name, index), None)
 
     def gave_data(self, partition: FetchedPartition) -> None:
-        """Its turn comes after that of all the others."""
+        """Moves a partition behind all others, because it was given data."""
         for kept in (self.partitions, self.unsettled):
             if kept.get(partition.key) is partition:
                 del kept[partition.key]
                 kept[partition.key] = partition
 
     def weight(self) -> tuple[bool, int, int]:
-        """What has less may be evicted for what has more."""
+        """The order of eviction: a session may be evicted for one of greater weight."""
         return self.is_follower, len(self.partitions), self.id
 
 
 class FetchContext:
-    """What one request fetches. `session` is None without one; `opens_session`: the answer may begin one."""
+    """The partitions that a request fetches. `session` is None without one; `opens_session`: the response may open one."""
 
     __slots__ = ("epoch", "opens_session", "partitions", "session", "uses_topic_ids")
 
@@ -199,7 +199,7 @@ class FetchSessions:
     def open(
         self, request: FetchRequest, version: int, now_ms: int, connection: Connection | None = None
     ) -> Steps[FetchContext | ErrorCode]:
-        """What the request is about, or the error that is its whole answer; a step for each partition that it names."""
+        """Returns the request's context, or the error that is its whole response; takes a step per partition named."""
         epoch, uses_topic_ids = request.session_epoch, version >= FIRST_VERSION_WITH_TOPIC_IDS
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             session = self._continued(request, uses_topic_ids)
@@ -278,7 +278,7 @@ class FetchSessions:
         return session_id
 
     def connection_lost(self, connection: Connection) -> None:
-        """Its sessions end."""
+        """Ends the sessions of a connection that was lost."""
         freed = 0
         for session_id in self._by_connection.pop(connection, ()):
             session = self._sessions[session_id]
@@ -307,7 +307,7 @@ class FetchSessions:
         session.connection = None
 
     def _evict_unused(self, now_ms: int) -> bool:
-        """Ends the session that was unused longest, if that is two minutes; whether it did."""
+        """Ends the session that was unused longest, if unused for two minutes. Returns whether it did."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms <= EVICTION_MS:
             return False
@@ -347,7 +347,7 @@ def _asked(request: FetchRequest, uses_topic_ids: bool) -> Iterable[tuple[Partit
 
 
 def is_large_fetch(request: FetchRequest) -> bool:
-    """Whether a request names so many partitions."""
+    """Returns True if a request names more than LARGE_FETCH topics and partitions."""
     left = LARGE_FETCH
     for topics in (request.topics, request.forgotten_topics_data):
         for topic in topics:

@@ -57,7 +57,7 @@ class FollowerFetch(Fetch):
             session.parked = None
 
     def watch_too(self, hosted: HostedPartition) -> None:
-        """What was settled when this began to wait is so no more."""
+        """Waits for a partition also that was settled when the wait began and no longer is."""
         self._hosts.append(hosted)
         hosted.end_watchers[self] = None
 
@@ -77,7 +77,7 @@ class FollowerFetch(Fetch):
         return True
 
     def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
-        """It has what is below the offset that it asks for; it says so when its request comes, and once."""
+        """Notes once, when the request is new, that the follower has everything below its fetch offset."""
         if self._is_new:
             hosted.follower_fetched(
                 self._replica_id,
@@ -113,7 +113,7 @@ class SettledFollower:
         self._replica_id = replica_id
 
     def settle(self) -> None:
-        """One session may go on where another, of the same broker, was: the former looks at the partition itself."""
+        """Settles the partition. Unsettles it in another session of the same broker, which then inspects it itself."""
         watchers = self._hosted.end_watchers
         for watcher in list(watchers):
             if type(watcher) is SettledFollower and watcher._replica_id == self._replica_id:

@@ -28,9 +28,9 @@ Address = Any
 
 
 class Acceptor:
-    """One listening socket. `decide` gets each socket that was accepted and its peer's address, and returns the protocol
-    that serves it, or None to have it closed at once. `failed` gets a protocol whose connection could not be set up.
-    `short` is called with the error when the system has nothing left to accept with.
+    """A listening socket. `decide` gets each accepted socket and its peer's address, and returns the protocol that
+    serves it, or None to have it closed at once. `failed` gets a protocol whose connection could not be set up. `short`
+    is called with the error when the system has no descriptors left to accept with.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Whether a response is too large to be encoded in one go, seen by the lengths of its arrays."""
+"""Decides by the lengths of a response's arrays whether it is too large to be encoded in one go."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _arrays(cls: Any) -> Iterable[Any]:
 
 
 def is_large(response: Any, arrays: Arrays) -> bool:
-    """Whether a response has more structures than may be encoded in one go; those in the third level are not counted."""
+    """Returns True if a response has too many structures to encode in one go; the third level is not counted."""
     left = PLAIN_ANSWER_ITEMS
     for name, inner in arrays:
         structures = getattr(response, name)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def bound_sockets(host: str, port: int, options: Mapping[int, int] | None = None) -> list[socket.socket]:
-    """One bound socket per address of the host, all on one port, with these SOL_SOCKET options. Raises OSError."""
+    """Returns a bound socket per address of the host, all on one port, with these SOL_SOCKET options. Raises OSError."""
     found: list[socket.socket] = []
     try:
         for family, address in _addresses(host):

@@ -1,14 +1,15 @@
-"""One client's connection: frames in, answers out, in the order in which the requests came.
+"""A client's connection: reads frames and sends the responses in the order in which the requests came.
 
-All connections of a listener receive into one buffer and handle its whole frames at once. Only a frame that has not come
-whole gets a buffer of its own, which grows with what has arrived, not with what the peer announces.
+All connections of a listener receive into one buffer and handle its whole frames at once. Only an incomplete frame gets
+a buffer of its own, which grows with the bytes received, not with the announced size.
 
-Requests are handled as they are taken. One whose answer comes later stays in `calls`, and the answers behind it wait: the
-done prefix of `calls` is what may be sent. The connection stops reading (the peer then feels TCP's window) while
+Requests are handled as they are taken. A request whose response comes later stays in `calls`, and the responses after
+it wait: the done prefix of `calls` is what may be sent. The connection stops reading (TCP's window then slows the peer)
+while
 
-- the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of answers wait in the transport;
+- the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
-- a call holds the connection (a parked Fetch, whose answer may be large).
+- a call holds the connection (a parked Fetch, whose response may be large).
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def awaits_rest(self) -> bool:
-        """Whether the peer owes the rest of a frame, and it is read."""
+        """True while the connection reads and the peer has sent only a part of a frame."""
         return self._reading and self._buffer is not None and self._filled < self._needed
 
     @property
@@ -371,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
     # Endings.
 
     def close_for(self, reason: str) -> None:
-        """Ends the connection for a fault of the peer, in one line that names it; the same faults again are counted."""
+        """Ends the connection for a fault of the peer. Logs one line with the fault; repetitions are counted."""
         shown = shown_reason(reason)
         words = f"closing the connection of {self.remote_address} on {self.listener_name}: {shown}"
         self._warn((self.listener_name, shown), words)
@@ -386,7 +387,7 @@ class Connection(asyncio.BufferedProtocol):
         self.broker.lines.log(log, level, self.counted_as or "", kind, words)
 
     def close(self) -> None:
-        """What has been answered is still sent, for as long as the peer takes it."""
+        """Closes the connection. Responses already written are still sent, for as long as the peer reads them."""
         self.closed = True
         self._transport.close()
 
@@ -396,5 +397,5 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def waits_for_us(self) -> bool:
-        """Whether the peer is owed an answer and reads: such a silence is not idleness."""
+        """True if the peer waits for a response and reads: such a connection is not idle."""
         return bool(self.calls) and self._peer_reads

@@ -1,7 +1,8 @@
-"""How many connections there may be, and how fast they may come: `max.connections`, `max.connections.per.ip` with its
-overrides, `max.connection.creation.rate`, and the first and last also of one listener (`listener.name.<name>.`).
+"""Limits of the number of connections and of the rate at which they are made: `max.connections`,
+`max.connections.per.ip` with its overrides, `max.connection.creation.rate`, and the first and last also for one
+listener (`listener.name.<name>.`).
 
-The configuration is read for each connection, so a dynamic change holds from the next one on (KIP-402, KIP-612).
+The configuration is read for each connection, so a dynamic change applies from the next one on (KIP-402, KIP-612).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ConnectionLimits:
             del self._by_ip[ip]
 
     def pause_s(self, listener: str, now_s: float) -> float:
-        """How long a connection that has just come must wait, so that not too many come in a second."""
+        """Returns how long a new connection must wait so that the creation rate is not exceeded, in seconds."""
         rate = "max.connection.creation.rate"
         of_broker = self._turn(None, self._config.get(rate), now_s)
         return max(of_broker, self._turn(listener, self._of(listener, rate), now_s))

@@ -14,9 +14,9 @@ _GONE = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR if has
 
 
 def has_left(connection: Any) -> bool:
-    """Whether the peer has ended or broken the connection, which is then aborted. Takes two microseconds.
-
-    A request in an Envelope has no connection of its own, and a simulated one has no socket: their peers stay.
+    """Returns True if the peer has ended or broken the connection, which is then aborted. Takes two microseconds.
+    A request in an Envelope has no connection of its own, and a simulated one has no socket: their peers are never
+    taken for gone.
     """
     if connection.closed:
         return True

@@ -125,7 +125,7 @@ class DescriptorBudget:
 
     @property
     def most_connections(self) -> int:
-        """How many descriptors connections may take together."""
+        """The number of descriptors that all connections together may take."""
         return max(0, self.limit - self.open_at_start - sum(self.shares))
 
     @property
@@ -133,7 +133,7 @@ class DescriptorBudget:
         return self._connections.total() + self._extra
 
     def remaining(self, kind: str) -> int:
-        """How many more connections a listener of this class may have."""
+        """Returns how many more connections a listener of this class may have."""
         kept_for_others = sum(
             max(0, self._guarantee_of(other) - self._connections[other])
             for other, count in self._guaranteed.items()
@@ -161,9 +161,8 @@ class DescriptorBudget:
         self._guaranteed[kind] -= 1
 
     def has_room(self, kind: str, fd: int) -> bool:
-        """Whether the connection that was accepted as `fd` may stay.
-
-        The system gives the lowest free number: one near the limit says that descriptors are open that nobody counted.
+        """Returns True if the connection that was accepted as `fd` may stay.
+        The system gives the lowest free number: a number near the limit means that uncounted descriptors are open.
         """
         return self.has_spares(fd) and self.remaining(kind) > 0
 
@@ -201,7 +200,7 @@ DESCRIPTORS = DescriptorBudget()
 
 
 def other_nodes(broker: BrokerServer) -> int:
-    """How many nodes this one may have connections to: those that are registered, and the quorum's."""
+    """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
     cluster = broker.image.cluster
     nodes = {*cluster.brokers, *cluster.controllers}
     nodes.update(int(voter.partition("@")[0]) for voter in broker.config.get("controller.quorum.voters"))

@@ -54,7 +54,7 @@ class ProtocolViolation(Exception):
 
 
 class Call:
-    """One request on its way: what the handler needs to know, and where its answer goes."""
+    """A request in progress: the data that the handler needs, and the connection that its response goes to."""
 
     __slots__ = (
         "_arrays",
@@ -160,7 +160,7 @@ class Call:
         reply_in_slices(self, response, self.route.answer_version)
 
     def reply_nothing(self) -> None:
-        """Ends a call that the protocol gives no answer (Produce with acks=0)."""
+        """Ends a call to which the protocol gives no response (Produce with acks=0)."""
         if self.pieces is not None or self.has_failed:
             self._answer_again()
             return
@@ -168,8 +168,8 @@ class Call:
         self.connection.answered(self)
 
     def fail(self) -> None:
-        """Ends a request that cannot be answered as it should: UNKNOWN_SERVER_ERROR where the response has one place for an
-        error; else the connection cannot go on. An answer that comes later goes nowhere.
+        """Ends a request that failed: with UNKNOWN_SERVER_ERROR if the response has a field for an error of the whole
+        request, otherwise by closing the connection. A response that comes later is discarded.
         """
         if self.pieces is not None or self.has_failed:
             return
@@ -203,7 +203,7 @@ class Call:
 
 
 class TimedCall(Call):
-    """One of the few whose time is taken, from here to the answer."""
+    """A call whose time is measured, from its creation to the response."""
 
     __slots__ = ("_began_ns", "_times")
 
@@ -224,7 +224,7 @@ class TimedCall(Call):
 
 
 class Route:
-    """How one version of one API is decoded, handled and encoded."""
+    """The functions that decode, handle and encode one version of one API."""
 
     __slots__ = (
         "answer_version",
@@ -351,7 +351,7 @@ class Dispatcher:
         call.fail()
 
     def routes(self) -> Iterable[Route]:
-        """What was asked for so far."""
+        """Returns the routes that were used so far."""
         return self._routes.values()
 
     def _route(self, key: int, version: int) -> Route:
@@ -389,5 +389,5 @@ class Dispatcher:
 
 
 def has_error_code(response: Message, version: int) -> bool:
-    """Whether a response of that version has a place for an error of the whole request."""
+    """Returns True if a response of that version has a field for an error of the whole request."""
     return any(field.name == "error_code" and version in field.versions for field in response.SCHEMA.fields)

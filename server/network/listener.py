@@ -40,7 +40,7 @@ MOST_ENDING = 4
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One entry of `listeners`; the host is "" for every interface."""
+    """An entry of `listeners`; the host is "" for every interface."""
 
     name: str
     host: str
@@ -53,7 +53,7 @@ class Endpoint:
 
 
 class Listener:
-    """One listening endpoint and its connections."""
+    """A listening endpoint and its connections."""
 
     def __init__(
         self, broker: BrokerServer, endpoint: Endpoint, dispatcher: Dispatcher, limits: ConnectionLimits
@@ -190,8 +190,7 @@ class Listener:
 
     def _make_room(self, fd: int) -> bool:
         """Ends the connection that has been open longest without a request, if any has been for `SILENCE_S`.
-
-        So a flood of connections that say nothing does not keep others out for longer than that.
+        A flood of connections that send nothing thus keeps others out no longer than that.
         """
         if not DESCRIPTORS.has_spares(fd) or len(self._ending) >= MOST_ENDING:
             return False

@@ -1,4 +1,4 @@
-"""Where this node's listeners are reached, by clients and by the quorum."""
+"""The addresses of this node's listeners for clients and for the quorum."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _ANY_HOST = ("", "0.0.0.0", "::")
 
 
 def own_endpoints(broker: BrokerServer) -> list[Endpoint]:
-    """Where this node's listeners for the quorum are reached: as advertised, else as bound; a wildcard host stands for
-    this machine.
+    """Returns the endpoints of this node's controller listeners: as advertised, otherwise as bound. A wildcard host
+    becomes localhost.
     """
     told = {listener.name: listener for listener in broker.config.listeners.advertised_controllers}
     found = []
@@ -30,7 +30,9 @@ def own_endpoints(broker: BrokerServer) -> list[Endpoint]:
 
 
 def advertised_endpoints(broker: BrokerServer) -> list[Endpoint]:
-    """What clients are told; a listener that `advertised.listeners` does not name is told as it is bound."""
+    """Returns the endpoints that clients get; a listener that `advertised.listeners` does not name is given as it is
+    bound.
+    """
     bound = {listener.name: listener.endpoint for listener in broker.listeners}
     return [
         _advertised(bound[said.name], Endpoint(said.name, said.host, said.port))

@@ -52,7 +52,7 @@ class Portion(NamedTuple):
 
 
 def has_more_than(request: Any, path: tuple[str, ...], limit: int) -> bool:
-    """Whether there are more items than that, counted no farther."""
+    """Returns True if the request has more than `limit` items; counting stops at the limit."""
     nodes = getattr(request, path[0]) or ()
     if len(nodes) > limit or len(path) == 1:
         return len(nodes) > limit

@@ -106,7 +106,7 @@ class ReceiveBudget:
             self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _tick(self) -> None:
-        """Ends what has stopped coming, while the budget is used up."""
+        """Ends connections whose frames have stopped arriving, while the budget is used up."""
         self._timer = None
         if self._turn is None and self.taken <= self.limit:
             self._progress.clear()

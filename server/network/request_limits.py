@@ -1,14 +1,14 @@
-"""How requests with many items are bounded: handled in portions, in slices of their own, or refused.
+"""Bounds of requests with many items: they are handled in portions, in slices of their own, or rejected.
 
 An item is an element of an array anywhere in a request. Every API is in one of three lists:
 
-- PORTIONINGS: its items stand each for itself, so the request is handled a portion at a time.
-- SLICED: the handler takes turns by itself.
+- PORTIONINGS: its items are independent of each other, so the request is handled a portion at a time.
+- SLICED: the handler itself yields to the event loop.
 - All others decide on all items at once, so they may have DEFAULT_ITEM_LIMIT of them.
 
-ITEM_LIMITS has those that differ: among them portioned ones, where one item (a topic, a resource) may have many more in
-it, on which is decided at once. A request with more items than it may have ends its connection, with one line in the log.
-No client comes near: the limits are what such a decision can have in the budget of a turn.
+ITEM_LIMITS has the limits that differ. Some are of portioned APIs, in which one item (a topic, a resource) may hold
+many more that are decided at once. A request with more items than its limit ends its connection, with one line in the
+log. No client comes near the limits: they are what such a decision can process in the time budget of a turn.
 """
 
 from __future__ import annotations
