@@ -1,8 +1,7 @@
-"""From the committed part of the metadata log to images: what the quorum has agreed on becomes a delta and the next image.
+"""Turns the committed part of the metadata log into a delta and the next image.
 
-A leader keeps the records of its own decisions until they are committed, and replays them as they are; all else is read
-from the log: what was there at the start, and what a follower has fetched. A decision that went in several batches counts
-when all of them are committed.
+A leader keeps the records of its own decisions until they are committed, and then replays them from memory. All other
+records are read from the log once they are committed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _READ_BYTES = 1 << 20
 
 
 class Appended(NamedTuple):
-    """The records of one decision, which are in the log."""
+    """The records of one decision that are in the log."""
 
     base_offset: int
     end_offset: int
@@ -38,8 +37,8 @@ class Appended(NamedTuple):
 def replay_decision(
     controller: Controller, records: Sequence[Message], epoch: int, now_ms: int, kraft_version: int
 ) -> None:
-    """Before the records are appended: what cannot be replayed here could be replayed nowhere. A controller that fails is
-    where it was.
+    """Replays the records in the controller before they are appended: a record that fails to replay here would fail on
+    every node. After a failure the controller has the state it had before the call.
     """
     image, next_offset = controller.image, controller.next_offset
     try:
@@ -52,15 +51,17 @@ def replay_decision(
 
 
 def snapshot_commits(quorum_log: QuorumLog, loaded: Loaded) -> Commits:
-    """Of a node that knows what its newest snapshot has, and not what of the log behind it is committed."""
+    """The commits of a node that has loaded its newest snapshot and does not yet know which part of the log is
+    committed.
+    """
     end_offset = quorum_log.snapshots[-1].end_offset if quorum_log.snapshots else 0
     image = loaded.delta.apply(end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
     return Commits(quorum_log, loaded.delta, image, loaded.transactions)
 
 
 class Commits:
-    """`offset`: below it everything is in `image()`. `delta` leads there from what was published last, `delta.image`;
-    `image` is what it comes to at the beginning.
+    """The image of everything committed below `offset`. `delta` leads from the last published image, `delta.image`, to
+    `image()`. The parameter `image` is the state that `delta` initially leads to.
     """
 
     def __init__(
@@ -73,12 +74,14 @@ class Commits:
         self._epoch = image.epoch
         self._timestamp_ms = image.last_append_timestamp_ms
         self._appended: deque[Appended] = deque()
-        #: One that was fetched and is not loaded yet; nothing else is replayed before it is.
+        #: A fetched snapshot that is not loaded yet. Nothing is replayed until it is loaded.
         self._snapshot: SnapshotId | None = None
 
     @property
     def is_replaced(self) -> bool:
-        """A snapshot stands for everything below its end: to be loaded. What was committed before counts no more."""
+        """True while a fetched snapshot that replaces everything below its end offset is waiting to be loaded. Earlier
+        commits are then obsolete.
+        """
         return self._snapshot is not None
 
     @property
@@ -89,11 +92,13 @@ class Commits:
         self._appended.append(decision)
 
     def forget_appended(self) -> None:
-        """This node leads no more: the log says what becomes of its decisions."""
+        """Drops the decisions kept in memory: this node no longer leads, and the log decides which of them are
+        committed.
+        """
         self._appended.clear()
 
     def advance(self, end_offset: int) -> bool:
-        """Replays what is committed now that everything below `end_offset` is; whether there was anything."""
+        """Replays all records committed below `end_offset`. Returns whether there were any."""
         before = self.offset
         while self.offset < end_offset and not self.is_replaced:
             decision = self._appended[0] if self._appended else None
@@ -110,9 +115,9 @@ class Commits:
         return self.offset > before
 
     def _read(self, end_offset: int) -> bool:
-        """Whether there was a whole batch."""
+        """Replays batches read from the log. Returns whether there was a whole batch."""
         found = self._log.log.read(self.offset, _READ_BYTES, end_offset)
-        # Who votes is the replica's affair, which has learned it when the batch came.
+        # The replica tracks the voter set. It learned of a change when the batch was appended.
         for header, records in decode_batches(found.bytes(), QuorumVoters()):
             self._replay(records[max(0, self.offset - header.base_offset) :])
             self.offset, self._epoch = header.next_offset, header.leader_epoch
@@ -125,12 +130,12 @@ class Commits:
                 self.delta.replay(effective)
 
     def replaced(self, snapshot: SnapshotId) -> None:
-        """One that was fetched stands for the log now, see `load`."""
+        """Records that a fetched snapshot replaces the log. See `load`."""
         self._snapshot = snapshot
         self._appended.clear()
 
     def load(self) -> Steps[None]:
-        """In steps; and if one comes after the other meanwhile, the last one."""
+        """Loads the fetched snapshot in steps. If newer snapshots arrive meanwhile, the newest is loaded."""
         while (snapshot := self._snapshot) is not None:
             loaded = yield from read_snapshot(self._log.directory / snapshot.file_name)
             timestamp_ms = loaded.quorum.last_contained_timestamp_ms
@@ -148,7 +153,7 @@ class Commits:
         return self.delta.apply(self.offset - 1, self._epoch, self._timestamp_ms)
 
     def take(self) -> tuple[MetadataDelta, MetadataImage]:
-        """What is to be published: the delta since the last time, and what it leads to."""
+        """Returns what to publish: the delta since the last call and the image that it leads to."""
         delta, image = self.delta, self.image()
         self.delta = MetadataDelta(image)
         return delta, image

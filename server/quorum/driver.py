@@ -1,12 +1,12 @@
-"""Drives the controller, and what the quorum agrees on into this broker.
+"""Drives the controller and publishes what the quorum commits to this broker.
 
-On the active controller a request is decided at once, its records are appended and replayed, and then it waits until the
-quorum has them (`quorum_alone.py` for a quorum of one, `quorum_raft.py` for others). What is committed is published here, on
-every node, and then the replies go out, in the order of the requests: a client that has its answer finds what it asked for,
-and after a crash finds it again. Reads wait like the rest: until everything that the decision saw is committed.
+The active controller decides a request immediately, appends and replays its records, and then waits until the quorum
+has committed them (`single_voter.py` for a quorum of one, `raft.py` for others). Every node publishes committed
+records here. Then the replies are sent, in the order of the requests: a client that has its response can read what it
+requested, also after a crash. Reads wait as well, until everything that their decision saw is committed.
 
-A node that is not the active controller hands requests over to it. One that has lost the lead refuses what waits, and drops
-its controller whole.
+A node that is not the active controller forwards requests to it. A node that lost leadership fails the waiting requests
+and discards its controller.
 """
 
 from __future__ import annotations
@@ -46,20 +46,21 @@ log = logging.getLogger("odradek.quorum")
 
 
 class QuorumDriver:
-    """The face of the controller for the rest of the broker, see docs/architecture.md."""
+    """The controller's interface for the rest of the broker. See docs/architecture.md."""
 
     def __init__(self, broker: BrokerServer, publisher: Publisher) -> None:
         self._broker = broker
         self._publisher = publisher
-        #: Of this broker's registration: what shows that a request comes from this incarnation of it.
+        #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
-        #: Called when another node leads the quorum, or nobody, or in another epoch; and when this one becomes active.
+        #: Called when the leader or the epoch of the quorum changes, also to no leader, and when this node becomes
+        #: active.
         self._known_leader = KnownLeader(broker.now_ms)
         self.on_leader_changed = self._known_leader.on_changed
-        #: Begins to make this controller known to the others; called once, on a node that is one among several.
+        #: Starts to register this controller with the quorum. Called once, on a node that is one of several.
         self.register_controller: Callable[[], None] = lambda: None
         self.leaderless = self._known_leader.leaderless
-        #: Done when this node has published all that was committed when it began to listen.
+        #: Done when this node has published everything that was committed when it joined the quorum.
         self.caught_up: asyncio.Future[None]
         self._waiting = WaitingReplies()
         self._flushing = ThreadPoolExecutor(1, "metadata-flush")
@@ -68,10 +69,10 @@ class QuorumDriver:
         self._epoch_start = 0
         self._publishes = True
         self._publishing = SlicedWork(self._publishing_failed)
-        #: Of a snapshot that was fetched; of what a new controller is to know.
+        #: For a fetched snapshot, and for the state that a new controller loads.
         self._loading = SlicedWork(lambda failure: self._fail(unusable("a snapshot", failure)))
         self._learning = SlicedWork(lambda failure: self._fail(cannot_begin(failure)))
-        #: Below it everything is published; -1 before the first image.
+        #: Everything below this offset is published; -1 before the first image.
         self._published_offset = -1
         self._unpublished = False
         self._controller: Controller | None = None
@@ -81,7 +82,7 @@ class QuorumDriver:
         self._alone: LoneVoter | None = None
         self._raft: QuorumRaft | None = None
 
-    # ---- what others may look at
+    # ---- state for other modules
 
     @property
     def controller(self) -> Controller:
@@ -94,12 +95,12 @@ class QuorumDriver:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else has taken part in the quorum, so far."""
+        """True while no other node has taken part in the quorum."""
         return self._raft is None
 
     @property
     def epoch(self) -> int:
-        """Of the leader, as far as this node knows; it rises with each election, and with each start of a lone voter."""
+        """The leader's epoch as this node knows it. It rises with each election and with each start of a single voter."""
         return self._raft.replica.epoch if self._raft is not None else self._active_epoch
 
     @property
@@ -108,14 +109,14 @@ class QuorumDriver:
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """Where the active controller listens for the quorum; None when it is not known."""
+        """The endpoint at which the active controller listens for the quorum; None when it is not known."""
         if self._raft is None or self.leader_id == NOBODY:
             return None
         return self._raft.endpoints.find(self.leader_id)
 
     @property
     def high_watermark(self) -> int:
-        """Below it everything is committed and replayed here."""
+        """Everything below this offset is committed and replayed here."""
         return self._commits.offset if self._log is not None else 0
 
     @property
@@ -129,26 +130,26 @@ class QuorumDriver:
 
     @property
     def raft(self) -> QuorumRaft | None:
-        """None while this node is alone."""
+        """The Raft driver; None while this node is the only one in the quorum."""
         return self._raft
 
     @property
     def kraft_version(self) -> int:
-        """What the metadata log may hold: with 1 its voters stand in it (KIP-853)."""
+        """The KRaft version of the metadata log: with version 1 the log contains its voters (KIP-853)."""
         return self._raft.replica.kraft_version if self._raft is not None else self.quorum_log.quorum.kraft_version
 
     def kraft_upgrade_refusal(self, version: int) -> str | None:
-        """Why this node, which leads, cannot raise it to that now; None when it can."""
+        """Returns why this node, the leader, cannot raise the KRaft version to `version` now; None when it can."""
         return self._is_joined().replica.kraft_upgrade_refusal(version)
 
     # ---- start and stop
 
     async def start(self, directories: Sequence[LogDirectory]) -> None:
-        """Opens the metadata log. A lone voter takes the lead, registers this broker and publishes what comes of it; any
-        other node begins to listen to the quorum, which takes its time: see `caught_up`.
+        """Opens the metadata log. A single voter becomes leader, registers this broker and publishes the result. Any
+        other node joins the quorum, which takes time: see `caught_up`.
 
         `directories`: the log directories of the broker, open and formatted. Raises LogDirectoryFailure, MetadataLost,
-        InvalidQuorum, OSError, and what damaged batches raise.
+        InvalidQuorum, OSError, and the errors of damaged batches.
         """
         self.caught_up = asyncio.get_running_loop().create_future()
         opened = await in_slices(open_log(self._broker, directories))
@@ -159,7 +160,7 @@ class QuorumDriver:
         else:
             taken = take_over(self._broker, opened.log, opened.loaded, directories)
             self._controller, self.broker_epoch = taken.controller, taken.broker_epoch
-            # Nobody is served yet, so the first flush may hold up the loop.
+            # No client is served yet, so the first flush may block the event loop.
             opened.log.flush(self._broker.now_ms())
             image = taken.controller.image
             self._commits = Commits(opened.log, MetadataDelta(image), image, MetadataTransactions())
@@ -177,7 +178,7 @@ class QuorumDriver:
         loaded = await in_slices(quorum_log.load_snapshot(broker.now_ms()))
         self._commits = snapshot_commits(quorum_log, loaded)
         self._unpublished = True
-        quorum_log.flush(broker.now_ms())  # what a crash has left counts from now on
+        quorum_log.flush(broker.now_ms())  # makes what a crash left behind durable
         self._raft, replicated = self._join(None)
         replicated.synced_offset = quorum_log.end_offset
         if broker.config.is_controller:
@@ -185,7 +186,7 @@ class QuorumDriver:
         self._raft.begin()
 
     def _is_joined(self) -> QuorumRaft:
-        """Somebody else takes part: a voter that was alone goes on with a machine that knows others."""
+        """Returns the Raft driver. A single voter switches to a replica that communicates with other nodes."""
         if self._raft is None:
             assert self._alone is not None
             self._alone.retire()
@@ -206,7 +207,9 @@ class QuorumDriver:
         return raft, replicated
 
     async def stop(self) -> None:
-        """A lone broker fences itself, a leader of others steps down; then the log is closed. Replies go out before."""
+        """Stops the controller and closes the log. A single broker first fences itself; a leader of several steps down.
+        Replies are sent before that.
+        """
         if self._is_active and self._alone is not None and self._raft is None:
             await self._leave_alone()
         if self._raft is not None:
@@ -225,7 +228,7 @@ class QuorumDriver:
         self._flushing.shutdown()
 
     async def _leave_alone(self) -> None:
-        # What follows concerns whoever opens the log next; here partitions close anyway.
+        # The remaining records matter only to the next node that opens the log. This node's partitions close anyway.
         self._publishes = False
         try:
             for result in leaving(self._broker, self.controller):
@@ -235,15 +238,15 @@ class QuorumDriver:
         await self.settled()
 
     async def settled(self) -> None:
-        """Everything that a lone voter has appended is committed; or the disk has failed."""
+        """Waits until everything that a single voter has appended is committed, or the disk has failed."""
         if self._alone is not None:
             await self._alone.settled()
 
     # ---- requests
 
     def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
-        """Has the active controller decide, here or elsewhere, and whoever takes over from it; `reply(response)` is called
-        once, at once or later, from the event loop.
+        """Has the active controller decide the request, on this node or another, also after a change of the active
+        controller. Calls `reply(response)` once, immediately or later, from the event loop.
         """
         if self._raft is None:
             self.decide(request, version, reply)
@@ -251,12 +254,14 @@ class QuorumDriver:
             self._broker.forwarding.submit(request, version, reply, principal=principal)
 
     def decide(self, request: Message, version: int, reply: Reply) -> None:
-        """Decides here. NOT_CONTROLLER when this is not the active controller, or no more before all is committed."""
+        """Decides the request on this node. The response is NOT_CONTROLLER when this is not the active controller, or
+        when it loses leadership before all records are committed.
+        """
         if not self._is_active or not (self._raft is None or self._raft.replica.is_leader):
             reply(not_controller(request))
             return
         controller = self.controller
-        if controller.next_offset != self.quorum_log.end_offset:  # the quorum has written something of its own
+        if controller.next_offset != self.quorum_log.end_offset:  # the quorum has appended records of its own
             controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
         try:
             result = controller.handle(request, version)
@@ -294,13 +299,13 @@ class QuorumDriver:
             self._alone.appended()
 
     def quorum_request(self, token: Any, request: Message) -> None:
-        """A request of the quorum's own protocol; `token.reply(response)` is called once."""
+        """Handles a request of the quorum's own protocol. `token.reply(response)` is called once."""
         self._is_joined().request(token, request)
 
     # ---- commits
 
     def _advance(self, end_offset: int) -> None:
-        """Everything below `end_offset` is committed."""
+        """Replays everything below `end_offset`, which is committed, and publishes it."""
         try:
             if self._commits.advance(end_offset):
                 self._unpublished = True
@@ -310,7 +315,7 @@ class QuorumDriver:
         self._publish()
 
     def _publish(self) -> None:
-        """What is committed, unless an earlier image is on its way still."""
+        """Publishes what is committed, unless an earlier image is still being published."""
         if self._unpublished and not self._publishing.is_busy and self._may_publish():
             self._unpublished = False
             delta, image = self._commits.take()
@@ -318,13 +323,17 @@ class QuorumDriver:
             self._publishing.begin(steps, lambda: self._published(image))
 
     def _may_publish(self) -> bool:
-        """What is old is not told: a broker would take up roles that others have by now."""
+        """Returns whether the image is recent enough to publish. With an old image the broker would assume roles that
+        other brokers have taken over.
+        """
         if self._commits.is_replaced:
             return False
         return self._published_offset >= 0 or self._raft is None or self._raft.is_caught_up_with_leader
 
     def _publishing_failed(self, failure: Exception) -> None:
-        """The publisher keeps what fails from the rest; what comes here is a first image that cannot be served, or a bug."""
+        """Handles a failed publication. The publisher isolates failing subscribers; a failure here is a first image
+        that cannot be served, or a bug.
+        """
         if not self.caught_up.done():
             self._fail(unusable("the first image", failure))
         else:
@@ -347,13 +356,13 @@ class QuorumDriver:
         return image, self.quorum_log.quorum if self._raft is None else self._raft.voters_at(image.offset + 1)
 
     def _fail(self, failure: Exception) -> None:
-        """Without its log a controller decides nothing: what waits is refused, and what comes; the broker cannot go on."""
+        """Halts the broker: without its log a controller cannot decide. Waiting and new requests fail."""
         if self._broker.halt(failure):
             if self._raft is not None:
                 self._raft.close()
             self._resign()
 
-    # ---- who leads
+    # ---- leadership
 
     def _quorum_changed(self) -> None:
         assert self._raft is not None
@@ -368,14 +377,14 @@ class QuorumDriver:
         self._known_leader.note(Leader(replica.role.leader_id, replica.epoch, self._is_active))
 
     def _may_activate(self) -> bool:
-        """A leader whose own first record is committed, and everything before it."""
+        """Returns whether this node leads and has committed its own first record and everything before it."""
         raft = self._raft
         assert raft is not None
         leads = raft.replica.is_leader and raft.is_caught_up_with_leader
         return leads and self._commits.offset == self.quorum_log.end_offset
 
     def _loaded(self) -> None:
-        """A snapshot, which is published even if nothing comes behind it."""
+        """Publishes a loaded snapshot even if no records follow it."""
         self._unpublished = True
         self._quorum_changed()
 
@@ -384,7 +393,9 @@ class QuorumDriver:
         self._learning.begin(controller.learn(self._commits.image()), lambda: self._activate(controller))
 
     def _activate(self, controller: Controller) -> None:
-        """Begins with what is committed, and writes what a new controller writes; unless the lead is lost meanwhile."""
+        """Activates the controller with the committed image and writes the records of a new controller, unless
+        leadership was lost meanwhile.
+        """
         if not self._may_activate():
             return
         self._controller = controller

@@ -1,7 +1,7 @@
-"""Where the nodes of the quorum are reached, and what is told of it to others.
+"""Endpoints of the quorum's nodes, and their exchange with other nodes.
 
-What the set of voters says counts first. Behind it come `controller.quorum.bootstrap.servers`, which have no ids and stand
-for nodes -2, -3, ..., and what other nodes say in their answers (KIP-853).
+The voter set takes precedence. After it come `controller.quorum.bootstrap.servers`, which have no ids and stand for
+nodes -2, -3, ..., and the endpoints in other nodes' responses (KIP-853).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST_BOOTSTRAP_ID = -2
 
 
 def static_voters(config: BrokerConfig) -> VoterSet:
-    """`controller.quorum.voters`: id@host:port, reached by the first of the controllers' listeners."""
+    """Returns the voters in `controller.quorum.voters`: id@host:port, on the first of the controllers' listeners."""
     name = config.get("controller.listener.names")[0].upper()
     return VoterSet.of(_static_voter(text, name) for text in config.get("controller.quorum.voters"))
 
@@ -38,14 +38,14 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 def bootstrap_endpoints(config: BrokerConfig) -> dict[int, Endpoint]:
-    """By the id that each gets for want of one."""
+    """Returns the bootstrap servers by the negative id that stands in for their unknown one."""
     name = config.get("controller.listener.names")[0].upper()
     servers = [_host_and_port(text) for text in config.get("controller.quorum.bootstrap.servers")]
     return {_FIRST_BOOTSTRAP_ID - n: Endpoint(name, host, port) for n, (host, port) in enumerate(servers)}
 
 
 class QuorumEndpoints:
-    """`voters`: who votes now. `own`: see `own_endpoints`."""
+    """`voters` returns the current voters. `own`: see `own_endpoints`."""
 
     def __init__(
         self, node_id: int, voters: Callable[[], VoterSet], own: Iterable[Endpoint], bootstrap: dict[int, Endpoint]
@@ -64,7 +64,9 @@ class QuorumEndpoints:
         return self._told.get(node_id)
 
     def learn(self, message: Any) -> None:
-        """From an answer, or from a leader that introduces itself, whose request names the one partition that there is."""
+        """Learns endpoints from a response, or from the request in which a new leader announces itself. That request
+        names the quorum's only partition.
+        """
         for node in getattr(message, "node_endpoints", ()):
             self._told[node.node_id] = Endpoint("", node.host, node.port)
         for endpoint in getattr(message, "leader_endpoints", ())[:1]:
@@ -72,13 +74,13 @@ class QuorumEndpoints:
             self._told[partition.leader_id] = Endpoint(endpoint.name, endpoint.host, endpoint.port)
 
     def tell_of_leader(self, response: Any, leader_id: int) -> None:
-        """An answer says where the leader that it names is reached."""
+        """Adds the endpoint of the leader to a response that names the leader."""
         endpoint, kind = self.find(leader_id), _NODE_ENDPOINTS.get(type(response))
         if kind is not None and endpoint is not None and leader_id >= 0:
             response.node_endpoints = [kind(node_id=leader_id, host=endpoint.host, port=endpoint.port)]
 
     def add_listener_endpoints(self, request: Any) -> None:
-        """A leader says with its epoch where it is reached itself."""
+        """Adds this leader's own endpoints to a request that announces its epoch."""
         kind = _LEADER_ENDPOINTS.get(type(request))
         if kind is not None:
             request.leader_endpoints = [kind(name=e.name, host=e.host, port=e.port) for e in self._own]

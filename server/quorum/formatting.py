@@ -1,13 +1,14 @@
-"""Formatting: what Apache Kafka's `StorageTool format` writes into log directories (KIP-853).
+"""Formats log directories as Apache Kafka's `StorageTool format` does (KIP-853).
 
 ```
 meta.properties                                      in every log directory: cluster, node and directory id
 bootstrap.checkpoint                                 in that of the metadata log: the features of the new cluster
-__cluster_metadata-0/00000000000000000000-0000000000.checkpoint   who votes, on a node that may begin the cluster
+__cluster_metadata-0/00000000000000000000-0000000000.checkpoint   the voters, on a node that may begin the cluster
 ```
 
-Who votes is this node alone (`--standalone`), those that are named (`--initial-controllers`), or nobody that this directory
-knows of: nodes that join (`--no-initial-controllers`), mere brokers, and the voters of `controller.quorum.voters`.
+The voters are this node alone (`--standalone`) or the named nodes (`--initial-controllers`). The directory names no
+voters on nodes that join (`--no-initial-controllers`), on nodes that are only brokers, and with
+`controller.quorum.voters`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-#: What Kafka's own configuration has for a controller; of a node that has no listener for one.
+#: The controller listener in Kafka's default configuration, for a node without a controller listener.
 _DEFAULT_CONTROLLER = ("localhost", 9093)
 _MOST_ID_LENGTH = 249
 
@@ -53,7 +54,7 @@ class InitialVoter(NamedTuple):
 
 
 class AlreadyFormatted(Exception):
-    """A log directory belongs to a cluster already."""
+    """A log directory already belongs to a cluster."""
 
 
 def format_directories(
@@ -64,14 +65,14 @@ def format_directories(
     initial_voters: Sequence[InitialVoter] | None = None,
     features: Mapping[str, int] | None = None,
 ) -> str:
-    """Formats every log directory of the broker; the cluster id, a new one unless given.
+    """Formats every log directory of the broker. Returns the cluster id, which is new unless given.
 
-    `initial_voters`: who votes first; empty for a node that joins, None for what the configuration says. `features`: their
-    levels in a new cluster, where they are not to be the usual ones; raises UnknownLevel.
+    `initial_voters`: the first voters; empty for a node that joins, None to use the configuration. `features`: levels
+    in a new cluster that differ from the default; raises UnknownLevel.
 
-    Directories that are formatted are left alone with `ignore_formatted`, and otherwise raise AlreadyFormatted before
-    anything is written. Raises InvalidConfig for a cluster id that cannot be and for directories of another node or of
-    several clusters, OSError, InvalidMetaProperties.
+    With `ignore_formatted`, directories that are already formatted stay unchanged. Otherwise they raise
+    AlreadyFormatted before anything is written. Raises InvalidConfig for an invalid cluster id and for directories of
+    another node or of several clusters, OSError, InvalidMetaProperties.
     """
     levels = formatted_levels(features or {})
     directories = _all_directories(config)
@@ -94,9 +95,9 @@ def format_directories(
 
 
 def ensure_formatted(config: BrokerConfig) -> str:
-    """The cluster id of the broker's directories; those that are not formatted are, so that a broker starts on an empty
-    disk, and on one more disk. Raises what `format_directories` does, and InvalidConfig where another node may have chosen
-    the id of the cluster.
+    """Returns the cluster id of the broker's directories. Formats directories that are not formatted yet, so that a
+    broker starts on an empty disk and on an added disk. Raises what `format_directories` raises, and InvalidConfig
+    where another node may have chosen the cluster id.
     """
     if not config.is_alone and not any(map(read_meta_properties, _all_directories(config))):
         raise InvalidConfig(
@@ -133,7 +134,9 @@ def _format(
     initial_voters: Sequence[InitialVoter] | None,
     levels: Mapping[str, int] | None,
 ) -> None:
-    """meta.properties goes last: a directory that has it is formatted. `levels` of a new cluster; None adds a disk."""
+    """Formats one directory. meta.properties is written last: a directory that has it is formatted. `levels`: the
+    features of a new cluster; None for a disk added to a formatted node.
+    """
     Path(directory).mkdir(parents=True, exist_ok=True)
     directory_id = random_uuid(random.SystemRandom())
     if levels is not None and directory == config.metadata_log_dir:
@@ -153,14 +156,18 @@ def _write_bootstrap(directory: str, levels: Mapping[str, int], now_ms: int) -> 
 
 
 def _feature_records(levels: Mapping[str, int]) -> Sequence[Message]:
-    """metadata.version first, since it may decide how the rest is read; kraft.version is the log's own affair."""
+    """Returns the feature records. metadata.version comes first, since it may decide how the rest is read.
+    kraft.version is recorded by the log itself.
+    """
     others = sorted(levels.keys() - {METADATA_VERSION, KRAFT_VERSION})
     names = [METADATA_VERSION, *(name for name in others if levels[name])]
     return [FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names]
 
 
 def _voters(config: BrokerConfig, directory_id: bytes) -> Sequence[InitialVoter]:
-    """A node that is alone votes for itself; else the configuration says who votes, or others will."""
+    """Returns the initial voters: a single node votes for itself; otherwise the configuration or other nodes determine
+    the voters.
+    """
     if not config.is_alone or config.get("controller.quorum.voters"):
         return ()
     return [_this_voter(config, directory_id)]
@@ -172,12 +179,12 @@ def _this_voter(config: BrokerConfig, directory_id: bytes) -> InitialVoter:
 
 
 def standalone_voters(config: BrokerConfig) -> Sequence[InitialVoter]:
-    """This node alone, in a directory with a new id."""
+    """Returns this node as the only voter, in a directory with a new id."""
     return [_this_voter(config, random_uuid(random.SystemRandom()))]
 
 
 def read_initial_voters(text: str) -> Sequence[InitialVoter]:
-    """`id@host:port:directory`, separated by commas. Raises InvalidConfig."""
+    """Parses `id@host:port:directory` entries separated by commas. Raises InvalidConfig."""
     voters = [_initial_voter(part.strip()) for part in text.split(",")]
     if len({voter.id for voter in voters}) != len(voters):
         raise InvalidConfig(f"each voter has an id of its own: {text}")
@@ -218,7 +225,7 @@ def _write_voters(config: BrokerConfig, directory: str, initial: Sequence[Initia
 
 
 def _controller_endpoint(config: BrokerConfig) -> Endpoint:
-    """Where other voters would reach this one."""
+    """Returns the endpoint at which other voters would reach this one."""
     for listener in config.listeners.controllers:
         return Endpoint(name=listener.name, host=listener.host or _DEFAULT_CONTROLLER[0], port=listener.port)
     host, port = _DEFAULT_CONTROLLER

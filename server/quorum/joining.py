@@ -1,4 +1,4 @@
-"""Makes the replica with which a node takes part in a quorum of several: as a voter, or as an observer."""
+"""Creates the replica with which a node takes part in a quorum of several nodes: as a voter, or as an observer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def join(
     *,
     leads_from: int | None = None,
 ) -> tuple[QuorumRaft, ReplicatedQuorumLog]:
-    """`leads_from`: see QuorumReplica. Raises OSError, CorruptQuorumState."""
+    """Creates the Raft driver and its log. `leads_from`: see QuorumReplica. Raises OSError, CorruptQuorumState."""
     replicated = ReplicatedQuorumLog(quorum_log, clock)
     history = voter_history(broker.config, replicated)
     last = _last_state(quorum_log, is_voter=local_key(broker) in history.current)
@@ -64,7 +64,7 @@ def join(
 
 
 def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
-    """Raises CorruptQuorumState of a voter that has forgotten for whom it voted: it might do so twice."""
+    """Returns the last election state. Raises CorruptQuorumState for a voter whose vote is lost: it might vote twice."""
     try:
         last = read_quorum_state(quorum_log.directory)
         if last is not None or not is_voter or not (quorum_log.end_offset or quorum_log.acknowledged):
@@ -82,7 +82,7 @@ def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
 
 
 def monotonic_clock(broker: BrokerServer) -> Callable[[], int]:
-    """ms since 1970, of a clock that goes on evenly."""
+    """Returns a monotonic clock in ms since 1970."""
     loop = asyncio.get_running_loop()
     began = broker.now_ms() - loop.time() * 1000
     return lambda: int(began + loop.time() * 1000)
@@ -96,7 +96,7 @@ def local_key(broker: BrokerServer) -> ReplicaKey:
 
 
 def voter_history(config: BrokerConfig, replicated: ReplicatedQuorumLog) -> VoterHistory:
-    """The voters of the configuration, or those that the directory was formatted with, and then what the log says."""
+    """Returns the voters over time: those of the configuration or of the formatted directory, then those in the log."""
     formatted = VoterHistory(VoterSet())
     newest = replicated.latest_snapshot
     for _, record in replicated.snapshot_controls():
@@ -109,7 +109,7 @@ def voter_history(config: BrokerConfig, replicated: ReplicatedQuorumLog) -> Vote
         history = VoterHistory(formatted.current, formatted.kraft_version)
     else:
         history = VoterHistory(static_voters(config))
-    # The log may begin below the newest snapshot, which has said what is there.
+    # The log may begin below the newest snapshot, which already covers that part.
     begin = max(replicated.start_offset, newest.end_offset if newest is not None else 0)
     for offset, record in replicated.controls(begin):
         if offset >= begin:

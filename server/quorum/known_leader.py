@@ -1,4 +1,4 @@
-"""Who leads the quorum, and for how long nobody did."""
+"""Tracks the quorum's leader and the times without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOBODY = -1
 
 
 class Leader(NamedTuple):
-    """`is_active`: it is this node, and its controller decides."""
+    """The leader of the quorum. `is_active`: this node leads and its controller is active."""
 
     id: int = NOBODY
     epoch: int = 0

@@ -1,4 +1,4 @@
-"""Metadata records and KRaft's control records, in and out of record batches."""
+"""Encodes and decodes metadata records and KRaft's control records in record batches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
 
-#: What goes into one batch at the most, as in Kafka; a reader takes a batch as a whole.
+#: The maximum size of a batch, as in Kafka; a reader reads a whole batch at once.
 MAX_BATCH_BYTES = 8 << 20
-#: How many records that need not go together are put in one batch.
+#: The number of records per batch when they need not be committed together.
 RECORDS_PER_BATCH = 1024
 
 
 @dataclass(slots=True)
 class QuorumVoters:
-    """What the control records of a log or a snapshot say: the version of KRaft and who votes."""
+    """The content of the control records in a log or a snapshot: the KRaft version and the voters."""
 
     kraft_version: int = 0
     voters: list[VotersVoter] = field(default_factory=list)
-    #: When the last record was written that a snapshot contains; of its header.
+    #: The timestamp of the last record that a snapshot contains, from its header.
     last_contained_timestamp_ms: int = -1
 
     def learn(self, record: Message) -> None:
@@ -40,12 +40,12 @@ class QuorumVoters:
 
 class MetadataBatch(NamedTuple):
     header: BatchHeader
-    #: Metadata records; none of a control batch.
+    #: Metadata records; empty for a control batch.
     records: Sequence[Message]
 
 
 def decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[MetadataBatch]:
-    """Every batch of `data`; what control batches say goes to `quorum`.
+    """Decodes every batch of `data`. The content of control batches goes to `quorum`.
 
     Raises CorruptBatch, InvalidBatch, MalformedMessage.
     """
@@ -54,14 +54,14 @@ def decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[MetadataBatch]
 
 
 def decode_one_by_one(data: bytes, quorum: QuorumVoters) -> Iterator[Message]:
-    """The metadata records of every batch, each when it is asked for. Otherwise as `decode_batches`."""
+    """Decodes the metadata records of every batch lazily. Otherwise as `decode_batches`."""
     for _, records in _decode_batches(data, quorum):
         for record in records:
             yield decode_record(record.value or b"")
 
 
 def _decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[tuple[BatchHeader, Sequence[Record]]]:
-    """No records of control batches."""
+    """Yields each batch header with its records; control batches yield no records."""
     end = 0
     for position, header in iter_headers(data):
         check_crc(data, position, header)
@@ -80,7 +80,7 @@ def _decode_batches(data: bytes, quorum: QuorumVoters) -> Iterator[tuple[BatchHe
 def encode_records(
     records: Sequence[Message], base_offset: int, epoch: int, timestamp_ms: int, metadata_version: int
 ) -> bytes:
-    """One batch."""
+    """Encodes the records as one batch."""
     made = [
         Record(base_offset + delta, timestamp_ms, None, encode_record(record, metadata_version))
         for delta, record in enumerate(records)
@@ -91,7 +91,7 @@ def encode_records(
 
 
 def in_parts(records: Sequence[Message], atomic: bool) -> Iterator[Sequence[Message]]:
-    """Records that need not be committed together go in batches of a moderate size."""
+    """Splits records that need not be committed together into batches of a moderate size."""
     size = len(records) if atomic else RECORDS_PER_BATCH
     for start in range(0, len(records), size or 1):
         yield records[start : start + size]

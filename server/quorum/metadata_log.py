@@ -1,6 +1,6 @@
 """`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
 
-What is appended is in the page cache only; it counts when a flush has brought it to the disk, see quorum_driver.py.
+Appended records are in the page cache only. They count once a flush has written them to the disk, see driver.py.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.quorum")
 
 TOPIC = "__cluster_metadata"
-#: The one topic id that all clusters share (KIP-516).
+#: The topic id that all clusters share (KIP-516).
 TOPIC_ID = bytes(15) + b"\x01"
 DIRECTORY_NAME = f"{TOPIC}-0"
 _READ_BYTES = 1 << 20
 
 
 class MetadataLost(OSError):
-    """The log and its snapshots do not make up the whole of the metadata; starting would be to forget the cluster."""
+    """The log and its snapshots do not contain the whole metadata; starting would lose the cluster's state."""
 
 
 class Loaded(NamedTuple):
-    """Everything that the disk has. `delta` is from nothing to what it comes to."""
+    """Everything loaded from the disk. `delta` leads from the empty image to the loaded state."""
 
     delta: MetadataDelta
     transactions: MetadataTransactions
@@ -55,16 +55,20 @@ class Loaded(NamedTuple):
 
 
 class QuorumLog:
-    """`quorum` says who votes, as far as the log knows; `snapshots` are those on the disk, oldest first."""
+    """The metadata log. `quorum` holds the voters that the log contains; `snapshots` lists those on the disk, oldest
+    first.
+    """
 
     def __init__(self, directory: Path, config: BrokerConfig, now_ms: int, *, gives_up: bool = False) -> None:
-        """Raises LogDirectoryFailure, and DamagedLog where records are missing; `gives_up` those that are not there."""
+        """Opens the log. Raises LogDirectoryFailure, and DamagedLog where records are missing. With `gives_up` missing
+        records are accepted.
+        """
         self.directory = directory
         self._config = config
         if directory.is_dir():
             delete_partial_snapshots(directory)
         self.snapshots = sound_snapshots(directory).sound
-        #: Called when other nodes need a snapshot, because the log has damage that no snapshot covers.
+        #: Called when other nodes need a snapshot because the log has damage that no snapshot covers.
         self.on_uncovered_damage: Callable[[], None] = lambda: None
         self.flushed_end = FlushedEnd(directory.parent)
         newest = self.snapshots[-1].end_offset if self.snapshots else 0
@@ -82,14 +86,14 @@ class QuorumLog:
         if self.flushed_end.is_damaged:
             log.warning("%s: damaged; written again", directory.parent / FLUSHED_END)
         self._check_topic_id()
-        #: Where the log ended before its disk lost the end of it, until it has everything again; None when it has.
+        #: The end of the log before its disk lost the tail, until the log is complete again; None when it is complete.
         self.acknowledged = None if self.flushed_end.reaches(self.end) else self.flushed_end.recorded
         self.quorum = QuorumVoters()
         #: Bytes of records since the last snapshot.
         self.bytes_since_snapshot = 0
 
     def _claims(self) -> list[Claim]:
-        """Where the log ended: by the flushes, and by the epoch that the voter was in."""
+        """Returns the evidence for the log's end offset: the flushed end and the newest snapshot."""
         recorded = self.flushed_end.recorded
         claims = [Claim(recorded.end_offset, PROVEN, f"{self.directory.parent}/{FLUSHED_END}")]
         if self.snapshots:
@@ -107,12 +111,12 @@ class QuorumLog:
 
     @property
     def end(self) -> RaftEnd:
-        """The end of the log, and the epoch of its last record."""
+        """The end of the log and the epoch of its last record."""
         newest = self.snapshots[-1].epoch if self.snapshots else 0
         return RaftEnd(self.end_offset, max(self.log.epochs.latest, newest, 0))
 
     def truncate(self, end_offset: int, now_ms: int) -> None:
-        """Cuts records that the leader of the quorum does not have."""
+        """Truncates records that the quorum's leader does not have."""
         epoch = max(self.log.epochs.epoch_for_offset(end_offset - 1), 0)
         self.flushed_end.truncating(self.end, RaftEnd(end_offset, epoch))
         self.log.truncate_to(end_offset, now_ms)
@@ -122,14 +126,14 @@ class QuorumLog:
         return self.log.log_end_offset
 
     def load_snapshot(self, now_ms: int) -> Steps[Loaded]:
-        """What the newest snapshot has; what is behind it in the log is not known to be committed. Raises as `load`."""
+        """Loads the newest snapshot. Records after it are not known to be committed. Raises as `load`."""
         try:
             return (yield from self._load_snapshot(now_ms))
         except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
             raise MetadataLost(f"{self.directory}: the metadata is damaged: {damage!r}") from damage
 
     def load(self, now_ms: int) -> Steps[Loaded]:
-        """Raises MetadataLost, and OSError where the disk does not give it."""
+        """Loads the newest snapshot and the log. Raises MetadataLost, and OSError where the disk fails."""
         try:
             return (yield from self._load(now_ms))
         except (BatchError, MalformedMessage, AssertionError, KeyError) as damage:
@@ -169,16 +173,16 @@ class QuorumLog:
             loaded.delta.topics.apply()
         return loaded
 
-    # ---- growing
+    # ---- appending
 
     def append(self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool) -> None:
-        """The records of one decision. Raises LogDirectoryFailure."""
+        """Appends the records of one decision. Raises LogDirectoryFailure."""
         self.append_batches(self.encoded(records, epoch, now_ms, metadata_version, atomic), now_ms)
 
     def encoded(
         self, records: Sequence[Message], epoch: int, now_ms: int, metadata_version: int, atomic: bool
     ) -> bytes:
-        """The batches that they are, from the end of the log on."""
+        """Encodes the records as batches that start at the end of the log."""
         offset, batches = self.end_offset, []
         for part in in_parts(records, atomic):
             batches.append(encode_records(part, offset, epoch, now_ms, metadata_version))
@@ -190,7 +194,7 @@ class QuorumLog:
         self.append_batches(batch, now_ms)
 
     def append_batches(self, batches: bytes, now_ms: int) -> None:
-        """Whole batches with their offsets, as a leader has written them."""
+        """Appends whole batches that carry their offsets, as a leader has written them."""
         self.log.append(batches, None, now_ms)
         self.bytes_since_snapshot += len(batches)
 
@@ -221,12 +225,16 @@ class QuorumLog:
     # ---- snapshots
 
     def add_snapshot(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """One has been written. Those that retention no longer keeps go, and the log below the oldest that stays."""
+        """Adds a written snapshot. Deletes the snapshots that retention no longer keeps, and the log below the oldest
+        remaining one.
+        """
         self.snapshots.append(snapshot)
         self._clean(now_ms)
 
     def replaced_by(self, snapshot: SnapshotId, now_ms: int) -> None:
-        """One that others have made stands for the log now, which starts and ends behind it."""
+        """Replaces the log with a snapshot fetched from the leader. The log then starts and ends at the snapshot's end
+        offset.
+        """
         self.flushed_end.truncating(self.end, RaftEnd(*snapshot))
         self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
         for old in self.snapshots:
@@ -236,7 +244,7 @@ class QuorumLog:
         self.bytes_since_snapshot = 0
 
     def _clean(self, now_ms: int) -> None:
-        """By metadata.max.retention.bytes and .ms, as Kafka: the newest snapshot always stays."""
+        """Applies metadata.max.retention.bytes and .ms as Kafka does: the newest snapshot always stays."""
         before = self.log.log_start_offset
         while len(self.snapshots) > 1 and (self._too_large() or self._too_old(self.snapshots[0], now_ms)):
             (self.directory / self.snapshots.pop(0).file_name).unlink(missing_ok=True)
@@ -262,7 +270,7 @@ class QuorumLog:
 
 
 def _log_config(config: BrokerConfig) -> LogConfig:
-    """Segments go by snapshots only, never by retention."""
+    """Segments are deleted after snapshots only, never by retention."""
     return LogConfig(
         segment_bytes=config.get("internal.metadata.log.segment.bytes") or config.get("metadata.log.segment.bytes"),
         segment_ms=config.get("metadata.log.segment.ms"),

@@ -1,4 +1,6 @@
-"""What a damaged metadata log still holds, read without changing it: who votes, and what a cut at the damage would lose."""
+"""Reads what a damaged metadata log still holds, without changing it: the voters, and what truncation at the damage
+would lose.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,15 @@ from ...storage.recovery import DEFAULT_INDEX_INTERVAL_BYTES, scan
 from .metadata_batches import QuorumVoters, decode_batches
 from .snapshots import control_batches, sound_snapshots
 
-#: Names in a message; the rest is a number.
+#: The maximum number of names in a message; the rest is given as a count.
 MOST_NAMES = 5
 
 
 @dataclass(slots=True)
 class Survey:
-    """`topics`: name and offset of each record that makes a topic, in the log behind the newest snapshot or before it."""
+    """The content of a metadata log. `topics`: name and offset of each record that creates a topic, in the log after
+    the newest snapshot or before it.
+    """
 
     quorum: QuorumVoters = field(default_factory=QuorumVoters)
     topics: dict[bytes, tuple[str, int]] = field(default_factory=dict)
@@ -41,7 +45,7 @@ class Survey:
 
 
 def survey(directory: Path) -> Survey:
-    """Of the whole batches of all segments, those behind damage too. Raises OSError."""
+    """Surveys the whole batches of all segments, including those after damage. Raises OSError."""
     found = Survey()
     for snapshot in sound_snapshots(directory).sound[-1:]:
         for batch in control_batches(directory / snapshot.file_name):
@@ -76,7 +80,7 @@ def _learner(found: Survey):  # type: ignore[no-untyped-def]
 
 
 def loss(directory: Path, damaged: DamagedLog) -> str:
-    """What would be gone if the log ended at its first damaged byte, in words."""
+    """Describes in words what would be lost if the log ended at its first damaged byte."""
     found, first = survey(directory), damaged.ranges[0].first_offset
     lost = sum(one.next_offset - one.first_offset for one in damaged.ranges)
     behind = found.records_from(first)

@@ -1,4 +1,4 @@
-"""Replies of the controller that wait until what their decision saw is published."""
+"""Replies of the controller that wait until everything their decision saw is published."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...replication.controller.result import RefusedRequest
 
 log = logging.getLogger("odradek.quorum")
 
-#: Takes the response of the API that was asked.
+#: Takes the response of the requested API.
 Reply = Callable[[Any], None]
 
 
 class _Waiting(NamedTuple):
-    """A reply, until everything below `offset` is published."""
+    """A reply that waits until everything below `offset` is published."""
 
     offset: int
     request: Message
@@ -28,7 +28,7 @@ class _Waiting(NamedTuple):
 
 
 class WaitingReplies:
-    """In the order of their requests, which is that of their offsets."""
+    """The waiting replies in the order of their requests, which is the order of their offsets."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
@@ -42,7 +42,9 @@ class WaitingReplies:
             _answer(waiting.reply, waiting.response)
 
     def refuse(self) -> None:
-        """This node decides no more, and does not know what becomes of what it had decided."""
+        """Fails all waiting requests: this node no longer decides, and does not know whether its decisions will be
+        committed.
+        """
         while self._waiting:
             waiting = self._waiting.popleft()
             _answer(waiting.reply, not_controller(waiting.request))

@@ -1,8 +1,9 @@
-"""Drives a replica of the quorum (`replication/quorum/`): its effects in their order, its timer, its flushes.
+"""Drives a replica of the quorum (`replication/quorum/`): carries out its effects in order, and runs its timer and
+flushes.
 
-`WriteState` is synced on the spot, since nothing may be said before it; several in a row are one write. A Send or Reply that
-tells what this node has waits for the flush that brings it to the disk. One thread flushes; what is appended meanwhile
-shares the next flush.
+`WriteState` is synced immediately, since no message may be sent before it; several in a row become one write. A Send or
+Reply that depends on this node's log waits for the flush that makes the log durable. One thread flushes; records
+appended during a flush share the next one.
 """
 
 from __future__ import annotations
@@ -56,17 +57,18 @@ log = logging.getLogger("odradek.quorum")
 
 _FETCH = "quorum-fetch"
 _Outgoing = Union[Send, Reply]
-#: For the other voters to know that this leader steps down; without it they find out by its silence.
+#: Time for the other voters to learn that this leader steps down; otherwise they wait for their fetch timeout.
 _RESIGNATION_S = 1.0
-#: Before a timer is tried again that failed by a bug: at once it would fail for ever, and nothing else would be done.
+#: Delay before a timer that failed by a bug is retried. An immediate retry would fail in an endless loop and block all
+#: other work.
 _AFTER_A_BUG_S = 0.1
 
 
 class QuorumRaft:
-    """`changed` is called after everything that may have moved the high watermark or the leader, `failed` for what halts the
-    node (`halting.py`): a disk that fails, or a state that contradicts itself.
+    """Drives the quorum's replica. `changed` is called after everything that may have moved the high watermark or the
+    leader. `failed` is called for what halts the node (`halting.py`): a failing disk or a contradictory state.
 
-    What others send can end their request, and nothing else: see `_handle`.
+    A message from another node can only fail its own request: see `_handle`.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class QuorumRaft:
         self.endpoints = endpoints
         self.changed: Callable[[], None] = lambda: None
         self.failed: Callable[[Exception], None] = lambda failure: None
-        #: The high watermark of the leader, as it said last in this epoch; -1 as long as it does not know it itself.
+        #: The leader's high watermark in its last response in this epoch; -1 while the leader does not know it.
         self.leader_high_watermark = -1
         self.last_fetched_ms = -1
         self._broker = broker
@@ -98,20 +100,22 @@ class QuorumRaft:
         self._is_closed = False
         self._is_settling = False
         self._resigned: asyncio.Future[None] | None = None
-        #: Where leaders were fetched from.
+        #: The endpoints of the leaders fetched from so far.
         self._watched: set[Endpoint] = set()
         self._probing: asyncio.Task[None] | None = None
 
-    # ---- in
+    # ---- input
 
     def request(self, token: Any, request: Message) -> None:
-        """`token.reply(response)` is called once, now or later."""
+        """Handles a request; `token.reply(response)` is called once, immediately or later."""
         if self._is_credible(request):
             self.endpoints.learn(request)
         self._handle(PeerRequest(token, request), lambda: refuse_token(token))
 
     def _is_credible(self, request: Message) -> bool:
-        """Whether what it says of its sender is to be kept: else a stranger could send us to look for the leader there."""
+        """Returns whether the endpoints that the request gives for its sender may be stored. Otherwise any stranger
+        could redirect this node's search for the leader.
+        """
         if not isinstance(request, BeginQuorumEpochRequest | EndQuorumEpochRequest):
             return False
         asked = wire.partition_of(request)
@@ -119,23 +123,23 @@ class QuorumRaft:
         return is_ours and asked is not None and asked.leader_epoch >= self.replica.epoch and asked.leader_id >= 0
 
     def appended(self) -> None:
-        """The controller here, which leads, has appended to the log."""
+        """Handles records that this node's controller, the leader, has appended to the log."""
         self._handle(Appended(self.replica.epoch, self._replicated.end_offset))
 
     def voters_at(self, end_offset: int) -> QuorumVoters:
-        """What the log says of the quorum below that offset."""
+        """Returns the voters and the KRaft version in the log below that offset."""
         voters, kraft_version = self.replica.voters.at(end_offset)
         return QuorumVoters(kraft_version, voters.to_record().voters)
 
     def raise_kraft_version(self, version: int) -> None:
-        """The replica leads, and has not refused it."""
+        """Raises the KRaft version. The replica must lead and must have accepted the version."""
         self._handle(RaiseKRaftVersion(version))
 
     def resign(self) -> None:
         self._handle(Resign())
 
     def begin(self) -> None:
-        """What the replica wanted to do when it was made."""
+        """Carries out the effects of the replica's creation."""
         self._settle()
 
     def _answered(self, send: Send, response: Any) -> None:
@@ -156,13 +160,14 @@ class QuorumRaft:
             self._guard("a timer", lambda: self.replica.expire(self._clock()))
 
     def _handle(self, message: Input, refuse: Callable[[], None] = lambda: None) -> None:
-        """`refuse` ends the request that the message is, when it cannot be handled."""
+        """Handles an input. `refuse` fails the request behind the input when it cannot be handled."""
         if not self._is_closed:
             self._guard(type(message).__name__, lambda: self.replica.handle(message, self._clock()), refuse)
 
     def _guard(self, what: str, step: Callable[[], None], refuse: Callable[[], None] = lambda: None) -> None:
-        """A cause that halts leaves a replica that says and does nothing any more. Anything else ends what it came with; the
-        effects of what was done before are carried out, so that the disk has what the replica has.
+        """Runs one step. An error that halts the node stops the replica: it neither sends nor does anything more. Any
+        other error only ends the input that caused it. The effects produced before the error are carried out, so that
+        the disk matches the replica.
         """
         least_s = 0.0
         try:
@@ -186,11 +191,11 @@ class QuorumRaft:
             self.close()
             self.failed(failure)
 
-    # ---- out
+    # ---- output
 
     def _settle(self, least_s: float = 0.0) -> None:
         if self._is_settling:
-            return  # an effect led here; who is carrying effects out goes on with what came of it
+            return  # called from an effect: the outer call carries out the new effects
         self._is_settling = True
         try:
             epoch = self.replica.epoch
@@ -242,7 +247,7 @@ class QuorumRaft:
             asyncio.get_running_loop().call_soon(self._answered, effect, None)
             return
         self.endpoints.add_listener_endpoints(effect.request)
-        # A Fetch may wait at the leader, and answers come in order.
+        # The leader may delay a Fetch, and responses arrive in order.
         purpose = _FETCH if isinstance(effect.request, FetchRequest | FetchSnapshotRequest) else "quorum"
         peers = self._broker.peers
         if purpose == _FETCH and endpoint not in self._watched:
@@ -257,7 +262,9 @@ class QuorumRaft:
         )
 
     def _connection_lost(self, endpoint: Endpoint) -> None:
-        """Of a process that died: its machine refuses at once what a follower would find out by the leader's silence."""
+        """Checks whether the leader's process died: its host then refuses connections immediately, and the follower
+        need not wait for the fetch timeout.
+        """
         role = self.replica.role
         if isinstance(role, Follower) and self.endpoints.find(role.leader_id) == endpoint and not self._is_closed:
             self._probing = asyncio.get_running_loop().create_task(self._find_out(role.leader_id, endpoint))
@@ -282,7 +289,9 @@ class QuorumRaft:
             self._flushing = asyncio.get_running_loop().create_task(self._flush_all())
 
     async def _flush_all(self) -> None:
-        """Begins in the next turn of the loop: what else this turn brings is in the same flush."""
+        """Flushes until everything is synced. The task starts in the next turn of the event loop, so one flush covers
+        all appends of this turn.
+        """
         loop, replicated = asyncio.get_running_loop(), self._replicated
         try:
             while not self._is_closed and replicated.synced_offset < replicated.end_offset:
@@ -308,10 +317,10 @@ class QuorumRaft:
             else:
                 self._held.append(effect)
 
-    # ---- the end
+    # ---- shutdown
 
     async def leave(self) -> None:
-        """A leader steps down and waits, not for long, until the other voters know."""
+        """Makes a leader step down and waits briefly until the other voters know."""
         if isinstance(self.replica.role, Leader) and len(self.replica.voter_set.voters) > 1:
             self._resigned = asyncio.get_running_loop().create_future()
             self.resign()
@@ -325,7 +334,9 @@ class QuorumRaft:
 
     @property
     def is_caught_up_with_leader(self) -> bool:
-        """As far as it is known what is committed: of a follower what its leader said last."""
+        """True when this node has what is known to be committed; for a follower, the high watermark in the leader's
+        last response.
+        """
         role = self.replica.role
         if isinstance(role, Leader):
             return role.has_committed
@@ -346,5 +357,5 @@ class QuorumRaft:
 
 
 def refuse_token(token: Any) -> None:
-    """Ends the request of another node; a token is a `Call`."""
+    """Ends the request of another node. A token is a `Call`."""
     token.fail()

@@ -1,4 +1,4 @@
-"""The metadata log and its snapshots as a replica of the quorum sees them: `replication/quorum/log.py` on a disk."""
+"""Presents the metadata log and its snapshots to a replica of the quorum: `replication/quorum/log.py` on a disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .snapshots import SnapshotId as SnapshotFile
 log = logging.getLogger("odradek.damage")
 
 _READ_BYTES = 1 << 20
-#: Between two lines about damage: each of many followers asks again and again.
+#: The minimum time between two log lines about damage, since many followers repeat their requests.
 _QUIET_MS = 60_000
-#: A snapshot that is fetched is synced so many bytes at a time: the loop would wait for all of it at last.
+#: A fetched snapshot is synced in parts of this size. One sync at the end would block the event loop for all of it.
 _SYNC_BYTES = 4 << 20
 
 
@@ -33,16 +33,16 @@ class ReplicatedQuorumLog:
         self._quorum_log = quorum_log
         self._log = quorum_log.log
         self._now_ms = now_ms
-        #: When the log was last said to be damaged.
+        #: The time of the last log line about damage.
         self._said_ms = -_QUIET_MS
-        #: The smallest end since a flush began: what it brings to the disk above that is not what is there now.
+        #: The smallest end offset since a flush began. The flush does not cover the current records above it.
         self.lowest_end = self._log.log_end_offset
-        #: Below it the disk has everything.
+        #: Everything below this offset is durable on the disk.
         self.synced_offset = 0
-        #: Told of each snapshot that has replaced the log.
+        #: Called with each snapshot that has replaced the log.
         self.on_adopted: Callable[[SnapshotFile], None] = lambda snapshot: None
 
-    # ---- where it begins and ends
+    # ---- start and end
 
     @property
     def start_offset(self) -> int:
@@ -81,7 +81,7 @@ class ReplicatedQuorumLog:
     # ---- records
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Raises BatchError where the log is damaged, and says so, but not to each of many that ask."""
+        """Reads batches. Raises BatchError where the log is damaged, and logs the damage at most once in a while."""
         try:
             found = self._log.read(offset, max_bytes).bytes()
             for position, header in iter_headers(found):
@@ -104,8 +104,8 @@ class ReplicatedQuorumLog:
         self._quorum_log.append_control(records, epoch, now_ms)
 
     def append_fetched(self, records: Any) -> Sequence[ControlAt]:
-        """A batch that was cut off at the end of the answer is fetched again. Raises BatchError, and appends nothing, where
-        the batches cannot be read or do not go on from the end.
+        """Appends fetched batches. A batch truncated at the end of the response is fetched again. Raises BatchError and
+        appends nothing where the batches cannot be read or do not continue at the end of the log.
         """
         data, end, offset = bytes(records), 0, self.end_offset
         for position, header in iter_headers(data):
@@ -115,7 +115,7 @@ class ReplicatedQuorumLog:
             end, offset = position + header.size, header.next_offset
         if not end:
             return ()
-        controls = list(_controls(data[:end]))  # first: what cannot be read must not be in the log
+        controls = list(_controls(data[:end]))  # first: an unreadable record must not enter the log
         self._quorum_log.append_batches(data[:end], self._now_ms())
         return controls
 
@@ -125,7 +125,7 @@ class ReplicatedQuorumLog:
         self.synced_offset = min(self.synced_offset, end_offset)
 
     def controls(self, offset: int) -> Iterator[ControlAt]:
-        """The control records from `offset` on."""
+        """Yields the control records from `offset` on."""
         while offset < self.end_offset:
             found = self._log.read(offset, _READ_BYTES)
             yield from _controls(found.bytes())
@@ -189,7 +189,7 @@ class ReplicatedQuorumLog:
         return controls
 
     def snapshot_controls(self) -> Sequence[ControlAt]:
-        """Those of the newest snapshot, at the last offset that it contains."""
+        """Returns the control records of the newest snapshot, at the last offset that it contains."""
         newest = self.latest_snapshot
         if newest is None:
             return ()

@@ -1,8 +1,8 @@
-"""A quorum of one: what the disk has is committed, since a majority of one has it.
+"""A quorum of one voter: records on its disk are committed, since it is the majority.
 
-All that was appended in one turn of the event loop shares one flush, which a thread does; what comes during a flush shares
-the next one. Nobody need be asked, so no machine is needed, and a start pays for none; when somebody comes to fetch, the
-driver goes on with one (`quorum_joining.py`).
+All appends in one turn of the event loop share one flush, which a thread runs; appends during a flush share the next
+one. No other node is involved, so no Raft state machine is created, which keeps the start fast. When another node
+fetches, the driver switches to one (`joining.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _HEARTBEAT_VERSION = 2
 
 
 class LoneVoter:
-    """`committed(end_offset)` is called for everything that has reached the disk, `failed` when the disk does."""
+    """Commits for a single voter. `committed(end_offset)` is called for everything that is durable, `failed` when the
+    disk fails.
+    """
 
     def __init__(
         self,
@@ -43,12 +45,12 @@ class LoneVoter:
         self._failed = failed
         self._committing: asyncio.Task[None] | None = None
         self._is_retired = False
-        #: Below it everything is committed.
+        #: Everything below this offset is committed.
         self.offset = quorum_log.end_offset
 
     def appended(self) -> None:
         if self._committing is None:
-            # The task begins in the next turn of the loop: what else this turn brings is in the same flush.
+            # The task begins in the next turn of the event loop, so one flush covers all appends of this turn.
             self._committing = asyncio.get_running_loop().create_task(self._commit())
 
     async def _commit(self) -> None:
@@ -70,18 +72,18 @@ class LoneVoter:
             self._committing = None
 
     def retire(self) -> None:
-        """Others count too from now on."""
+        """Stops committing: other voters count from now on."""
         self._is_retired = True
 
     async def settled(self) -> None:
-        """Everything that was appended is committed; or the disk has failed."""
+        """Waits until everything appended is committed, or the disk has failed."""
         while self._committing is not None:
             await asyncio.shield(self._committing)
 
 
 def leaving(broker: BrokerServer, controller: Controller) -> Iterator[ControllerResult]:
-    """What is decided when a lone broker stops; each is to be appended before the next. The first begins the shutdown, the
-    last finds nothing led and ends it.
+    """Yields the decisions of a stopping single broker; each must be appended before the next. The first begins the
+    shutdown. The last finds that the broker leads nothing and ends it.
     """
     leaves = broker.config.is_broker
     while leaves:
@@ -92,7 +94,9 @@ def leaving(broker: BrokerServer, controller: Controller) -> Iterator[Controller
 
 
 def tell_of_cordoning(broker: BrokerServer, names: frozenset[str]) -> None:
-    """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
+    """Reports a change of the cordoned directories to the controller, which places replicas by them. The change is
+    reported while it is being published.
+    """
     driver = broker.controller
 
     def send() -> None:

@@ -1,8 +1,8 @@
 """Snapshots of the metadata log, as files in its directory: `<end offset>-<epoch>.checkpoint` (KIP-630).
 
-A snapshot stands for all records below its end offset, the last of which was of its epoch. It begins with a control batch
-(header, version of KRaft, voters), ends with another (footer), and in between has the records of an image. A file is
-written as `.part` and renamed when it is whole, and never changes again.
+A snapshot replaces all records below its end offset; its epoch is that of the last such record. It begins with a
+control batch (header, KRaft version, voters), continues with the records of an image, and ends with another control
+batch (footer). A file is written as `.part`, is renamed when it is complete, and never changes again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUFFIX = ".checkpoint"
 _PART_SUFFIX = ".checkpoint.part"
 _DELETED_SUFFIX = ".checkpoint.deleted"
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-#: Snapshots are never written again, and say so.
+#: Snapshots are never written again; their permissions show it.
 READ_ONLY = 0o400
 
 
@@ -55,29 +55,31 @@ class SnapshotId(NamedTuple):
 
 
 class LoadedSnapshot(NamedTuple):
-    """`delta` is from nothing to what the snapshot holds."""
+    """A loaded snapshot. `delta` leads from the empty image to the snapshot's content."""
 
     delta: MetadataDelta
     quorum: QuorumVoters
 
 
 def list_snapshots(directory: Path) -> list[SnapshotId]:
-    """Oldest first."""
+    """Lists the snapshots in the directory, oldest first."""
     found = (_NAME.fullmatch(path.name) for path in directory.iterdir())
     return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
 
 
 class SoundSnapshots(NamedTuple):
-    """`sound`: oldest first, and the newest was read through. `damaged`: newer ones that are not whole, and why."""
+    """The snapshots of a directory. `sound`: oldest first; the newest has been read completely. `damaged`: newer ones
+    that are incomplete, with the reason.
+    """
 
     sound: list[SnapshotId]
     damaged: list[tuple[Path, str]]
 
     def put_aside(self) -> None:
-        """To be called when the node goes on without the damaged ones."""
+        """Renames the damaged snapshots. To be called when the node continues without them."""
         for path, reason in self.damaged:
             if not path.exists():
-                continue  # a directory, which opening the log has put aside
+                continue  # a directory, which opening the log has already renamed
             log.error("%s: damaged (%s); renamed to %s", path, reason, Path(set_aside(str(path))).name)
 
 
@@ -96,7 +98,7 @@ def sound_snapshots(directory: Path) -> SoundSnapshots:
 
 
 def check_snapshot(path: Path) -> None:
-    """Reads it through. Raises BatchError, MalformedMessage, and OSError where the disk does not give it."""
+    """Reads the snapshot completely. Raises BatchError, MalformedMessage, and OSError where the disk fails."""
     footers = 0
     for batch in iter_batches(path):
         header = read_header(batch)
@@ -109,26 +111,28 @@ def check_snapshot(path: Path) -> None:
 
 
 def delete_partial_snapshots(directory: Path) -> None:
-    """What a crash has left of snapshots that were being written, or removed."""
+    """Deletes incomplete snapshots that a crash left behind while they were being written or removed."""
     for path in directory.iterdir():
         if path.name.endswith((_PART_SUFFIX, _DELETED_SUFFIX)):
             path.unlink()
 
 
 def read_snapshot(path: Path) -> Steps[LoadedSnapshot]:
-    """A step for each record. Raises OSError, and CorruptBatch, InvalidBatch or MalformedMessage for a damaged file."""
+    """Loads a snapshot, one step per record. Raises OSError, and CorruptBatch, InvalidBatch or MalformedMessage for a
+    damaged file.
+    """
     loaded = LoadedSnapshot(MetadataDelta(), QuorumVoters())
     for batch in iter_batches(path):
         for record in decode_one_by_one(batch, loaded.quorum):
             loaded.delta.replay(record)
             yield
-        # Little by little: else the image of a large cluster would be made in one piece at last.
+        # Apply in parts: otherwise the image of a large cluster would be created in one long step at the end.
         loaded.delta.topics.apply()
     return loaded
 
 
 def iter_batches(path: Path) -> Iterator[bytes]:
-    """Of a snapshot's file, one at a time; what of the last one is there, if it is cut off. Raises as `read_snapshot`."""
+    """Yields the batches of a snapshot file one at a time; the last one may be truncated. Raises as `read_snapshot`."""
     with open_for_reading(path) as file:
         left = os.fstat(file.fileno()).st_size
         while head := file.read(HEADER_BYTES):
@@ -139,7 +143,7 @@ def iter_batches(path: Path) -> Iterator[bytes]:
 
 
 def control_batches(path: Path) -> Iterator[bytes]:
-    """As `iter_batches`, but the others are passed over unread."""
+    """Yields the control batches of a snapshot file. The other batches are skipped unread."""
     with open_for_reading(path) as file:
         while head := file.read(HEADER_BYTES):
             header = read_header(head)
@@ -150,7 +154,7 @@ def control_batches(path: Path) -> Iterator[bytes]:
 
 
 def last_contained_timestamp_ms(path: Path) -> int:
-    """When the last record that a snapshot contains was written; reads its head only."""
+    """Returns the timestamp of the last record that a snapshot contains. Reads only the head of the file."""
     quorum = QuorumVoters()
     for _ in decode_batches(next(iter_batches(path), b""), quorum):
         pass
@@ -158,14 +162,14 @@ def last_contained_timestamp_ms(path: Path) -> int:
 
 
 def read_records(path: Path) -> list[Message]:
-    """The metadata records of a snapshot's file as they stand there: `bootstrap.checkpoint`."""
+    """Returns the metadata records of a snapshot file in file order, for `bootstrap.checkpoint`."""
     return [record for batch in decode_batches(path.read_bytes(), QuorumVoters()) for record in batch.records]
 
 
 def encode_snapshot(
     records: Iterable[Message], metadata_version: int, epoch: int, quorum: QuorumVoters, now_ms: int
 ) -> Iterator[bytes]:
-    """The batches of a snapshot. `quorum.last_contained_timestamp_ms` goes into its header."""
+    """Yields the batches of a snapshot. `quorum.last_contained_timestamp_ms` goes into its header."""
     head = _head(quorum)
     yield encode_control_batch(head, base_offset=0, timestamp=now_ms, leader_epoch=epoch)
     offset = len(head)
@@ -183,7 +187,7 @@ def _head(quorum: QuorumVoters) -> list[ControlRecord]:
 
 
 def quorum_records(quorum: QuorumVoters) -> Sequence[ControlRecord]:
-    """None while KRaft is in its version 0, whose voters are configuration."""
+    """Returns the control records for the quorum; none in KRaft version 0, where the configuration names the voters."""
     if quorum.kraft_version == 0:
         return ()
     version = KRaftVersionRecord(version=0, kraft_version=quorum.kraft_version)
@@ -192,7 +196,9 @@ def quorum_records(quorum: QuorumVoters) -> Sequence[ControlRecord]:
 
 
 def write_image_snapshot(directory: Path, image: MetadataImage, quorum: QuorumVoters, now_ms: int) -> SnapshotId:
-    """The snapshot of everything up to the image's offset; waits for the disk, any thread may call it. Raises OSError."""
+    """Writes the snapshot of everything up to the image's offset. Blocks until it is on the disk; may be called from
+    any thread. Raises OSError.
+    """
     snapshot = SnapshotId(image.offset + 1, image.epoch)
     said = QuorumVoters(quorum.kraft_version, quorum.voters, image.last_append_timestamp_ms)
     batches = encode_snapshot(image_records(image), image.features.metadata_version, image.epoch, said, now_ms)
@@ -218,5 +224,5 @@ def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Where a snapshot is kept as long as it is not whole."""
+    """Returns the path of a snapshot while it is incomplete."""
     return path.with_name(path.name.removesuffix(SUFFIX) + _PART_SUFFIX)

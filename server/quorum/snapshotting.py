@@ -1,6 +1,6 @@
-"""When a snapshot of the metadata is written: by bytes since the last one, and by time (KIP-630). On every node.
+"""Decides when every node writes a snapshot of the metadata: by bytes since the last one, and by time (KIP-630).
 
-A node that finds damage in its log writes one at once, from its image in memory, and other nodes fetch that.
+A node that finds damage in its log writes a snapshot immediately from its image in memory, and other nodes fetch it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 
 class Snapshotting:
-    """`committed()`: the image of what is committed, and who voted then; None inside a transaction of the metadata, of which
-    a snapshot would have a part only.
+    """Writes snapshots. `committed()` returns the image of what is committed and the voters at that point. It returns
+    None inside a metadata transaction, which a snapshot would contain only in part.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Snapshotting:
         self._take()
 
     def grown(self) -> None:
-        """More is committed."""
+        """Checks the size limit after more records are committed."""
         if self._log.bytes_since_snapshot >= self._broker.config.get(_SNAPSHOT_BYTES):
             self._take()
 
     def _take(self) -> None:
-        """Unless one is being written or there is nothing new."""
+        """Writes a snapshot unless one is being written or no new records are committed."""
         if self._writing is not None or self._is_stopped:
             return
         newest = self._log.snapshots[-1].end_offset if self._log.snapshots else 0
@@ -69,7 +69,7 @@ class Snapshotting:
             self._writing = asyncio.get_running_loop().create_task(self._write(*committed))
 
     async def _write(self, image: MetadataImage, voters: QuorumVoters) -> None:
-        """A thread writes it: an image never changes, so nobody has to wait."""
+        """Writes the snapshot in a thread. An image never changes, so no lock is needed."""
         quorum_log, now_ms = self._log, self._broker.now_ms()
         try:
             snapshot = await asyncio.get_running_loop().run_in_executor(

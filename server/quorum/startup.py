@@ -1,7 +1,7 @@
-"""How a voter that is alone takes the lead: read the log, begin an epoch, write what new leaders write, register the broker.
+"""Starts a single voter as leader: reads the log, begins an epoch, writes a new leader's records, registers the broker.
 
-All of it is appended before the first flush, so a start waits for the disk once and the broker is published once, led by
-itself already.
+All of it is appended before the first flush. So a start waits for the disk once, and the first published image already
+has this broker registered and as leader.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ log = logging.getLogger("odradek.quorum")
 
 
 class InvalidQuorum(InvalidConfig):
-    """This node cannot lead the quorum that its directory, or its configuration, names."""
+    """This node cannot lead the quorum that its directory or its configuration names."""
 
 
 class Opened(NamedTuple):
-    """`loaded`: all that the log has, of a voter that is alone; None of any other node, which does not know what of it is
-    committed.
+    """The opened log. `loaded`: everything in the log of a single voter; None for any other node, which does not know
+    what is committed.
     """
 
     log: QuorumLog
@@ -60,18 +60,18 @@ class Opened(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A controller that leads, with this broker registered and unfenced; nothing of it is flushed yet."""
+    """A controller that leads, with this broker registered and unfenced. None of its records is flushed yet."""
 
     controller: Controller
     epoch: int
     epoch_start_offset: int
     broker_epoch: int
-    #: From nothing to the controller's image.
+    #: Leads from the empty image to the controller's image.
     delta: MetadataDelta
 
 
 def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps[Opened]:
-    """See QuorumDriver.start."""
+    """Opens the metadata log. See QuorumDriver.start."""
     directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
     quorum_log = open_quorum_log(broker, directory)
     if not broker.config.is_controller or _configured(broker) - {broker.node_id}:
@@ -94,14 +94,14 @@ def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps
 
 
 def _configured(broker: BrokerServer) -> set[int]:
-    """The ids in controller.quorum.voters, which count as long as the log names nobody."""
+    """Returns the ids in controller.quorum.voters, which apply while the log names no voters."""
     return {int(text.partition("@")[0]) for text in broker.config.get("controller.quorum.voters")}
 
 
 def take_over(
     broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, directories: Sequence[LogDirectory]
 ) -> Taken:
-    """What a voter that is alone does at once, and flushes afterwards."""
+    """Makes a single voter the leader. The caller flushes afterwards."""
     controller = new_controller(broker)
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
     unknown = unknown_feature(image.features)
@@ -137,7 +137,7 @@ def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory])
 
 
 def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) -> int:
-    """Remembers the epoch before anything is written in it, and writes the record with which a leader begins."""
+    """Stores the epoch before anything is written in it, and writes the leader's first record."""
     last = _last_state(quorum_log)
     epoch = max(last.leader_epoch, loaded.last_epoch) + 1
     quorum = quorum_log.quorum
@@ -145,14 +145,16 @@ def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) ->
     write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, [broker.node_id])
     voter = LeaderChangeVoter(voter_id=broker.node_id)
     change = LeaderChangeMessage(version=0, leader_id=broker.node_id, voters=[voter], granting_voters=[voter])
-    # The first leader of all copies what the directory was formatted with into the log, where followers find it.
+    # The first leader copies the voters of the formatted directory into the log, where followers find them.
     who_votes = quorum_records(quorum) if has_news else ()
     quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *who_votes], epoch, broker.now_ms())
     return epoch
 
 
 def _last_state(quorum_log: QuorumLog) -> QuorumState:
-    """A voter that is alone may forget its votes: nobody else was elected, and the log knows the last epoch."""
+    """Returns the last election state. A single voter may lose its votes: no other node was elected, and the log
+    contains the last epoch.
+    """
     try:
         return read_quorum_state(quorum_log.directory) or QuorumState()
     except CorruptQuorumState as error:
@@ -161,7 +163,7 @@ def _last_state(quorum_log: QuorumLog) -> QuorumState:
 
 
 def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
-    """Where this voter is reached now; False when that is what the log says."""
+    """Updates this voter's endpoints. Returns False when the log already has them."""
     endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in own_endpoints(broker)]
     changed = [voter for voter in voters if voter.voter_id == broker.node_id and voter.endpoints != endpoints]
     for voter in changed if endpoints else ():
@@ -170,7 +172,7 @@ def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
 
 
 def activation(broker: BrokerServer, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
-    """The records with which a new controller begins. Raises MetadataLost."""
+    """Returns the records with which a new controller begins. Raises MetadataLost."""
     path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
     is_begun = METADATA_VERSION in controller.image.features.finalized
     try:
@@ -192,7 +194,7 @@ def activation(broker: BrokerServer, controller: Controller, *, transaction_open
 
 
 class _Start:
-    """Appends what is decided while the broker starts, and keeps `delta` up with it."""
+    """Appends the decisions of the broker's start and keeps `delta` up to date."""
 
     def __init__(
         self, broker: BrokerServer, quorum_log: QuorumLog, controller: Controller, epoch: int, delta: MetadataDelta
@@ -214,7 +216,7 @@ class _Start:
             self._delta.replay(record)
 
     def decide(self, request: Message, version: int) -> Message:
-        """Raises InvalidQuorum when the controller refuses this very node."""
+        """Decides a request and appends its records. Raises InvalidQuorum when the controller rejects this node."""
         result = self._controller.handle(request, version)
         if getattr(result.response, "error_code", 0):
             raise InvalidQuorum(f"this broker cannot be registered: {result.response}")
@@ -253,7 +255,9 @@ def controller_registration(
 def broker_registration(
     broker: BrokerServer, controller: Controller, directories: Sequence[LogDirectory]
 ) -> brokers.BrokerRegistrationRequest:
-    """`previous_broker_epoch` tells that the last stop was clean: then every directory remembers the same epoch."""
+    """Creates the registration. `previous_broker_epoch` shows that the last stop was clean: then every directory has
+    stored the same epoch.
+    """
     epochs = {directory.previous_broker_epoch for directory in directories}
     return brokers.BrokerRegistrationRequest(
         broker_id=broker.node_id,
