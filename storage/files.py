@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, Protocol
 
 from .descriptors import SPARES, is_shortage, open_fd
@@ -32,6 +34,10 @@ Buffer = bytes | bytearray | memoryview
 MOST_DATA_FILES = 4096
 #: What stands open however few descriptors there are: the metadata log, and some partitions that are in use at once.
 FEWEST_DATA_FILES = 4
+#: What a new partition leaves free on its disk: room for the metadata log, and for the first records of partitions that
+#: exist. Where it is used up, an append fails and the directory goes offline.
+LEAST_ROOM_BYTES = 256 << 10
+LEAST_ROOM_FILES = 16
 
 
 class LogDirectoryFailure(Exception):
@@ -49,6 +55,11 @@ class LogDirectoryFailure(Exception):
     def is_shortage(self) -> bool:
         """Whether the process had no descriptor left: that says nothing about the disk."""
         return is_shortage(self.cause)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there was no room: what is on the disk can still be read."""
+        return self.cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def advice(cause: OSError) -> str:
@@ -214,14 +225,33 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
+def check_room(path: str) -> None:
+    """Raises the OSError of a full disk when a new partition would take the room that logs in use need."""
+    space = os.statvfs(path)
+    is_short = space.f_blocks and space.f_bavail * space.f_frsize < LEAST_ROOM_BYTES
+    if is_short or (space.f_files and space.f_favail < LEAST_ROOM_FILES):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Names the file in an OSError of a write, which knows a descriptor only."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
+
+
 def write_atomically(path: str, content: bytes, *, sync: bool = True) -> None:
     """A file that is seen whole or not at all: written beside, synced, renamed over."""
     temporary = path + ".tmp"
     fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        write_fully(fd, content, 0)
-        if sync:
-            os.fsync(fd)
+        with naming(path):
+            write_fully(fd, content, 0)
+            if sync:
+                os.fsync(fd)
     finally:
         os.close(fd)
     os.replace(temporary, path)

@@ -8,7 +8,6 @@ from ...protocol.errors import ErrorCode
 from ..network.listener import Endpoint
 
 if TYPE_CHECKING:
-    from ...metadata.image import MetadataImage
     from ..broker import BrokerServer
     from ..network.dispatch import Call
 
@@ -68,11 +67,14 @@ def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | Non
     return broker_endpoint(broker, partition.leader)
 
 
-def absent_error(image: MetadataImage, topic: str | bytes, index: int) -> int:
-    """Returns the error for a partition, by its topic's name or id, that this broker does not host: either it is hosted
-    on other brokers, or it does not exist.
+def absent_error(broker: BrokerServer, topic: str | bytes, index: int) -> int:
+    """Returns the error for a partition, by its topic's name or id, that this broker does not host: it is hosted on other
+    brokers, it does not exist, or there is no room for it here.
     """
+    image = broker.image
     found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
     if found is None:
         return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if (found.name, index) in broker.partitions.unmade:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -23,6 +23,7 @@ from ...protocol.messages.create_topics import (
 )
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
+from ...storage.files import advice, check_room
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 from .pending_requests import Client
 
@@ -114,6 +115,13 @@ class CoordinatorDriver:
         if len(self._waiting_for_topic) > 1:
             return
         config = self._broker.config
+        try:
+            check_room(config.metadata_log_dir)
+        except OSError as error:
+            words = f"{self.topic} is not made: {error}{advice(error)}"
+            self._broker.lines.log(log, logging.ERROR, "", ("no room", self.topic), words)
+            self._tell_waiting()
+            return
         topic = CreatableTopic(
             name=self.topic,
             num_partitions=config.get(self.partitions_key),
@@ -128,6 +136,9 @@ class CoordinatorDriver:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 words = ErrorCode(result.error_code).name
                 log.error("%s could not be made: %s (%s)", self.topic, words, result.error_message)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
         waiting, self._waiting_for_topic = self._waiting_for_topic, []
         for done in waiting:
             done()
@@ -142,12 +153,13 @@ class CoordinatorDriver:
         if topic is not None and len(topic.partitions) != self._partition_count:
             self._partition_count = len(topic.partitions)
             self._partitions.clear()
-        self._take_up(image)
+        self.take_up(image)
         deleted = {gone.name: topic_id for topic_id, gone in delta.topics.deleted.items()}
         if deleted:
             self._topics_deleted(deleted)
 
-    def _take_up(self, image: MetadataImage) -> None:
+    def take_up(self, image: MetadataImage) -> None:
+        """Makes the shards of the partitions that are led here, and drops the others."""
         topic = image.topic(self.topic)
         led: dict[int, HostedPartition] = {}
         for index in topic.partitions if topic is not None else ():

@@ -60,7 +60,7 @@ def write_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, d
     """`done` gets an error code, or 0 when the marker is committed. Of a group's offsets, its shard must hear."""
     hosted = broker.partitions.get((topic, index))
     if hosted is None:
-        done(absent_error(broker.image, topic, index))
+        done(absent_error(broker, topic, index))
     elif topic == GROUP_METADATA_TOPIC:
         broker.groups.end_transaction(index, marker, done)
     else:

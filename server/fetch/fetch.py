@@ -277,7 +277,7 @@ class Fetch(Parked):
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
-        error = absent_error(self._call.broker.image, *wanted.key)
+        error = absent_error(self._call.broker, *wanted.key)
         return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
 
     def _told_as(self, error: int) -> int:

@@ -57,7 +57,7 @@ class _Deletion(NamedTuple):
 def _delete(call: Call, topic: str, index: int, offset: int, waiting: list[_Deletion]) -> DeleteRecordsPartitionResult:
     hosted = call.broker.partitions.get((topic, index))
     if hosted is None:
-        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, absent_error(call.broker.image, topic, index))
+        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, absent_error(call.broker, topic, index))
     up_to_offset = hosted.high_watermark if offset == HIGH_WATERMARK else offset
     error = _error(hosted, up_to_offset)
     if error:

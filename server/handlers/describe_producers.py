@@ -40,7 +40,7 @@ def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
         invalid = check_name(topic)
         if invalid is not None:
             return PartitionResponse(index, invalid.code, invalid.message)
-        error = absent_error(call.broker.image, topic, index)
+        error = absent_error(call.broker, topic, index)
         known = call.broker.image.topic(topic) is not None
         return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
     producers = hosted.log.producers.by_id.values()

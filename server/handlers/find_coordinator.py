@@ -97,5 +97,8 @@ def _find(call: Call, key: str) -> Found:
     driver = _driver(call)
     if driver is None:
         return NOT_SERVED
-    node = current_leader(call, driver.topic, driver.partition_for(key)).node
+    place = (driver.topic, driver.partition_for(key))
+    if place in call.broker.partitions.unmade:
+        return NOT_AVAILABLE
+    node = current_leader(call, *place).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)

@@ -128,7 +128,7 @@ def _find(call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOff
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     hosted = call.broker.partitions.get((topic, asked.partition_index))
     if hosted is None:
-        raise Refused(absent_error(call.broker.image, topic, asked.partition_index))
+        raise Refused(absent_error(call.broker, topic, asked.partition_index))
     leader_only = request.replica_id != DEBUGGING_CONSUMER
     error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
     if error:

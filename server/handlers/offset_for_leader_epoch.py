@@ -34,7 +34,7 @@ def handle(call: Call) -> OffsetForLeaderEpochResponse:
 def _end_of_epoch(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     hosted = call.broker.partitions.get((topic, asked.partition))
     if hosted is None:
-        error = absent_error(call.broker.image, topic, asked.partition)
+        error = absent_error(call.broker, topic, asked.partition)
     else:
         error = hosted.error_for_epoch(asked.current_leader_epoch)
     if error or hosted is None:

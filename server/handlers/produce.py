@@ -102,7 +102,7 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
             if refused is not None:
                 result = refused
             elif hosted is None:
-                result = AppendResult(absent_error(broker.image, key, index))
+                result = AppendResult(absent_error(broker, key, index))
             elif hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
                 result = _INTERNAL
             elif behind and (passing := _passing_error(behind, (key, index), hosted, data.records)):

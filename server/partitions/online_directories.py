@@ -1,12 +1,14 @@
-"""Opening a broker's log directories: those that fail are left out while another is there."""
+"""Log directories of a broker as a whole: those that fail to open are left out while another is there."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ...storage.directory import LogDirectory
+from ...storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, write_offsets
+from ...storage.directory import LogDirectory, checkpoints_of
 from ...storage.files import LogDirectoryFailure
+from ...storage.log import Log
 
 log = logging.getLogger("odradek.broker")
 
@@ -28,3 +30,11 @@ def open_directories(paths: Iterable[str]) -> list[LogDirectory]:
     if not found:
         raise failures[0]
     return found
+
+
+def write_checkpoints(directory: LogDirectory, logs: Sequence[Log], high_watermarks: dict[TopicPartition, int]) -> None:
+    """At a clean stop: the checkpoints of all logs of a directory. Raises LogDirectoryFailure."""
+    found = checkpoints_of(logs)
+    write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
+    write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
+    write_offsets(directory.path, HIGH_WATERMARKS, high_watermarks)

@@ -11,6 +11,7 @@ A log directory that fails takes its partitions offline (KAFKA_STORAGE_ERROR); t
 from __future__ import annotations
 
 import logging
+import os
 import random
 import time
 from collections import Counter
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ...replication.partition import Partition
-from ...storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, write_offsets
+from ...storage.checkpoints import TopicPartition
 from ...storage.config import LogConfig
-from ...storage.directory import DELETE_SUFFIX, LogDirectory, checkpoints_of
-from ...storage.files import LogDirectoryFailure
+from ...storage.directory import DELETE_SUFFIX, LogDirectory, replica_directory_name
+from ...storage.files import LogDirectoryFailure, check_room
 from ...storage.log import Log
 from ...storage.partition_metadata import write_topic_id
 from ..runtime.internal_topics import INTERNAL_TOPICS
@@ -32,7 +33,9 @@ from .batch_validation import AppendRules, append_rules
 from .cordoning import cordoned_directories
 from .directory_reports import DirectoryReports
 from .hosted_partition import HostedPartition
+from .online_directories import write_checkpoints
 from .replicas_on_disk import gone_replicas, is_ours, rename_stray, report_opening
+from .unmade_partitions import UnmadePartitions
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
@@ -76,6 +79,8 @@ class Partitions:
         #: By the name of the partition, and by its id: bound methods, since every request comes here.
         self.get = self._by_name.get
         self.get_by_id = self._by_id.get
+        #: Tried again until there is room for them.
+        self.unmade = UnmadePartitions(broker, self._apply_partition)
         #: Of all topics, after a default of theirs has changed.
         self._reconfiguring = SlicedWork(self._reconfiguring_failed)
         broker.config.subscribe(self._broker_config_changed)
@@ -234,19 +239,35 @@ class Partitions:
     ) -> HostedPartition | None:
         directory = self._directory_for(registration)
         if directory is None:
-            log.error("no log directory is online for %s-%d", topic, index)
+            words = f"no log directory is online for {topic}-{index}"
+            self._broker.lines.log(log, logging.ERROR, "", "no log directory", words)
             return None
+        path = f"{directory.path}/{replica_directory_name(topic, index)}"
+        is_new = not os.path.lexists(path)
         try:
+            check_room(directory.path)
             hosted = self._open(directory, image, topic, index, 0)
             write_topic_id(hosted.log.path, topic_id, sync=False)
-            if directory.directory_id != registration.directory(self._node_id):
-                self.report(hosted)
-            return hosted
         except (LogDirectoryFailure, OSError) as error:
             if not isinstance(error, LogDirectoryFailure):
                 error = LogDirectoryFailure(directory.path, f"creating {topic}-{index}", error)
-            self.directory_failed(error)
+            self._not_made((topic, index), topic_id, error, path if is_new else None)
             return None
+        self.unmade.made(topic, index)
+        if directory.directory_id != registration.directory(self._node_id):
+            self.report(hosted)
+        return hosted
+
+    def _not_made(
+        self, key: tuple[str, int], topic_id: bytes, failure: LogDirectoryFailure, new_path: str | None
+    ) -> None:
+        """For want of room or of a descriptor nothing is offline: the partition is tried again."""
+        hosted = self._by_name.pop(key, None)
+        self._by_id.pop((topic_id, key[1]), None)
+        if not (failure.is_full or failure.is_shortage):
+            self.directory_failed(failure)
+            return
+        self.unmade.add(key, failure, hosted.log if hosted is not None else None, new_path)
 
     def _directory_for(self, registration: PartitionImage) -> LogDirectory | None:
         """The one that the metadata names, else that with the fewest partitions; a cordoned one for want of others."""
@@ -351,6 +372,7 @@ class Partitions:
     def close(self, broker_epoch: int) -> None:
         """Closes every log and says in each directory that the shutdown was clean."""
         self._reconfiguring.stop()
+        self.unmade.stop()
         for directory in self.directories:
             if directory.is_online:
                 try:
@@ -363,13 +385,9 @@ class Partitions:
         hosted = self.in_directory(directory)
         for partition in hosted:
             partition.role.is_leader = False  # nothing is written any more, whatever a thread still has of it
-        now_ms = self._broker.now_ms()
-        directory.close_logs((partition.log for partition in hosted), now_ms)
+        directory.close_logs((partition.log for partition in hosted), self._broker.now_ms())
         if self._loaded:
-            found = checkpoints_of(partition.log for partition in hosted)
-            write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
-            write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)
-            write_offsets(directory.path, HIGH_WATERMARKS, self.high_watermarks(directory))
+            write_checkpoints(directory, [partition.log for partition in hosted], self.high_watermarks(directory))
             directory.mark_clean_shutdown(broker_epoch)
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
@@ -377,10 +395,6 @@ class Partitions:
 
 
 _TOPIC_DEFAULTS = (
-    "log.",
-    "message.",
-    "compression.",
-    "min.insync.replicas",
-    "max.decompressed.message.bytes",
+    "log.", "message.", "compression.", "min.insync.replicas", "max.decompressed.message.bytes",
     "producer.id.expiration.ms",
-)
+)  # fmt: skip

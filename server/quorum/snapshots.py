@@ -31,7 +31,7 @@ from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.records.record import decode_batch
 from ...protocol.schema import Message
 from ...storage.descriptors import open_fd, open_for_reading
-from ...storage.files import set_aside, sync_directory, write_fully
+from ...storage.files import naming, set_aside, sync_directory, write_fully
 from ..runtime.sliced_work import Steps
 from .metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches, decode_one_by_one, encode_records
 
@@ -212,11 +212,12 @@ def write_snapshot_file(path: Path, batches: Iterable[bytes]) -> None:
     fd = open_fd(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         position = 0
-        for batch in batches:
-            write_fully(fd, batch, position)
-            position += len(batch)
-        os.fchmod(fd, READ_ONLY)
-        os.fsync(fd)
+        with naming(str(path)):
+            for batch in batches:
+                write_fully(fd, batch, position)
+                position += len(batch)
+            os.fchmod(fd, READ_ONLY)
+            os.fsync(fd)
     finally:
         os.close(fd)
     partial.replace(path)

@@ -183,7 +183,7 @@ class ShareFetch(Parked):
         topic_id, index = place
         broker = self._call.broker
         hosted = broker.partitions.get_by_id(place)
-        error = absent_error(broker.image, topic_id, index) if hosted is None else hosted.error_for_epoch(-1)
+        error = absent_error(broker, topic_id, index) if hosted is None else hosted.error_for_epoch(-1)
         if error or hosted is None:
             answer[place] = PartitionData(partition_index=index, error_code=error, records=b"")
             return None

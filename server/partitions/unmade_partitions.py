@@ -1,0 +1,121 @@
+"""Partitions that belong here and could not be made: the disk has no room for them, or the process no descriptor.
+
+That nothing new can be stored says nothing about what is stored already: the log directory stays online. Such a partition
+answers KAFKA_STORAGE_ERROR, a coordinator that lives in it COORDINATOR_NOT_AVAILABLE, and it is tried again until the
+metadata gives it to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ...metadata.image import MetadataImage, PartitionImage
+from ...storage.files import LogDirectoryFailure
+
+if TYPE_CHECKING:
+    from ...storage.log import Log
+    from ..broker import BrokerServer
+
+log = logging.getLogger("odradek.partitions")
+
+#: From one try to the next: a person who makes room does not wait long, and a try is a few system calls.
+RETRY_S = 2.0
+#: Partitions that are made in one turn of the loop; the others in the next ones.
+MOST_IN_A_TURN = 20
+
+#: Makes one partition and gives it its role: the image, the topic's name and id, the index, what the image says of it.
+Make = Callable[[MetadataImage, str, bytes, int, PartitionImage], None]
+
+
+class UnmadePartitions:
+    def __init__(self, broker: BrokerServer, make: Make) -> None:
+        self._broker = broker
+        self._make = make
+        #: By topic and index, in the order in which they are tried.
+        self._waiting: dict[tuple[str, int], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_paused = False
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While another image is applied in slices, what the published one says may be over."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
+    def add(self, key: tuple[str, int], failure: LogDirectoryFailure, made: Log | None, new_path: str | None) -> None:
+        """What its creation has left behind goes, because others need the room; what was there before stays."""
+        if made is not None:
+            made.close(self._broker.now_ms(), clean=False)
+        if new_path is not None:
+            self._remove(new_path)
+        words = f"{key[0]}-{key[1]} cannot be made, and is tried again: {failure}"
+        self._broker.lines.log(log, logging.ERROR, "", ("unmade", failure.directory), words)
+        self._waiting.pop(key, None)
+        self._waiting[key] = None
+        self._plan(RETRY_S)
+
+    def made(self, topic: str, index: int) -> None:
+        self._waiting.pop((topic, index), None)
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _remove(self, path: str) -> None:
+        """Where it cannot be removed, the next try goes on with it."""
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._broker.lines.log(log, logging.WARNING, "", "undo", f"{path} is left for the next try: {error}")
+
+    def _plan(self, delay_s: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        if self._is_paused:
+            self._plan(RETRY_S)
+            return
+        image, count, has_room = self._broker.image, 0, True
+        for key in list(self._waiting)[:MOST_IN_A_TURN]:
+            topic = image.topic(key[0])
+            registration = topic.partitions.get(key[1]) if topic is not None else None
+            if topic is None or registration is None or self._broker.node_id not in registration.replicas:
+                del self._waiting[key]
+                continue
+            self._make(image, topic.name, topic.id, key[1], registration)
+            has_room = key not in self._waiting
+            if not has_room:
+                break
+            count += 1
+        if count:
+            log.info("%d partitions are made that had no room before; %d wait", count, len(self._waiting))
+            self._take_up_coordinators(image)
+        if self._waiting:
+            self._plan(0 if has_room else RETRY_S)
+
+    def _take_up_coordinators(self, image: MetadataImage) -> None:
+        broker = self._broker
+        broker.groups.take_up(image)
+        broker.transactions.take_up(image)
+        if "share_states" in broker.__dict__:
+            broker.share_states.take_up(image)
