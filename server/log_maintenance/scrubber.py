@@ -199,7 +199,9 @@ class Scrubber:
         except LogDirectoryFailure as failure:
             self._failed(hosted, failure)
         finally:
-            verifier.close()
+            # A task may be cancelled while the thread still reads: the file is closed behind that piece, by the same thread.
+            if self._pool is not None:
+                self._pool.submit(verifier.close)
 
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
         checked = hosted.log

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import odradek
 import pytest
@@ -12,6 +15,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError
 from odradek.protocol.errors import ErrorCode
 from odradek.server.metrics.damage import damage
+from odradek.storage.verification import SegmentVerifier
 
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
 from tests.server.data_path_stand import delete_records, wait_until
@@ -255,3 +259,34 @@ def test_damage_is_a_metric(broker: odradek.Broker) -> None:
     assert samples["odradek_damage_reads_refused_total", None] == 1
     assert samples["odradek_scrub_rounds_total", None] == 1
     assert samples["odradek_scrub_bytes_total", None] >= topic.hosted.log.size
+
+
+def test_stop_while_a_segment_is_verified_closes_its_file_behind_the_piece(
+    broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = RottingTopic(broker)
+    reads, goes_on = threading.Event(), threading.Event()
+    read, failures, files = SegmentVerifier._read, list[OSError](), list[SegmentVerifier]()
+
+    def slow(verifier: SegmentVerifier, position: int, size: int) -> Any:
+        files.append(verifier)
+        reads.set()
+        assert goes_on.wait(30)
+        try:
+            return read(verifier, position, size)
+        except OSError as failure:
+            failures.append(failure)
+            raise
+
+    monkeypatch.setattr(SegmentVerifier, "_read", slow)
+    loop, scrubber = broker._running().loop, broker.server.scrubber
+    loop.call_soon_threadsafe(scrubber.inspect, topic.hosted, 0)
+    assert reads.wait(30)
+    stopped = asyncio.run_coroutine_threadsafe(scrubber.stop(), loop)
+    wait_until(lambda: not scrubber._tasks, "the task is cancelled")
+    goes_on.set()
+    stopped.result(30)
+
+    assert failures == []
+    assert files[0]._fd == -1
+    assert "a bug" not in caplog.text
