@@ -21,6 +21,8 @@ class History:
     def __init__(self, draw: Any) -> None:
         self.draw = draw
         self.topics: dict[bytes, tuple[str, int]] = {}
+        #: A topic's id is never given away again.
+        self.used_ids: set[bytes] = set()
         self.brokers: dict[int, int] = {}
         self.epoch = 0
 
@@ -37,7 +39,8 @@ class History:
     def topic(self) -> Message:
         taken = {name for name, _ in self.topics.values()}
         name = self.draw(_NAMES.filter(lambda n: n not in taken)) if len(taken) < 5 else f"t{len(self.topics)}"
-        topic_id = self.draw(_IDS.filter(lambda i: i not in self.topics))
+        topic_id = self.draw(_IDS.filter(lambda i: i not in self.used_ids))
+        self.used_ids.add(topic_id)
         self.topics[topic_id] = (name, 0)
         return records.TopicRecord(name=name, topic_id=topic_id)
 
