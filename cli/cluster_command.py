@@ -162,7 +162,7 @@ def _format(plan: Plan, directory: Path) -> None:
 
 
 def _signals() -> Callable[[], bool]:
-    """Whether SIGTERM or SIGINT has come."""
+    """Returns a function that is True once SIGTERM or SIGINT has come."""
     told: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, frame: told.append(got))

@@ -1,7 +1,7 @@
-"""Which nodes a cluster on one machine has, and what each is told: `cluster.json` in its directory, and a folder per node.
+"""The nodes of a cluster on one machine and their settings: `cluster.json` in its directory, and a folder per node.
 
-The first three nodes are brokers and controllers, the others brokers: a quorum of three outlives the death of one. Two nodes
-have one controller, since a quorum of two would not outlive any.
+The first three nodes are brokers and controllers, the others brokers: a quorum of three survives the death of one. Two
+nodes have one controller, since a quorum of two would not survive any.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ class ClusterProcesses:
             raise ClusterFailed(f"node {node.id} ended before it served: {_last_words(log)} (more in {log})")
 
     def wait(self, is_stopped: Callable[[], bool]) -> None:
-        """Says on standard error which node ends by itself; returns when this is to stop, or no node of the cluster is
-        left, whoever started it.
+        """Reports on standard error each node that ends by itself. Returns when `is_stopped`, or when no node is left,
+        including nodes started by another command.
         """
         running = dict(self.processes)
         while running and not is_stopped():

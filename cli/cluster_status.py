@@ -1,4 +1,4 @@
-"""What `odradek cluster status` shows: asked of the first node that answers, and of the processes themselves."""
+"""The output of `odradek cluster status`: read from the first node that answers, and from the processes themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _QUORUM = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [Partiti
 
 
 class Answers(NamedTuple):
-    """Of one node; `quorum` is the metadata log's partition as its leader describes it, None without a leader."""
+    """The responses of one node. `quorum` is the metadata log's partition as its leader describes it, None without a
+    leader.
+    """
 
     metadata: Any
     quorum: Any
@@ -50,7 +52,7 @@ def status(plan: Plan, directory: Path) -> list[str]:
 
 
 def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
-    """Why the controllers have no majority; "" when enough of them run."""
+    """Returns why the controllers have no majority; "" when enough of them run."""
     controllers = [node for node in plan.nodes if node.controller_port]
     alive = sum(node.id in pids for node in controllers)
     needed = len(controllers) // 2 + 1

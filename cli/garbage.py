@@ -1,10 +1,10 @@
-"""When a broker's process looks for garbage: never in what stays.
+"""Limits the garbage collection of a broker's process to objects that may become garbage.
 
-Python's full collection looks through all that there is, in one piece: for more than a tenth of a second where there are a
-hundred thousand partitions, and nobody is served meanwhile. What is there when the broker serves is set aside by
-`gc.freeze`. What comes later, as topics are created, is when it has grown so much that a collection takes long. What is
-set aside is freed when nobody holds it any more, as ever, but for what was part of a cycle then and is given up later:
-that is lost, and so it is not done often.
+Python's full collection scans all objects in one piece. With a hundred thousand partitions this takes more than a tenth
+of a second, in which no request is served. Objects that exist when the broker begins to serve are excluded by
+`gc.freeze`. Objects that come later, as topics are created, are excluded once there are so many that a collection takes
+long. Excluded objects are still freed by reference counting. Only those that were part of a cycle at that time and are
+released later are leaked, so objects are excluded rarely.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONG_S = 0.05
 
 
 class LongCollections:
-    """What survives one of these is not looked through again."""
+    """Watches for long full collections: objects that survive one are excluded from later collections."""
 
     def __init__(self, long_s: float = LONG_S) -> None:
         self._long_s = long_s

@@ -127,7 +127,7 @@ def _only(bad: Iterator[BadBatch], first: int, last: int) -> BadBatch:
 
 
 def _replicas(options: argparse.Namespace) -> list[ReplicaDirectory]:
-    """Those that the options name, in order. Raises UsageError where there are none."""
+    """Returns the replicas that the options name, in order. Raises UsageError if there are none."""
     from ..storage.directory import parse_replica_directory
 
     if not options.data_dir.is_dir():

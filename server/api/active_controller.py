@@ -1,4 +1,4 @@
-"""What brokers and controllers ask of the active controller, at its own listener: others say that they are not it."""
+"""Requests of brokers and controllers to the active controller, on its own listener: other nodes reply NOT_CONTROLLER."""
 
 from __future__ import annotations
 

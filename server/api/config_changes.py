@@ -1,8 +1,8 @@
-"""What a broker checks itself of a request that changes configurations, before the controller does the rest.
+"""A broker's own checks of a request that changes configurations, before the controller handles the rest.
 
-A request that names a resource twice, a key twice or no value is refused here, resource by resource. A broker's values are
-checked by the broker itself, since only it knows what they would do to it; its loggers are changed here and nowhere else.
-What remains goes to the controller, and the answers come together in the order of the request.
+Resources that a request names twice, or with a key twice or without a value, are rejected here, one by one. The broker
+checks its own values, since only it can determine their effect; its loggers are changed only here. The remaining
+resources go to the controller, and the results are joined in the order of the request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Check = Callable[[Call, Any], bool]
 
 
 class Refused(Exception):
-    """One resource of a request is refused; the others are not."""
+    """The validation error of one resource of a request; it does not affect the others."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -126,7 +126,7 @@ def stored_dynamic(call: Call, name: str) -> dict[str, str]:
 
 
 def check_broker_values(call: Call, name: str, configs: Mapping[str, str]) -> None:
-    """Whether this broker can take these values as all of its own (or, for the name "", as all defaults)."""
+    """Checks that this broker can take these values as all of its own (or, for the name "", as all defaults)."""
     try:
         after = validate_broker_change(call.broker.config.values, configs, per_broker=bool(name))
         _check_listeners(call, after)

@@ -1,4 +1,4 @@
-"""Whether the cluster has the groups of KIP-848: `group.version` says it, and `group.coordinator.rebalance.protocols`."""
+"""Decides by `group.version` and `group.coordinator.rebalance.protocols` whether the groups of KIP-848 are enabled."""
 
 from __future__ import annotations
 

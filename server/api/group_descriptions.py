@@ -1,4 +1,4 @@
-"""What the Describe APIs of groups do alike: every shard is asked for the groups that it has, and one answer made of all."""
+"""The common part of the Describe APIs of groups: scatters the request to the shards and gathers one response."""
 
 from __future__ import annotations
 

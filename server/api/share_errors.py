@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge are refused for as a whole."""
+"""Errors of a whole ShareFetch or ShareAcknowledge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def is_enabled(call: Call) -> bool:
 
 
 def refuse(call: Call, group_id: str | None, member_id: str | None) -> ErrorCode:
-    """Of a whole ShareFetch or ShareAcknowledge; NONE when it may go on. Kafka has no words for it."""
+    """Returns the error of a whole ShareFetch or ShareAcknowledge; NONE if it is valid. Kafka sends no error message
+    for it.
+    """
     if not is_enabled(call):
         return ErrorCode.UNSUPPORTED_VERSION
     if group_id is None or not member_id or len(member_id) > MAX_MEMBER_ID_LENGTH:

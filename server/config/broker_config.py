@@ -62,7 +62,7 @@ Changed = Callable[[frozenset[str]], None]
 
 
 class BrokerConfig:
-    """One broker's configuration. Raises InvalidConfig when the properties cannot be those of a broker."""
+    """The configuration of a broker. Raises InvalidConfig when the properties cannot be those of a broker."""
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         said = resolved(properties or {})
@@ -95,7 +95,7 @@ class BrokerConfig:
         return self.values.get(name)
 
     def is_set(self, name: str) -> bool:
-        """Whether any layer sets this very name."""
+        """Returns True if any layer sets this very name."""
         return name in self.values.texts
 
     @property
@@ -113,7 +113,7 @@ class BrokerConfig:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nothing names another node of the quorum."""
+        """Returns True if the configuration names no other node of the quorum."""
         return _is_alone(self.values.static)
 
     @property
@@ -132,7 +132,7 @@ class BrokerConfig:
         return lenient_topic_values(overrides, self.topic_defaults, _log_refused)
 
     def topic_log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """What the logs of a topic obey that sets `overrides`; topics that set nothing share one object."""
+        """Returns the log configuration of a topic with `overrides`; topics without overrides share one object."""
         return self._log_config(overrides) if overrides else self._plain_log_config
 
     def _log_config(self, overrides: Mapping[str, str]) -> LogConfig:
@@ -193,7 +193,7 @@ def _with_defaults(static: dict[str, str]) -> dict[str, str]:
 
 
 def _is_alone(static: Mapping[str, str]) -> bool:
-    """Whether the quorum names nobody else."""
+    """Returns True if the quorum names no other node."""
     if "controller" not in static["process.roles"]:
         return False
     voters = [voter for voter in static.get("controller.quorum.voters", "").split(",") if voter.strip()]
@@ -232,7 +232,7 @@ def _check_paths(values: BrokerValues) -> None:
 
 
 def _warn_of_inert(names: Iterable[str]) -> None:
-    """One line for each reason why keys that are set change nothing."""
+    """Logs a line for each reason why keys that are set have no effect."""
     by_reason: dict[str, list[str]] = {}
     for name in sorted(names):
         key = broker_key(name)

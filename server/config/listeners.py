@@ -1,4 +1,4 @@
-"""What `listeners`, `advertised.listeners` and their kin say, read and checked as Apache Kafka does.
+"""Reads and checks `listeners`, `advertised.listeners` and related keys as Apache Kafka does.
 
 A listener is `NAME://host:port`; an IPv6 address stands in brackets, an empty host means every interface. Its security
 protocol comes from `listener.security.protocol.map`. Listeners that `controller.listener.names` names carry the quorum.
@@ -42,7 +42,7 @@ class ListenerEndpoint(NamedTuple):
 
 
 class Listeners(NamedTuple):
-    """Everything that the keys about listeners say. Names are in upper case."""
+    """The values of all keys about listeners. Names are in upper case."""
 
     brokers: tuple[ListenerEndpoint, ...]
     controllers: tuple[ListenerEndpoint, ...]
@@ -175,7 +175,7 @@ def _check_metrics(values: BrokerValues, bound: Iterable[ListenerEndpoint]) -> N
 
 
 def _may_overlap(one: str, other: str) -> bool:
-    """Whether two hosts may stand for one address; a name may stand for any."""
+    """Returns True if two hosts may stand for one address; a name may stand for any."""
     addresses = (_LOOPBACK.get(one, one), _LOOPBACK.get(other, other))
     if addresses[0] == addresses[1] or not all(map(_ip_version, addresses)):
         return True

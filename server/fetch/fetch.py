@@ -1,13 +1,13 @@
-"""One Fetch, from its partitions to its answer; parked while there is too little to answer with.
+"""A Fetch, from its partitions to its response; parked while there are fewer than `min_bytes`.
 
-Kafka's rules: the sizes are a limit for all partitions and one for each, but the first batch of the answer is always
-given whole, so that a consumer gets on. An answer is due at once if it has `min_bytes`, if some partition has an
-error, if the client does not want to wait or asks for nothing; else at the deadline with what there is. A session is
-told only of partitions that have data, an error, or another high watermark or log start than it was told last.
+Kafka's rules: there is a size limit for all partitions and one for each, but the first batch of the response is always
+given whole, so that a consumer makes progress. A response is due at once if it has `min_bytes`, if a partition has an
+error, or if the client does not want to wait or asks for nothing. Otherwise it is due at the deadline, with the data
+there is. A session's response has only partitions with data, an error, or another high watermark or log start offset
+than in the last response.
 
-Record batches are not copied here: large stretches leave as a `LogSlice` for the connection to send from the file,
-small ones are read into the answer. What the disk would have to be waited for is first read by a thread, then looked
-at again.
+Record batches are not copied here: large ranges leave as a `LogSlice` that the connection sends from the file, small
+ones are read into the response. Data that is not in the page cache is first read by a thread, then inspected again.
 """
 
 from __future__ import annotations

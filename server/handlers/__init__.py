@@ -1,1 +1,3 @@
-"""One file per API, each with one function `handle(call)`. A file here is what makes an API served and advertised."""
+"""The handlers: a file per API, with one function `handle(call)`. An API is served and advertised if it has a file
+here.
+"""

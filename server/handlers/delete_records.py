@@ -47,7 +47,7 @@ def handle(call: Call) -> DeleteRecordsResponse | None:
 
 
 class _Deletion(NamedTuple):
-    """Of a partition with replicas that have not come after yet."""
+    """A deletion on a partition with replicas that have not caught up yet."""
 
     hosted: HostedPartition
     offset: int

@@ -63,7 +63,9 @@ def _names_topics(request: MetadataRequest, version: int) -> bool:
 
 
 class _Wanted:
-    """What a request asks for. It is answered twice where leaders move meanwhile; its topics are walked through once."""
+    """The topics that a request names. Its response is made twice if leaders move meanwhile; its topics are iterated
+    once.
+    """
 
     def __init__(self, request: MetadataRequest) -> None:
         self.request = request

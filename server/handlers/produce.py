@@ -152,7 +152,7 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
 
 
 def _passing_error(behind: RefusedBatches, place: tuple[Any, int], hosted: HostedPartition, records: Any) -> int:
-    """What a batch is refused with because of one before it, or 0."""
+    """Returns the error of a batch that follows a rejected one, or 0."""
     sequence = sequence_of(records)
     if sequence is None:
         return 0
@@ -160,7 +160,7 @@ def _passing_error(behind: RefusedBatches, place: tuple[Any, int], hosted: Hoste
 
 
 def _refusal(request: ProduceRequest) -> AppendResult | None:
-    """Of the whole request."""
+    """Returns the error of the whole request, or None."""
     if request.acks not in (ALL_IN_SYNC, 0, 1):
         return _INVALID_ACKS
     return _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None

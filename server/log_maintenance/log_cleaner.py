@@ -94,11 +94,11 @@ class LogCleaner:
         return True
 
     def has_cleaned(self, hosted: HostedPartition) -> bool:
-        """Whether the log was ever compacted, as far as the checkpoint says: then offsets may be missing in it."""
+        """Returns True if the checkpoint says that the log was compacted before: offsets may be missing in it."""
         return (hosted.topic, hosted.index) in self._checkpoint(hosted.directory.path)
 
     def works_on(self, hosted: HostedPartition) -> bool:
-        """Whether the log is being compacted now."""
+        """Returns True if the log is being compacted now."""
         return self._cleaned_now is hosted
 
     async def _dirtiest(self) -> tuple[HostedPartition, DirtyRange] | None:

@@ -1,12 +1,12 @@
-"""What logs need besides being written and read, at the intervals that the configuration says:
+"""Periodic maintenance of logs, at the configured intervals:
 
-- retention: old segments go (`log.retention.check.interval.ms`), their files later (`file.delete.delay.ms`);
-- flushing: rolled segments, and whatever `flush.ms` wants on the disk by now;
+- retention: old segments are deleted (`log.retention.check.interval.ms`), their files later (`file.delete.delay.ms`);
+- flushing: rolled segments, and logs whose `flush.ms` has passed;
 - checkpoints of recovery points, log starts and high watermarks;
-- producers that have expired are forgotten;
+- removal of expired producers;
 - compaction is in `log_cleaner.py`.
 
-The loop is never held: logs are looked at some at a time, and what waits for the disk is done by a thread.
+The loop is never blocked: logs are inspected some at a time, and a thread does the work that waits for the disk.
 """
 
 from __future__ import annotations

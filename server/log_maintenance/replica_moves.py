@@ -38,7 +38,7 @@ class _Ended(Exception):
 
 
 class ReplicaMove:
-    """One replica on its way. `future` is its log in `destination`."""
+    """A replica that is being moved. `future` is its log in `destination`."""
 
     def __init__(self, hosted: HostedPartition, destination: LogDirectory, future: Log) -> None:
         self.hosted = hosted
@@ -49,7 +49,7 @@ class ReplicaMove:
 
     @property
     def next_offset(self) -> int:
-        """What is to be copied next. The batch that has it may begin below the log's start."""
+        """The next offset to copy. The batch that has it may begin below the log's start."""
         return max(self.future.log_end_offset, self.hosted.log_start_offset)
 
     @property
@@ -207,7 +207,7 @@ class ReplicaMoves:
 
 
 def bytes_from(source: Log, offset: int) -> int:
-    """How much a log has from an offset on."""
+    """Returns how many bytes a log has from an offset on."""
     if offset >= source.log_end_offset:
         return 0
     segment = source.segment_of(offset)

@@ -1,6 +1,6 @@
-"""What a scrape is told of the cluster: brokers, leaders, elections, and the quorum of controllers.
+"""Metrics of the cluster: brokers, leaders, elections, and the controller quorum.
 
-What Kafka has no metric for is called odradek_.
+Metrics that Kafka does not have are named odradek_.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def cluster(broker: BrokerServer) -> Iterator[Metric]:
 
 
 def _elections(broker: BrokerServer) -> Iterator[Metric]:
-    """Of partitions' leaders, by this node since it is the active controller."""
+    """Metrics of leader elections by this node since it became the active controller."""
     if broker.controller.is_active:
         elections = broker.controller.controller.elections
         yield _counter("odradek_leader_elections", "Partitions that got another leader.", elections.leaders)

@@ -1,4 +1,4 @@
-"""What a scrape is told of damaged records, of verifying logs and of healing them from other replicas."""
+"""Metrics of damaged records, of the verification of logs and of healing from other replicas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def damage(broker: BrokerServer) -> Iterator[Metric]:
 
 
 def _ranges(broker: BrokerServer) -> Iterator[Metric]:
-    """Of what is damaged now: a sample for each range, so that a scrape names its offsets too."""
+    """Metrics of present damage: a sample for each range, so that a scrape names its offsets too."""
     labels = ("topic", "partition")
     count = GaugeMetricFamily("odradek_damage_ranges", "Damaged ranges of a partition.", labels=labels)
     offsets = GaugeMetricFamily("odradek_damage_offsets", "Offsets of a partition that are damaged.", labels=labels)

@@ -1,9 +1,8 @@
-"""What a scrape is told: the broker's counters, and what can be seen by looking at it.
+"""The metrics of a scrape: the broker's counters, and gauges computed from its state.
 
 The names are those of Kafka's own metrics, as the usual configuration of Prometheus' JMX exporter makes them:
-kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec becomes kafka_server_brokertopicmetrics_bytesin_total.
-
-Imported only when metrics are served.
+kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec becomes kafka_server_brokertopicmetrics_bytesin_total. Imported
+only when metrics are served.
 """
 
 from __future__ import annotations

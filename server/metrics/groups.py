@@ -1,7 +1,7 @@
-"""What a scrape is told of groups: how many there are, in which states, and what their coordinators here have done.
+"""Metrics of groups: their number by state, and the work of their coordinators on this broker.
 
-Of descriptions of topologies (KIP-1331) Kafka counts what its operators' plugin does. Here they are kept with their group,
-so that telling and deleting one cannot fail, and nobody has to clean up after a group: there are no counters of that.
+Kafka counts the work of its operators' plugin for topology descriptions (KIP-1331). Odradek keeps descriptions with
+their group. Returning or deleting a description thus cannot fail and needs no cleanup, so there are no counters for it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class MetricsServer:
             connection.abort()
 
     def _decide(self, accepted: socket.socket, address: Any) -> asyncio.BaseProtocol | None:
-        """Ends the oldest connection that still owes its request when there are too many; None when there is none."""
+        """Returns a new connection's protocol. With too many open, ends the oldest without a request, or returns None."""
         if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
             oldest = next((one for one in self._connections if not one.has_asked), None)
             words = "refusing connections for metrics: too many are open"
@@ -129,7 +129,7 @@ class MetricsServer:
 
 
 class _MetricsConnection(asyncio.StreamReaderProtocol):
-    """One scraper. `serve` is run with it, its reader and its writer."""
+    """A scraper's connection. `serve` is run with it, its reader and its writer."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _MetricsConnection(asyncio.StreamReaderProtocol):
 
 
 class _Found:
-    """What was collected already, for an encoder that would collect."""
+    """A collector that returns metrics collected before."""
 
     def __init__(self, found: list[Metric]) -> None:
         self._found = found

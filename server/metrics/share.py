@@ -1,6 +1,6 @@
-"""What a scrape is told of share groups (KIP-932, KIP-1103), of their state, and of their dead letters (KIP-1191).
+"""Metrics of share groups (KIP-932, KIP-1103), of their state, and of their dead-letter records (KIP-1191).
 
-A broker that nobody shares from has none of it made for a scrape.
+A broker without share groups creates none of this for a scrape.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ a buffer of its own, which grows with the bytes received, not with the announced
 Requests are handled as they are taken. A request whose response comes later stays in `calls`, and the responses after
 it wait: the done prefix of `calls` is what may be sent. The connection stops reading (TCP's window then slows the peer)
 while
-
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
 - a call holds the connection (a parked Fetch, whose response may be large).

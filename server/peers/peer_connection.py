@@ -101,7 +101,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def descriptor(self) -> int:
-        """Of the socket; -1 when the network is simulated."""
+        """The socket's file descriptor; -1 when the network is simulated."""
         found = self._transport and self._transport.get_extra_info("socket")
         return found.fileno() if found else -1
 

@@ -67,10 +67,9 @@ class Peers:
         self._peer(endpoint, purpose).on_lost.append(callback)
 
     def have_some_ended(self) -> bool:
-        """Whether the other side of a connection has ended it, and the loop has not read that yet.
-
-        The system is asked, in a microsecond or two. Where it cannot be asked (a simulated network, a system without
-        POLLRDHUP) it may be so.
+        """Returns True if a peer has ended a connection and the loop has not read that yet.
+        The system call takes a microsecond or two. Without it (a simulated network, a system without POLLRDHUP) the
+        result is True, since a connection may have ended.
         """
         if not hasattr(select, "POLLRDHUP"):
             return True
@@ -84,7 +83,7 @@ class Peers:
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        """Ends all connections. What is not answered yet gets None; what is asked from now on does too."""
+        """Closes all connections. Pending requests get None, and so do later ones."""
         for peer in self._peers.values():
             peer.close()
 
@@ -101,7 +100,7 @@ class Peers:
 
 
 class _Asked:
-    """One request, until its reply was called."""
+    """A request until its reply was called."""
 
     __slots__ = ("_reply", "_timeout_s", "_timer", "is_done", "request", "version")
 
@@ -129,7 +128,7 @@ class _Asked:
 
 
 class _Peer:
-    """One endpoint for one purpose: what waits for it, and its connection as long as there is one."""
+    """An endpoint for one purpose: the requests that wait for it, and its connection while there is one."""
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self.on_lost: list[Callable[[], None]] = []
@@ -148,7 +147,7 @@ class _Peer:
 
     @property
     def descriptor(self) -> int | None:
-        """Of the connection's socket, -1 where it has none of the system; None without a connection."""
+        """The file descriptor of the connection's socket, -1 if it has none; None without a connection."""
         return self._connection.descriptor if self._connection is not None else None
 
     def send(self, asked: _Asked) -> None:
@@ -220,7 +219,7 @@ class _Peer:
                 callback()
 
     def _drop(self, connection: PeerConnection) -> None:
-        """It is of no use any more, whether it ever stood or not: nobody who waits for it gets an answer."""
+        """Drops a connection, established or not: all requests that wait for it fail."""
         if connection not in (self._connection, self._made):
             return
         if self._connecting is not None and self._connecting is not asyncio.current_task():

@@ -1,4 +1,4 @@
-"""Whether anybody is there: a process that died leaves a machine that refuses in its name, at once."""
+"""Probes for a running process: when a process dies, its machine refuses connections to its ports at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGAIN_S = (0.01, 0.05, 0.2, 1.0)
 
 
 async def is_gone(addresses: Collection[tuple[str, int]], again_s: Iterable[float] = AGAIN_S) -> bool:
-    """Whether all of them refuse, now or a little later."""
+    """Returns True if all addresses refuse connections, now or at a later attempt."""
     for wait_s in (0.0, *again_s):
         await asyncio.sleep(wait_s)
         if all([await is_refused(host, port) for host, port in addresses]):
@@ -24,7 +24,9 @@ async def is_gone(addresses: Collection[tuple[str, int]], again_s: Iterable[floa
 
 
 async def is_refused(host: str, port: int) -> bool:
-    """Whether the machine says that nobody listens there, at any address of it. One that says nothing does not say so."""
+    """Returns True if the machine refuses connections to the port at every address. No answer does not count as
+    refusal.
+    """
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):

@@ -141,7 +141,7 @@ def fill(answer: PartitionProduceResponse, result: AppendResult) -> None:
 
 
 def add_leaders(call: Call, response: ProduceResponse) -> None:
-    """Who leads now, beside NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+    """Adds the current leaders to a response with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
     if call.version < FIRST_VERSION_WITH_LEADERS:
         return
     nodes: dict[int, NodeEndpoint] = {}

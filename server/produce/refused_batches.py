@@ -1,19 +1,20 @@
-"""What comes behind a refused batch is refused alike, until that batch comes again.
+"""Batches that follow a rejected batch are rejected with the same error, until that batch comes again.
 
-An idempotent producer has several requests on their way. When the first is refused for a reason that is over a moment later
-(this broker is just becoming the leader, or enough replicas are in sync again), the second must not be taken: there is a gap
-in between. Apache Kafka takes it in two ways, and librdkafka loses by either:
+An idempotent producer has several requests in flight. When the first is rejected for a transient reason (this broker is
+just becoming the leader, or the ISR is too small for a moment), the second must not be written: that would leave a gap.
+Apache Kafka handles this in two ways, and librdkafka loses by either:
 
-- Of a producer that the partition does not know, any sequence number is the first one (KIP-360). librdkafka then takes the
-  first batch for written too, since a later one was: acknowledged, and nowhere.
-- Of one that it knows the second batch is OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka then takes a new epoch for all
-  partitions, and what was written elsewhere, and not acknowledged, is written twice (docs/failover.md).
+- For a producer that the partition does not know, Kafka accepts any sequence number as the first (KIP-360). librdkafka
+  then counts the first batch as written too, since a later one was: it is acknowledged, and lost.
+- For a known producer, the second batch gets OUT_OF_ORDER_SEQUENCE_NUMBER. librdkafka then takes a new epoch for all
+  partitions, and batches of other partitions that were written but not acknowledged are written twice
+  (docs/failover.md).
 
-Told the same reason as for the first, a client sends both again, in order.
+If the second batch gets the error of the first, a client sends both again, in order.
 
-This is remembered by connection: what is on its way to a partition's leader is on one, and once a client has heard of a
-refusal it begins with the refused batch. It may begin elsewhere, with another leader; when that is this broker again, the
-log has the batch, and nothing is missing any more.
+The rejected batches are kept by connection: all batches in flight to a partition's leader are on one connection, and a
+client that has received a rejection begins with the rejected batch. It may begin with another leader. When this broker
+is the leader again, the log has the batch, and nothing is missing.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _SEQUENCES, _HALF = 1 << 31, 1 << 30
 
 
 class Sequence(NamedTuple):
-    """Where a batch stands in line."""
+    """A batch's position in its producer's sequence."""
 
     producer_id: int
     epoch: int
@@ -80,7 +81,7 @@ def sequence_of(records: Any) -> Sequence | None:
 
 
 class RefusedBatches:
-    """Those of one connection. `clock`: in seconds, and nobody sets it."""
+    """The rejected batches of one connection. `clock`: monotonic, in seconds."""
 
     __slots__ = ("_clock", "_refused")
 
@@ -98,8 +99,7 @@ class RefusedBatches:
         return bool(self._refused)
 
     def error_for(self, place: Place, sequence: Sequence, written: int) -> int:
-        """What a batch is refused with because of one before it, or 0: it may be tried.
-
+        """Returns the error of a batch that follows a rejected one, or 0 if it may be written.
         `written`: the last sequence number in the log of this producer and epoch, -1 for none.
         """
         key = (place, sequence.producer_id)
@@ -114,7 +114,7 @@ class RefusedBatches:
         return refused.error if ahead < _HALF else 0
 
     def note(self, place: Place, sequence: Sequence | None, error: int) -> None:
-        """This batch was refused; nothing of it was written."""
+        """Notes that a batch was rejected and nothing of it was written."""
         if sequence is None or error not in PASSING:
             return
         key = (place, sequence.producer_id)
@@ -128,7 +128,7 @@ class RefusedBatches:
         self._refused[key] = _Refused(sequence.epoch, sequence.first, error, self._clock() + REMEMBERED_S)
 
     def note_all(self, asked: Iterable[Any], answers: Iterable[Any], by_id: bool) -> None:
-        """Of one Produce and its answer."""
+        """Notes the rejected batches of a Produce from its response."""
         for topic, told in zip(asked, answers, strict=True):
             name = topic.topic_id if by_id else topic.name
             for data, answer in zip(topic.partition_data, told.partition_responses, strict=True):

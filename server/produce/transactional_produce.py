@@ -1,7 +1,7 @@
-"""What a transactional Produce asks before it is written: whether its partitions are in the transaction (KIP-890).
+"""The check of a transactional Produce before it is written: its partitions must be in the transaction (KIP-890).
 
-Each partition remembers who asks (`storage/verifications.py`): an answer that comes after the end of that transaction is
-worth nothing, and what was sent behind a batch that has to come again is not written before it.
+Each partition remembers its pending verification (`storage/verifications.py`). A verification that completes after the
+end of its transaction is void. Batches sent after a batch that has to be sent again are not written before it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LATER = frozenset(
 
 
 class Unasked(NamedTuple):
-    """What the coordinator is to be asked, and what each partition remembers of that."""
+    """The request to the coordinator, and the verification that each partition keeps of it."""
 
     membership: Membership
     verifications: dict[Place, Verification]
 
 
 def is_trusted(call: Call) -> bool:
-    """Whether the client is believed that it has added its partitions, as brokers did before KIP-890."""
+    """Returns True if the client is trusted to have added its partitions, as by brokers before KIP-890."""
     return call.version < FIRST_ADDING_VERSION and not call.broker.config.get(
         "transaction.partition.verification.enable"
     )

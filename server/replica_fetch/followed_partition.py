@@ -82,7 +82,7 @@ class FollowedPartition:
     # ---- answers
 
     def take(self, data: PartitionData, now_ms: int) -> int:
-        """What the leader answered to `wanted`; an error code, 0 when it went well."""
+        """Applies the leader's response to `wanted`. Returns an error code, 0 for success."""
         if data.error_code:
             return data.error_code
         try:
@@ -163,4 +163,4 @@ class FollowedPartition:
 
 
 def _nobody_asks(followed: FollowedPartition) -> None:
-    """It is not with a fetcher yet."""
+    """Does nothing: the callback of a partition without a fetcher."""

@@ -50,9 +50,8 @@ PATIENT_TRIES = 2
 
 
 class Rebuild:
-    """One segment on its way: the offsets from `base_offset` up to `end`, of which `ranges` come from a replica.
-
-    `segment` is the one to replace; None where there is no file any more.
+    """A segment being rebuilt: the offsets from `base_offset` up to `end`, of which `ranges` come from a replica.
+    `segment` is the segment to replace; None if its file no longer exists.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Rebuild:
 
 
 class Healer:
-    """One partition at a time: a disk that is full of holes is not to take the network."""
+    """Heals one partition at a time, so that a disk with much damage does not fill the network."""
 
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
@@ -110,7 +109,7 @@ class Healer:
             self._task = asyncio.create_task(self._run(), name="healing")
 
     def works_on(self, hosted: HostedPartition) -> bool:
-        """Whether a segment of the log is being written anew now."""
+        """Returns True if a segment of the log is being rebuilt now."""
         return self._healed_now is hosted
 
     async def stop(self) -> None:
@@ -292,7 +291,7 @@ def _make_durable(healed: Log) -> None:
 
 
 def _is_another_segment(damaged: Log, segment: Segment, one: DamagedRange) -> bool:
-    """Whether the range at the end of a file is rather that of a segment of its own, by what its offsets take elsewhere."""
+    """Returns True if a range at a file's end is probably a segment of its own, judged by the file's bytes per offset."""
     if one.size or one.position < segment.size or not segment.size:
         return False
     bytes_per_offset = segment.size / max(1, one.first_offset - segment.base_offset)

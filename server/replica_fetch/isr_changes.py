@@ -120,7 +120,7 @@ class IsrChanges:
         )
 
     def _answered(self, sent: dict[Key, _Asked], response: AlterPartitionResponse | None) -> None:
-        """Whatever is not settled by the answer is asked for again."""
+        """Handles the response. Changes that the response does not settle are requested again."""
         is_settled = response is not None and not response.error_code
         if response is not None and is_settled:
             for topic in response.topics:
@@ -141,7 +141,7 @@ class IsrChanges:
             asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._send)
 
     def _settle(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
-        """Whether it needs not be asked for again."""
+        """Returns True if the change need not be requested again."""
         error, replica = answer.error_code, asked.replica
         key = (replica.topic_id, replica.index)
         if error:

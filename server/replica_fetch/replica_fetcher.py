@@ -1,10 +1,11 @@
-"""One fetcher: what this broker follows of one leader, or a part of it, by one Fetch after the other.
+"""A replica fetcher: replicates partitions of one leader, or a part of them, with one Fetch in flight.
 
-The fetches are of one session (KIP-227): a request names only the partitions whose place has changed since the last, and
-is answered when there is something, or after `replica.fetch.wait.max.ms`. A partition that failed is left out for a while.
+The fetches are of one session (KIP-227): a request names only the partitions whose state has changed since the last,
+and is answered when there is data, or after `replica.fetch.wait.max.ms`. A partition that failed is left out for a
+while.
 
-Before a request only those are looked at of which something was heard: they were answered, came or went, were cut, or their
-time has come. So a round costs what changed, and not what is followed.
+Before a request, the fetcher inspects only the changed partitions: those that had a response, were added, removed or
+truncated, or whose delay has ended. So a round costs in proportion to the changes, not to the partitions followed.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class ReplicaFetcher:
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _news(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
-        """What the leader is to be told of this time, and what it need not look for any more."""
+        """Returns the partitions that the next request names, and those that it removes from the session."""
         self._note_settings()
         for key in [key for key, followed in self._delayed.items() if followed.not_before_ms <= now_ms]:
             del self._delayed[key]
@@ -167,7 +168,7 @@ class ReplicaFetcher:
         return news, forgotten
 
     def _note_settings(self) -> None:
-        """Where they concern all, all are looked at."""
+        """Marks all partitions as changed when a setting of all has changed."""
         max_bytes: int = self._broker.config.get("replica.fetch.max.bytes")
         was_throttled, self._is_throttled = self._is_throttled, self._broker.replication.followers.is_on
         if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
@@ -252,7 +253,7 @@ class ReplicaFetcher:
         self._fetch()
 
     def _take(self, followed: FollowedPartition, data: PartitionData, now_ms: int) -> None:
-        """One partition that cannot go on must not hold up the others."""
+        """Applies a partition's response. An exception of one partition must not stop the others."""
         try:
             error = followed.take(data, now_ms)
         except Exception:

@@ -1,9 +1,9 @@
-"""What a broker has to do with the other replicas of its partitions; one that is alone never makes this.
+"""Replication of a broker's partitions with other brokers; a single node never creates it.
 
-- It follows those that others lead: a partition belongs to one of `num.replica.fetchers` fetchers for its leader. There is
-  a second one of each, for what comes to be followed while the first waits at the leader.
-- Of those that it leads it has the in-sync set changed: joined by followers as they fetch, left by those that fell
-  behind, which is looked for in half of `replica.lag.time.max.ms`.
+- The broker follows the partitions that others lead: each belongs to one of `num.replica.fetchers` fetchers for its
+  leader. Each fetcher has a second one, for partitions that are added while the first waits for the leader.
+- For the partitions that it leads, the broker requests changes of the ISR. Followers join as they fetch; followers that
+  lag are removed by a check at half of `replica.lag.time.max.ms`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Replication:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration."""
+        """The epoch of this broker's registration."""
         return self._broker.controller.broker_epoch
 
     def close(self) -> None:

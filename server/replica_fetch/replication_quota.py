@@ -37,7 +37,7 @@ class ReplicationQuota:
         return limit < FOREVER
 
     def throttles(self, replica: Replica) -> bool:
-        """Whether the topic lists it."""
+        """Returns True if the topic's configuration lists the replica as throttled."""
         text = self._broker.image.config(TOPIC_RESOURCE, replica.topic).get(self._replicas_key, "")
         if not text:
             return False
@@ -49,7 +49,7 @@ class ReplicationQuota:
         return is_listed(known[1], replica.index, self._broker.node_id)
 
     def holds_up(self, replica: Replica, follower: int) -> bool:
-        """Whether `follower` has to wait: it is not in sync, and enough has been sent, or fetched, of late."""
+        """Returns True if `follower` has to wait: it is throttled, not in the ISR, and the quota is exceeded."""
         return self.is_on and follower not in replica.role.isr and self.throttles(replica) and self._is_exceeded
 
     @property
