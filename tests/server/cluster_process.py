@@ -29,7 +29,7 @@ _POLL_S = 0.02
 
 
 class ClusterNode(OdradekProcess):
-    """One node; `properties` are those of its server.properties, with the ports that it keeps for life."""
+    """A node of a cluster. `properties` are those of its server.properties, with ports that it keeps for life."""
 
     def __init__(self, directory: Path, node_id: int, properties: dict[str, str]) -> None:
         super().__init__(directory, properties, start_deadline_s=DEADLINE_S)
@@ -57,7 +57,7 @@ class ClusterNode(OdradekProcess):
 
 
 def scraped(port: int) -> dict[str, float]:
-    """What a node tells at its `odradek.metrics.port`."""
+    """Returns the metrics that a node serves at its `odradek.metrics.port`."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         lines = answer.read().decode().splitlines()
     return {
@@ -141,14 +141,14 @@ class Cluster:
         return [node for node in self.nodes.values() if node.is_running and node.is_broker]
 
     def ask_any(self, request: Message, version: int) -> Any:
-        """Of the first broker that answers; None when none does."""
+        """Returns the response of the first broker that answers; None when none does."""
         for node in self.running():
             with contextlib.suppress(OSError, EOFError):
                 return node.ask(request, version)
         return None
 
     def until(self, found: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-        """What `found` gives, once that is true; AssertionError with every log's end when it does not come to be."""
+        """Returns the first true result of `found`. Raises AssertionError with the end of every log after the deadline."""
         deadline = time.monotonic() + deadline_s
         while True:
             with contextlib.suppress(OSError, EOFError):

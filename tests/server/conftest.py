@@ -1,4 +1,4 @@
-"""What tests of the server share: a broker in this process with a client, and fixtures of other folders."""
+"""Fixtures shared by the server's tests: a broker in this process with a client, and fixtures of other folders."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ def wait_until(holds: Callable[[], object], what: str = "") -> None:
 def batch_of(
     *values: bytes | None, key: bytes | None = b"k", timestamp: int | None = None, **options: Any
 ) -> bytearray:
-    """One batch; a record for each value, in order."""
+    """Returns a batch with a record for each value, in order."""
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     records = [Record(number, now_ms, key, value) for number, value in enumerate(values)]
     return bytearray(encode_batch(records, **options))
 
 
 class DataPath:
-    """One client of one broker."""
+    """A client of a broker, with methods to produce and fetch."""
 
     def __init__(self, broker: odradek.Broker, *, client_id: str = "data-path") -> None:
         self.broker = broker
@@ -123,7 +123,7 @@ def fetch_request(
     last_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """One partition, no session, nothing waited for; `fields` are the request's own."""
+    """Returns a Fetch of one partition, without a session or a wait; `fields` are the request's own."""
     asked = FetchPartition(index, epoch, offset, last_epoch, -1, max_bytes)
     defaults = {"max_wait_ms": 0, "min_bytes": 1, "topics": [FetchTopic(topic, partitions=[asked])]}
     return FetchRequest(**(defaults | fields))

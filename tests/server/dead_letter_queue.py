@@ -1,4 +1,4 @@
-"""What tests of dead letter queues share: the level of the feature, and the letters that are there."""
+"""Helpers of the tests of dead letter queues: the feature's level, and the dead-letter records of a queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXCEEDED = "Offset delivery count exceeded the threshold."
 
 
 class Letter(NamedTuple):
-    """One record of a queue; `headers` without their prefix."""
+    """A dead-letter record; `headers` without their prefix."""
 
     key: bytes | None
     value: bytes | None
@@ -24,7 +24,7 @@ class Letter(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Of the record that it is of."""
+        """The offset of the original record."""
         return int(self.headers["offset"])
 
 

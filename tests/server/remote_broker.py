@@ -46,7 +46,7 @@ async def until(holds: Callable[[], object], what: str = "") -> None:
 
 
 class RemoteBroker:
-    """What `BrokerLifecycle` and `Forwarding` look at of a broker, and a listening socket of its own."""
+    """The parts of a broker that `BrokerLifecycle` and `Forwarding` use, with a listening socket of its own."""
 
     def __init__(self, first: BrokerServer, node_id: int) -> None:
         self.first = first

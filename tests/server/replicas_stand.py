@@ -146,7 +146,7 @@ class Replicas:
             self.publish_to(only, record)
 
     def throttle(self, key: str, rate: str | None) -> None:
-        """Of all brokers."""
+        """Sets a throttle of all brokers."""
         self.publish(ConfigRecord(BROKER_RESOURCE, "", key, rate))
 
     def unregister(self, number: int) -> None:
@@ -174,7 +174,7 @@ class Replicas:
         return self.hosted(number).append(batch_of(*values, **options), now_ms, required_acks=acks)
 
     async def fetch(self, number: int, offset: int = 0, *, version: int = 13, rack_id: str = "") -> PartitionData:
-        """What a consumer is answered by a broker, which is asked over its socket."""
+        """Returns a broker's response to a consumer's Fetch over its socket."""
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         name = {"topic": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
         request = FetchRequest(
@@ -186,7 +186,7 @@ class Replicas:
     async def send(
         self, number: int, version: int = 13, *, acks: int = 1, timeout_ms: int = DEADLINE_S * 1000
     ) -> ProduceResponse:
-        """What a producer of one record is answered by a broker, which is asked over its socket."""
+        """Returns a broker's response to a Produce of one record over its socket."""
         name = {"name": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
         data = TopicProduceData(**name, partition_data=[PartitionProduceData(0, batch_of(b"v"))])
         answer: ProduceResponse = await self.ask(number, ProduceRequest(None, acks, timeout_ms, [data]), version)
@@ -227,7 +227,7 @@ class Replicas:
 
 
 class _ToTheStand(Forwarding):
-    """Where a broker's AlterPartition goes."""
+    """Passes a broker's AlterPartition to the stand, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
         super().__init__(server)

@@ -21,7 +21,9 @@ STRICT = 1
 
 
 class Member:
-    """It joins and is assigned when it is made. `places`: topic id and partition of all that it fetches."""
+    """A member that joins and gets its assignment when it is made. `places`: topic id and partition of all that it
+    fetches.
+    """
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class Member:
         return answer
 
     def take(self, **settings: Any) -> list[tuple[int, int, int]]:
-        """What is acquired with the next fetch: first and last offset, and how often it was delivered."""
+        """Returns the records acquired by the next fetch: first and last offset, and the delivery count."""
         answer = self.fetch(**settings)
         assert answer.error_code == 0, answer
         parts = [part for topic in answer.responses for part in topic.partitions]
@@ -128,7 +130,7 @@ class Member:
         return answer.responses[0].partitions[0]
 
     def send_acknowledgement(self, *acks: tuple[int, int, int]) -> None:
-        """Says it, and waits for no answer."""
+        """Sends the acknowledgement without waiting for a response."""
         self.client.send(self._acknowledgement(acks, None, False), 2)
 
     def _acknowledgement(

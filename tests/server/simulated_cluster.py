@@ -102,5 +102,5 @@ async def led_by_others(cluster: dict[int, Node]) -> Node:
 
 
 def partition(node: Node) -> PartitionImage:
-    """What a node knows of it."""
+    """Returns the partition in a node's metadata image."""
     return node.server.image.topic(TOPIC).partitions[0]

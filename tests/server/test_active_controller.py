@@ -25,7 +25,7 @@ async def begun(cluster: dict[int, Node]) -> Node:
 
 
 def submit(node: Node, *names: str) -> list[Any]:
-    """What is answered to CreateTopics, when it is."""
+    """Returns the list that gets the response to CreateTopics when it comes."""
     answers: list[Any] = []
     request = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], 10_000)
     node.server.controller.submit(request, 7, answers.append)
@@ -56,7 +56,7 @@ def test_what_is_taken_while_the_lead_is_lost_goes_on_to_who_leads_next(seed: in
 
 
 def test_what_is_asked_of_the_controller_itself_is_not_sent_on() -> None:
-    """Who asks it by its own listener, or in an envelope, looks for the next one."""
+    """A client that asks at the controller's own listener, or in an envelope, looks for the next controller itself."""
 
     async def story() -> None:
         cluster = nodes(simulation)

@@ -1,4 +1,4 @@
-"""One data directory, opened in turn by Odradek and by Apache Kafka 4.3.1; and Apache's tools reading our metadata."""
+"""A data directory opened in turn by Odradek and by Apache Kafka 4.3.1; and Apache's tools reading Odradek's metadata."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SHELL = "org.apache.kafka.shell.MetadataShell"
 
 
 class Admin:
-    """What the tests do to either broker."""
+    """The requests that the tests send to either broker."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.client = WireClient(broker.bootstrap)

@@ -95,7 +95,7 @@ def test_a_node_that_joins_and_one_of_a_configured_quorum_know_no_voters(tmp_pat
 
 
 def test_a_node_of_a_cluster_is_not_formatted_by_itself(tmp_path: Path) -> None:
-    """It would make up a cluster id of its own."""
+    """A node that formatted itself would generate a cluster id of its own."""
     config = BrokerConfig({**NODE, **LISTENERS, "log.dirs": str(tmp_path), "controller.quorum.voters": "2@a:1,3@b:1"})
     with pytest.raises(InvalidConfig, match="odradek format -t ID"):
         ensure_formatted(config)

@@ -89,7 +89,7 @@ class Stand:
 
 
 class Asked:
-    """What of a `Call` these handlers look at."""
+    """The part of a `Call` that these handlers use."""
 
     def __init__(self, broker: Any, request: Any) -> None:
         self.broker = broker

@@ -74,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class History:
-    """What clients have done, and go on with after the kill."""
+    """The clients' work before the kill, and its continuation after it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -184,7 +184,7 @@ class History:
         self.consumer_member = told.member_id, told.member_epoch
 
     def leave_open(self) -> None:
-        """One transaction is open, with offsets; of another it is decided that it is committed, and no more."""
+        """Leaves one transaction open, with offsets, and another with a decided but incomplete commit."""
         self.in_transaction("open", "open", "pending", 11)
         prepared = self.in_transaction("prepared", "prepared")
         self.cluster.nodes[OTHER].pause()
@@ -219,7 +219,7 @@ class History:
             return found
 
     def records_of(self, topic: str, *, below: int) -> tuple[Counter[bytes], int]:
-        """How often each key is there, and how many markers."""
+        """Returns the number of records of each key, and the number of markers."""
         keys: Counter[bytes] = Counter()
         markers = 0
         for header, records in read_batches(self.cluster.bootstrap, topic, 0):
@@ -234,7 +234,7 @@ class History:
     # ---- after the kill
 
     def fail_over(self) -> None:
-        """Whoever leads both is killed; the other one leads then."""
+        """Kills the leader of both topics; the other broker then leads."""
         leaders = {self.cluster.partitions(topic)[0].leader_id for topic in (STATES, OFFSETS)}
         for leader in leaders:
             self.cluster.nodes[leader].kill()

@@ -94,7 +94,7 @@ def leader_of(cluster: Cluster, topic: str, seen_by: int) -> int:
 
 
 def dead(cluster: Cluster, seen_by: int) -> dict[str, float]:
-    """Who is fenced, and who was ever taken for dead, as the active controller counts them."""
+    """Returns how many brokers are fenced, and how many were ever found gone, as the active controller counts them."""
     found = scraped(int(cluster.nodes[seen_by].properties["odradek.metrics.port"]))
     return {name: found[name] for name in (FENCED, GONE)}
 

@@ -1,4 +1,4 @@
-"""One node does what another did before, or beside it: three whole nodes in simulated time."""
+"""Work that moves from one node to another, or is shared by them: three whole nodes in simulated time."""
 
 from __future__ import annotations
 

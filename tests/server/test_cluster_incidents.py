@@ -1,4 +1,4 @@
-"""What an operator sees when something is wrong in a cluster of three processes: the metrics of each node."""
+"""Metrics that show an operator the faults of a cluster of three processes, node by node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Watched:
         return scraped(self._ports[node_id])[name]
 
     def until(self, node_id: int, name: str, least: float, most: float | None = None) -> None:
-        """Where `most` is not given, it is `least`."""
+        """Waits until a metric is between `least` and `most`; equal to `least` if `most` is not given."""
         limit = least if most is None else most
         self.cluster.until(lambda: least <= self.told(node_id, name) <= limit, f"{name} of {node_id} is {least}")
 

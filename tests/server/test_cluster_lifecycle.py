@@ -130,7 +130,7 @@ async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker
 async def test_a_question_about_the_quorum_is_answered_in_an_envelope(
     first: BrokerServer, second: RemoteBroker
 ) -> None:
-    """So Apache Kafka's brokers put it to a controller of ours."""
+    """Apache Kafka's brokers send such requests to the controller in an envelope."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
     (partition,) = (await asked(second, request, 2)).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (0, first.node_id)
@@ -221,7 +221,7 @@ async def test_who_does_not_listen_refuses_and_who_does_not_answer_does_not() ->
 
 
 async def test_a_process_that_is_dying_may_take_a_connection_and_is_gone_all_the_same() -> None:
-    """Its sockets are closed one after the other; the connection by which it is missed may be the first."""
+    """A dying process closes its sockets one after the other; the connection whose end is noticed may be the first."""
     accepted = asyncio.Event()
 
     def took(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -240,7 +240,7 @@ async def test_a_process_that_is_dying_may_take_a_connection_and_is_gone_all_the
 
 
 async def test_a_process_that_is_stopped_refuses_nobody() -> None:
-    """Its machine takes connections for it; and when there are too many, it says nothing."""
+    """The machine accepts connections for a stopped process; when there are too many, it does not answer."""
     with socket.socket() as stopped, contextlib.ExitStack() as others:
         stopped.bind(("127.0.0.1", 0))
         stopped.listen(0)

@@ -1,4 +1,4 @@
-"""Who is dead, and who is only slow: three whole nodes in simulated time, so that what is asserted of time is exact."""
+"""Dead brokers and slow ones: three whole nodes in simulated time, so that times are asserted exactly."""
 
 from __future__ import annotations
 

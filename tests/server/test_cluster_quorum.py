@@ -27,7 +27,7 @@ SMALL_LOG = {
 
 
 def quorum(node: ClusterNode) -> Any:
-    """What the leader says, asked through a broker; None while there is none."""
+    """Returns the leader's description of the quorum, requested through a broker; None without a leader."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
     answer = node.ask(request, 2)
     if answer.error_code or answer.topics[0].partitions[0].error_code:

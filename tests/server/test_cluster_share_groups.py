@@ -71,7 +71,7 @@ def leader_of(cluster: Cluster, index: int) -> str:
 
 
 def lags(cluster: Cluster) -> list[int]:
-    """How far the group is behind in each partition, whoever leads it."""
+    """Returns the group's lag in each partition, whichever broker leads it."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)
     with WireClient(coordinator(cluster)) as client:
         answer = client.call(DescribeShareGroupOffsetsRequest(groups=[asked]), 1)

@@ -113,7 +113,7 @@ def votes_for_everybody(plant: pytest.MonkeyPatch) -> None:
 
 
 def leads_on_after_a_crash(plant: pytest.MonkeyPatch) -> None:
-    """What it led before, in the same epoch, before the controller knows of its new life."""
+    """Injects a bug: a restarted broker leads its partitions again in the same epoch, before it has registered anew."""
     plant.setattr(Partitions, "_is_registered", lambda self, image: True)
 
 

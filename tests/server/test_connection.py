@@ -41,7 +41,7 @@ def served(broker: odradek.Broker, made: socket.socket) -> Connection:
 
 
 def is_ended(made: socket.socket) -> bool:
-    """Whether the broker has closed the connection, once what it still said is read."""
+    """Returns True once the broker has closed the connection; reads the remaining bytes first."""
     try:
         while made.recv(65536):
             pass

@@ -1,4 +1,4 @@
-"""What a running controller does as time goes by, when nobody asks: three whole nodes in simulated time."""
+"""Periodic tasks of a running controller: three whole nodes in simulated time."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_leadership_goes_back_to_the_preferred_replica_at_the_next_look(balances
 
 
 async def alter(controller: Node, name: str, value: str) -> None:
-    """Of the topic; returns when it is committed."""
+    """Changes a configuration of the topic; returns when it is committed."""
     resource = AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig(name, 0, value)])
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request = IncrementalAlterConfigsRequest([resource], validate_only=False)

@@ -1,4 +1,4 @@
-"""What becomes of a dead letter that cannot be written at once, or at all."""
+"""Delivery of dead-letter records that cannot be written at once, or at all."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Stand:
 
 
 async def turn() -> None:
-    """What was put off to the next turns of the loop."""
+    """Runs the work that was scheduled for the next turns of the loop."""
     for _ in range(3):
         await asyncio.sleep(0)
 

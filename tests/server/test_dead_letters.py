@@ -57,7 +57,7 @@ def is_through(bootstrap: str, name: str) -> None:
 
 
 def taken(member: Member) -> list[tuple[int, int, int]]:
-    """What is acquired next, once there is something."""
+    """Returns the records that the member acquires next, once there are some."""
     return eventually(member.take, what="records")
 
 
@@ -85,7 +85,7 @@ def test_rejected_records_are_told_of_in_a_queue_that_comes_to_be(bootstrap: str
 
 
 def configured(bootstrap: str, topic: str) -> dict[str, str | None]:
-    """What the topic says itself."""
+    """Returns the configurations that the topic itself sets."""
     of_topic = 1
     request = DescribeConfigsRequest(resources=[DescribeConfigsResource(2, topic, None)])
     with WireClient(bootstrap) as client:

@@ -68,7 +68,7 @@ def temporary_folders() -> set[str]:
 
 
 class Left:
-    """What there is more of now than before: the shared broker of other tests may be there too."""
+    """Threads and folders that were added since its creation: other tests' shared broker may have its own."""
 
     def __init__(self) -> None:
         self._threads = odradek_threads()

@@ -1,4 +1,4 @@
-"""Which fetch sessions there may be, and which one makes room for another."""
+"""Limits and eviction of fetch sessions."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_partitions_are_counted_over_all_sessions() -> None:
 
 
 class Peer:
-    """What sessions look at of a connection."""
+    """The part of a connection that fetch sessions use."""
 
     closed = False
 

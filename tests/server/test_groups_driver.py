@@ -1,4 +1,4 @@
-"""Which shard a group belongs to, and the clock by which it lives."""
+"""Assignment of groups to shards, and the monotonic clock of coordinators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What drives a coordinator shard: one batch for a turn's decisions, replies after the high watermark, loading, dropping."""
+"""The driver of a coordinator shard: one batch per turn, replies after the high watermark, loading, dropping."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def now_ms() -> int:
 
 
 class Stand:
-    """One partition of __consumer_offsets in a folder, and the driver of its shard."""
+    """A partition of __consumer_offsets in a folder, and the driver of its shard."""
 
     def __init__(self, path: Path, **config: int) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What is asked of the controller when thousands of in-sync sets change at once."""
+"""Requests to the controller when thousands of ISRs change at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where partitions end, asked of whoever leads them."""
+"""Latest offsets of partitions, requested from their leaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ HERE, THERE, NOBODYS = ("t", 0), ("t", 1), ("t", 2)
 
 
 def ends(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
-    """Of three partitions: one that is led here, one by another broker that gives this answer, one by nobody."""
+    """Returns the ends of three partitions: one led here, one by another broker with this response, one without a
+    leader.
+    """
     monkeypatch.setattr(asking, "other_leader", lambda _, *place: "b2" if place == THERE else None)
 
     def send(endpoint: str, request: ListOffsetsRequest, reply: Callable[[Any], None], **_: object) -> None:

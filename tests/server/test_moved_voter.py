@@ -16,7 +16,7 @@ NEW_PORT = 30_000
 
 
 async def controller_ports(client: Client, asked: int) -> dict[int, int]:
-    """Where the quorum reaches its voters, as the leader says, whom a broker asks for us."""
+    """Returns the ports at which the quorum reaches its voters, from the leader's response through a broker."""
     request = DescribeQuorumRequest([TopicDataRequest("__cluster_metadata", [PartitionDataRequest(0)])])
     try:
         answer: Any = await client.ask(("127.0.0.1", 10_000 + asked), request, 2)

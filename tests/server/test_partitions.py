@@ -298,7 +298,9 @@ def test_a_compacted_topic_keeps_the_last_of_each_key(
     assert on_loop(path, path.broker.server.cleaner.clean_one) is False, "nothing is left to clean"
 
 
-def test_cleaner_leaves_damaged_log_alone_until_its_damage_is_known(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_cleaner_leaves_damaged_log_alone_until_its_damage_is_known(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     path = start()
     topic = filled(path, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     hosted = path.hosted(topic)

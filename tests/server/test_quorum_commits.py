@@ -1,4 +1,4 @@
-"""What the quorum has agreed on becomes images; a snapshot that was fetched does so in steps."""
+"""Committed records become metadata images; a fetched snapshot does so in steps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def quorum_log(tmp_path: Path) -> QuorumLog:
 
 @pytest.fixture
 def commits(quorum_log: QuorumLog) -> Commits:
-    """Of a node that has published a topic that is gone in the snapshots, and one that is in them."""
+    """Returns the commits of a node that has published a topic absent from the snapshots, and one that is in them."""
     published = image_of([*topic("gone", 2), *topic("stays", 2)], 9, 1)
     return Commits(quorum_log, MetadataDelta(published), published, MetadataTransactions())
 

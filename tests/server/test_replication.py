@@ -243,7 +243,7 @@ async def test_where_nobody_leads_no_node_is_named(changed: Replicas) -> None:
 
 
 async def ends(replicas: Replicas, version: int, timestamp: int = -1) -> tuple[int, int, int]:
-    """What a consumer is answered to ListOffsets by broker 1: (error, offset, leader epoch)."""
+    """Returns broker 1's response to a consumer's ListOffsets: (error, offset, leader epoch)."""
     asked = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, timestamp)])
     answer = await replicas.ask(1, ListOffsetsRequest(replica_id=-1, topics=[asked]), version)
     one = answer.topics[0].partitions[0]

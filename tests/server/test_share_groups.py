@@ -226,7 +226,7 @@ def lag(bootstrap: str, group: str) -> int | None:
 
 
 def described(bootstrap: str, group: str) -> tuple[int, int] | None:
-    """Where the group is in partition 0, and how far behind; None where it has never been."""
+    """Returns the group's start offset and lag in partition 0; None if it has no state there."""
     request = describe.DescribeShareGroupOffsetsRequest(
         groups=[describe.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
     )

@@ -1,4 +1,4 @@
-"""What drives a shard of the persister of share groups: its log is cut by snapshots, and made into the same shard again."""
+"""The driver of a shard of share-group state: snapshots truncate its log, and replaying it restores the same shard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StateStand(Stand):
         self.partition._committed(0)
 
     async def written(self, request: Message) -> None:
-        """It is in the log."""
+        """Submits the request and waits until it is in the log."""
         end = self.partition.log_end_offset
         self.submit(request, 0)
         await eventually(lambda: self.partition.log_end_offset == end + 1)

@@ -125,7 +125,7 @@ async def keep_sending(node: Node, acknowledged: list[bytes]) -> None:
 
 
 def test_the_disk_forgets_what_was_not_synced() -> None:
-    """One broker alone, told to sync each batch, keeps all that it acknowledged; told nothing, it may not."""
+    """A broker that syncs each batch keeps all that it acknowledged; with the default settings it may lose some."""
 
     async def scenario(flushes: str) -> tuple[int, int]:
         node = simulation.node("one", {"log.flush.interval.messages": flushes})

@@ -1,4 +1,4 @@
-"""What time does to transactional ids of a broker: those that rest are forgotten, those that take too long are aborted."""
+"""Periodic tasks of transactional ids: unused ids expire, transactions that exceed their timeout are aborted."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_id_that_rests_is_forgotten_and_one_in_a_transaction_is_not(forgetful
     path, begun = forgetful_path, []
 
     def has_begun() -> bool:
-        """It may be forgotten in between, too, on a slow machine."""
+        """Begins a transaction; on a slow machine its id may expire in between."""
         begun.append(init(path, "works"))
         return add(path, "works", (begun[-1].producer_id, begun[-1].producer_epoch)) == 0
 

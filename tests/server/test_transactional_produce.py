@@ -19,7 +19,7 @@ PRODUCER_ID, EPOCH = 5, 0
 
 @pytest.fixture
 def coordinator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Says next that each partition is in the transaction, or `error`, after `meanwhile`."""
+    """Replies that each partition is in the transaction, or `error`, after `meanwhile`."""
 
     def says(error: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
         def ask(_: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:

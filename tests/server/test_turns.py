@@ -154,7 +154,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
 
 
 def test_pipelined_requests_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One connection with a full buffer of requests, each short: they are not all handled in one turn."""
+    """A connection with a full buffer of short requests does not have them all handled in one turn."""
     handled_in: list[int] = []
     turn = [0]
 

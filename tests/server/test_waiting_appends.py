@@ -1,4 +1,6 @@
-"""What a Produce waits for beside replicas: a thread that opens its batch, the disk where `flush.messages` wants it."""
+"""Waits of a Produce other than for replicas: for a thread that opens its batch, and for the disk due to
+`flush.messages`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def path() -> Iterator[DataPath]:
 
 
 class Gate:
-    """What a thread does stands still until the gate is opened; then, and from then on, it goes through."""
+    """Blocks threads until the gate is opened; afterwards they pass."""
 
     def __init__(self) -> None:
         self.entered = 0

@@ -1,4 +1,4 @@
-"""What benchmarks/wire.py makes of the segments that it sees: exchanges, by correlation id."""
+"""Exchanges that benchmarks/wire.py makes of captured segments, by correlation id."""
 
 from __future__ import annotations
 
