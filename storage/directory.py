@@ -151,7 +151,12 @@ class LogDirectory:
             self.notes.append(f"{path}: a directory, renamed to {set_aside(path)}; the logs are recovered")
         content = read_if_exists(path)
         self.had_clean_shutdown = content is not None
-        self.previous_broker_epoch = _broker_epoch_of(content)
+        lacks_ends = not found.recovery_points and content is not None and bool(self.replicas())
+        if not lacks_ends:
+            self.previous_broker_epoch = _broker_epoch_of(content)
+        else:
+            # Nothing tells where the logs ended, so a cut one looks whole: the controller must not count on them.
+            self.notes.append(f"{self.path}/{RECOVERY_POINTS}: says nothing of the logs; registered as after a crash")
 
     def _take(self, name: str, found: FoundOffsets, offsets: dict[TopicPartition, int]) -> None:
         offsets.update(found.offsets)
