@@ -120,10 +120,6 @@ class QuorumDriver:
         return self._commits.offset if self._log is not None else 0
 
     @property
-    def metadata_offset(self) -> int:
-        return self._broker.image.offset
-
-    @property
     def quorum_log(self) -> QuorumLog:
         assert self._log is not None, "the controller has not been started"
         return self._log
@@ -207,9 +203,7 @@ class QuorumDriver:
         return raft, replicated
 
     async def stop(self) -> None:
-        """Stops the controller and closes the log. A single broker first fences itself; a leader of several steps down.
-        Replies are sent before that.
-        """
+        """Stops the controller and closes the log. A single broker fences itself first; a leader of several steps down."""
         if self._is_active and self._alone is not None and self._raft is None:
             await self._leave_alone()
         if self._raft is not None:
@@ -245,18 +239,14 @@ class QuorumDriver:
     # ---- requests
 
     def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
-        """Has the active controller decide the request, on this node or another, also after a change of the active
-        controller. Calls `reply(response)` once, immediately or later, from the event loop.
-        """
+        """Has the active controller, here or elsewhere, decide the request. Calls `reply(response)` once, now or later."""
         if self._raft is None:
             self.decide(request, version, reply)
         else:
             self._broker.forwarding.submit(request, version, reply, principal=principal)
 
     def decide(self, request: Message, version: int, reply: Reply) -> None:
-        """Decides the request on this node. The response is NOT_CONTROLLER when this is not the active controller, or
-        when it loses leadership before all records are committed.
-        """
+        """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         if not self._is_active or not (self._raft is None or self._raft.replica.is_leader):
             reply(not_controller(request))
             return
@@ -393,9 +383,7 @@ class QuorumDriver:
         self._learning.begin(controller.learn(self._commits.image()), lambda: self._activate(controller))
 
     def _activate(self, controller: Controller) -> None:
-        """Activates the controller with the committed image and writes the records of a new controller, unless
-        leadership was lost meanwhile.
-        """
+        """Activates the controller with the committed image, unless leadership was lost, and writes its first records."""
         if not self._may_activate():
             return
         self._controller = controller

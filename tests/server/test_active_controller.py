@@ -88,7 +88,7 @@ def test_an_idle_controller_writes_records_by_which_its_followers_are_seen(
         assert least <= written <= most
         end = node.server.controller.quorum_log.end_offset
         await until(
-            lambda: all(one.server.controller.metadata_offset >= end - 1 for one in cluster.values()),
+            lambda: all(one.server.image.offset >= end - 1 for one in cluster.values()),
             "everybody follows",
         )
 
