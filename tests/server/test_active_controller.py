@@ -33,7 +33,7 @@ def submit(node: Node, *names: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_taken_while_the_lead_is_lost_goes_on_to_who_leads_next(seed: int) -> None:
+def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         node = await begun(cluster)
@@ -55,7 +55,7 @@ def test_what_is_taken_while_the_lead_is_lost_goes_on_to_who_leads_next(seed: in
         simulation.run(story())
 
 
-def test_what_is_asked_of_the_controller_itself_is_not_sent_on() -> None:
+def test_request_to_resigned_controller_is_not_forwarded() -> None:
     """A client that asks at the controller's own listener, or in an envelope, looks for the next controller itself."""
 
     async def story() -> None:

@@ -44,7 +44,7 @@ def test_a_cluster_id_must_be_one(config: BrokerConfig, tmp_path: Path, wrong: s
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_more_directory_joins_the_cluster_and_is_no_new_voter(config: BrokerConfig, tmp_path: Path) -> None:
+def test_added_directory_joins_cluster_without_becoming_voter(config: BrokerConfig, tmp_path: Path) -> None:
     cluster_id = ensure_formatted(BrokerConfig({"log.dirs": str(tmp_path / "y")}))
     assert ensure_formatted(config) == cluster_id
     assert not (tmp_path / "x" / DIRECTORY_NAME).exists() and not (tmp_path / "x" / "bootstrap.checkpoint").exists()

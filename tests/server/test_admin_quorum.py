@@ -180,7 +180,7 @@ async def test_a_restart_finds_everything_and_begins_a_new_epoch(tmp_path: Path)
         assert partition is not None and (partition.leader, partition.leader_recovery_state) == (1, 0)
 
 
-async def test_what_was_answered_is_there_after_a_crash(tmp_path: Path) -> None:
+async def test_acknowledged_topics_survive_crash(tmp_path: Path) -> None:
     async with broker_in(tmp_path / "data") as broker:
         for number in range(5):
             await create(broker, f"t{number}")
@@ -339,7 +339,7 @@ def test_a_snapshot_makes_its_image_again(tmp_path: Path) -> None:
     assert (loaded.quorum.kraft_version, loaded.quorum.last_contained_timestamp_ms) == (1, 1234)
 
 
-async def test_what_a_crash_left_of_a_snapshot_is_removed(tmp_path: Path) -> None:
+async def test_partial_snapshot_is_removed_at_start(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         await create(broker, "t")
     partial = tmp_path / DIRECTORY_NAME / f"{50:020d}-{1:010d}.checkpoint.part"

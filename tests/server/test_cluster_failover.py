@@ -136,7 +136,7 @@ def test_a_broker_that_is_no_controller_joins_a_cluster(three: Cluster) -> None:
     del three.nodes[4]
 
 
-def test_who_is_silent_is_fenced_when_its_session_is_over_and_who_died_at_once(tmp_path: Path) -> None:
+def test_paused_broker_is_fenced_after_session_and_dead_broker_at_once(tmp_path: Path) -> None:
     port = free_port()
     cluster = Cluster(
         tmp_path, [COMBINED, BROKER], broker_session_timeout_ms="2000", broker_heartbeat_interval_ms="200"

@@ -89,7 +89,7 @@ def test_partitions_without_a_leader_and_a_voter_that_is_behind_are_seen_at_the_
     assert watched.told(controller, "odradek_leader_elections_total") > elections
 
 
-def test_how_long_there_was_no_controller_is_told(watched: Watched) -> None:
+def test_leaderless_time_is_reported_after_controller_dies(watched: Watched) -> None:
     controller = watched.controller()
     left = [node_id for node_id in watched.cluster.nodes if node_id != controller]
     count = "odradek_quorum_leaderless_seconds_count"

@@ -82,21 +82,21 @@ async def test_a_broker_registers_and_is_unfenced_when_it_is_ready(first: Broker
     await broker.die()
 
 
-async def test_what_a_broker_hands_on_is_decided_by_the_controller(first: BrokerServer, second: RemoteBroker) -> None:
+async def test_forwarded_request_is_decided_by_controller(first: BrokerServer, second: RemoteBroker) -> None:
     (made,) = (await asked(second, topic_on(SECOND, FIRST), 7)).topics
     assert made.error_code == ErrorCode.NONE and leader(first) == SECOND
     (again,) = (await asked(second, topic_on(SECOND, FIRST), 7)).topics
     assert (again.error_code, again.error_message) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists.")
 
 
-async def test_who_hands_on_a_request_for_nothing_is_answered_with_nothing(second: RemoteBroker) -> None:
+async def test_forwarded_empty_request_gets_empty_response(second: RemoteBroker) -> None:
     """The answer looks like a refusal of nothing; it is none, and the request is not made again."""
     assert (await asked(second, CreateTopicsRequest([], timeout_ms=10_000), 7)).topics == []
     assert (await asked(second, DeleteTopicsRequest(topics=[], timeout_ms=10_000), 6)).responses == []
     assert (await asked(second, CreatePartitionsRequest([], timeout_ms=10_000), 3)).results == []
 
 
-async def test_what_a_broker_asks_for_itself_needs_no_envelope(second: RemoteBroker) -> None:
+async def test_brokers_own_request_needs_no_envelope(second: RemoteBroker) -> None:
     request = AllocateProducerIdsRequest(SECOND, second.lifecycle.broker_epoch)
     block = await asked(second, request, 0)
     assert (block.error_code, block.producer_id_len) == (ErrorCode.NONE, 1000)
@@ -209,7 +209,7 @@ async def test_a_second_process_of_one_id_waits_for_the_first_and_comes_in_when_
     await other.die()
 
 
-async def test_who_does_not_listen_refuses_and_who_does_not_answer_does_not() -> None:
+async def test_closed_port_refuses_and_listening_port_does_not() -> None:
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     assert not await is_refused("127.0.0.1", port)

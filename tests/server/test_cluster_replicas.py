@@ -98,7 +98,7 @@ def coordinator(cluster: Cluster, key: str, key_type: int = 0) -> int:
     return int(cluster.until(found, f"{key} has a coordinator"))
 
 
-def test_what_is_acknowledged_is_the_same_on_all_replicas(cluster: Cluster) -> None:
+def test_acknowledged_records_are_equal_on_all_replicas(cluster: Cluster) -> None:
     cluster.create_topic("same", ASSIGNMENTS)
     send(producer(cluster, **{"compression.type": "lz4"}), "same", [b"%d" % n for n in range(2000)])
     all_in_sync(cluster, "same")

@@ -78,7 +78,7 @@ def lags(cluster: Cluster) -> list[int]:
     return [part.lag for topic in answer.groups[0].topics for part in topic.partitions]
 
 
-def test_what_is_acknowledged_to_a_leader_that_dies_is_done_for_the_next(cluster: Cluster) -> None:
+def test_acknowledgements_survive_leader_failure(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, ASSIGNMENTS)
     configure(cluster.bootstrap.split(",")[0], GROUP)
     produce(cluster)

@@ -242,7 +242,7 @@ def test_a_planted_bug_of_a_cluster_is_caught(
 # ---- clocks
 
 
-def test_who_is_silent_is_fenced_though_clocks_were_set_back() -> None:
+def test_silent_broker_is_fenced_after_clocks_are_set_back() -> None:
     async def until(holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
             while not holds():  # noqa: ASYNC110 - time is simulated

@@ -122,7 +122,7 @@ def test_every_key_of_every_kind_is_described_as_kafka_describes_it(
     compare_descriptions(both, *kinds, version=1)
 
 
-def test_what_cannot_be_described_is_refused_as_kafka_refuses_it(both: tuple[WireClient, ConfigStand]) -> None:
+def test_invalid_descriptions_fail_as_in_kafka(both: tuple[WireClient, ConfigStand]) -> None:
     compare_descriptions(both, (TOPIC, "nope"), (TOPIC, "a b"), (TOPIC, ""), (BROKER, "x"), (BROKER, "999"))
     compare_descriptions(both, (LOGGER, ""), (LOGGER, "999"), (LOGGER, "x"), (GROUP, ""), (SUBSCRIPTION, ""))
     compare_descriptions(both, (TOPIC, NAME), (5, "x"))
@@ -248,7 +248,7 @@ def test_changes_are_taken_and_refused_as_kafka_does_and_lead_to_the_same(
     compare_descriptions(both, (TOPIC, NAME), (BROKER, node), (BROKER, ""), (GROUP, "g"), (SUBSCRIPTION, "s"))
 
 
-def test_what_can_be_configured_is_listed_as_kafka_lists_it(both: tuple[WireClient, ConfigStand]) -> None:
+def test_config_resources_are_listed_as_in_kafka(both: tuple[WireClient, ConfigStand]) -> None:
     for version, types in ((0, []), (1, [TOPIC]), (1, [BROKER, LOGGER]), (1, [3]), (1, [GROUP, SUBSCRIPTION])):
         request = ListConfigResourcesRequest(resource_types=types)
         kafka, odradek = (

@@ -133,7 +133,7 @@ def test_several_listeners_and_ipv6_addresses_are_read() -> None:
     assert config.listeners.inter_broker_name == "ANY"
 
 
-def test_one_port_serves_an_ipv4_and_an_ipv6_address_and_no_other_two() -> None:
+def test_only_ipv4_and_ipv6_listeners_share_a_port() -> None:
     assert len(listeners("PLAINTEXT://127.0.0.1:9092,B://[::1]:9092").listeners.brokers) == 2
     for same in ("PLAINTEXT://127.0.0.1:9092,B://127.0.0.2:9092", "PLAINTEXT://:9092,B://[::1]:9092"):
         with pytest.raises(InvalidConfig, match="port 9092 is named by"):
@@ -182,7 +182,7 @@ def test_a_dynamic_change_is_seen_at_once_and_told_to_subscribers() -> None:
     assert told == [frozenset({"message.max.bytes"})] * 4
 
 
-def test_what_concerns_another_broker_or_a_topic_changes_nothing_here() -> None:
+def test_configs_of_other_brokers_and_topics_are_ignored() -> None:
     config = BrokerConfig()
     config.subscribe(lambda names: pytest.fail(f"told of {names}"))
     published(config, EMPTY_IMAGE, (BROKER, "2", "message.max.bytes", "5"), (TOPIC, "t", "max.message.bytes", "4"))

@@ -113,7 +113,9 @@ def test_odradeks_own_keys_are_shown_where_they_are_set(stand: ConfigStand) -> N
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described_says_why(stand: ConfigStand, resource_type: int, name: str, error: ErrorCode) -> None:
+def test_undescribable_resource_returns_error(
+    stand: ConfigStand, resource_type: int, name: str, error: ErrorCode
+) -> None:
     result = describe(stand, resource_type, name)
     assert (result.error_code, result.configs) == (error, [])
 

@@ -41,7 +41,7 @@ def test_a_variable_stands_for_a_key_of_a_file_or_for_a_file_of_a_directory(tmp_
     assert config.get("broker.rack") == "r8"
 
 
-def test_what_nobody_resolves_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresolved_variable_stays_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOT_THERE", raising=False)
     named = providers(env="EnvVarConfigProvider", dir="DirectoryConfigProvider")
     for text in ("${env:NOT_THERE}", "${nobody:x}", "${env}", "$env:X", f"${{dir:{tmp_path}:gone}}"):

@@ -60,7 +60,7 @@ def test_a_thousand_pipelined_requests_are_answered_in_their_order(path: DataPat
         assert path.client.receive(request, 0, number).error_code == 0
 
 
-def test_what_follows_a_waiting_fetch_is_answered_after_it(path: DataPath) -> None:
+def test_request_after_parked_fetch_is_answered_after_it(path: DataPath) -> None:
     topic = path.topic()
     fetch = fetch_request(topic, max_wait_ms=20_000)
     metadata = MetadataRequest(topics=[])
@@ -149,7 +149,7 @@ def test_a_peer_that_breaks_the_protocol_is_closed_with_one_line_that_names_it(
     assert words in closes_with(broker, caplog, data)
 
 
-def test_what_came_before_the_broken_frame_is_still_answered(broker: odradek.Broker) -> None:
+def test_requests_before_broken_frame_are_answered(broker: odradek.Broker) -> None:
     with raw(broker) as made:
         made.sendall(request_frame(ApiVersionsRequest(), 0, 1, "c") + framed(b"nonsense"))
         (size,) = struct.unpack(">i", made.recv(4, socket.MSG_WAITALL))

@@ -85,7 +85,7 @@ async def alter(controller: Node, name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_who_is_not_in_sync_leads_at_the_next_look_when_nobody_else_can_and_that_is_allowed(seed: int) -> None:
+def test_periodic_unclean_election_elects_out_of_sync_replica(seed: int) -> None:
     async def story() -> None:
         cluster = nodes(simulation, unclean_leader_election_interval_ms=str(EVERY_S * 1000))
         controller_id = await controller_of(cluster)

@@ -132,7 +132,7 @@ async def test_a_written_letter_is_done_and_counted() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
-async def test_what_fails_in_passing_is_tried_again_and_at_last_given_up(
+async def test_transient_error_is_retried_then_given_up(
     error: ErrorCode | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     stand = Stand(image(1))
@@ -150,7 +150,7 @@ async def test_what_fails_in_passing_is_tried_again_and_at_last_given_up(
     assert "offsets 3 to 4 of t-0 are archived without a dead letter" in caplog.text
 
 
-async def test_what_fails_for_good_is_given_up_at_once() -> None:
+async def test_permanent_error_is_given_up_at_once() -> None:
     stand = Stand(image(1))
     await stand.send()
     await stand.write(ErrorCode.MESSAGE_TOO_LARGE)
@@ -195,7 +195,7 @@ async def test_a_topic_that_cannot_be_created_is_no_queue() -> None:
     assert (stand.done, stand.later, stand.created) == ([3], [], [])
 
 
-async def test_what_is_configured_is_looked_at_again_before_each_try() -> None:
+async def test_configuration_is_read_before_each_retry() -> None:
     stand = Stand(image(1))
     await stand.send()
     await stand.write(None)

@@ -73,7 +73,7 @@ def letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = Tr
     return made
 
 
-async def test_what_comes_together_or_meanwhile_goes_together(stand: Stand, outbox: Outbox) -> None:
+async def test_records_added_together_or_during_a_write_share_a_batch(stand: Stand, outbox: Outbox) -> None:
     for offset in (1, 2):
         outbox.add(letter(offset))
     outbox.add(letter(3, partition=1))

@@ -141,7 +141,7 @@ def test_records_whose_locks_ended_too_often_are_there(bootstrap: str, name: str
         is_through(bootstrap, name)
 
 
-def test_what_a_member_had_that_leaves_is_there_after_its_last_delivery(bootstrap: str, name: str) -> None:
+def test_leaving_members_records_are_dead_lettered_after_last_delivery(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     queue = with_queue(bootstrap, name)
     produce(bootstrap, name, 2, batch=2)

@@ -55,7 +55,7 @@ class Onlooker:
 
 
 @pytest.mark.parametrize("seed", range(1))
-def test_what_is_rejected_is_in_the_queue_whenever_the_broker_is_killed(seed: int, broker: OdradekProcess) -> None:
+def test_rejected_records_reach_queue_despite_kills(seed: int, broker: OdradekProcess) -> None:
     onlooker = Onlooker(random.Random(seed))
     assert upgrade(broker.bootstrap).error_code == 0
     topic_id = make_topic(broker.bootstrap, GROUP)

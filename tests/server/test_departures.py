@@ -73,7 +73,7 @@ def test_without_a_controller_metadata_is_told_as_it_is_known() -> None:
         simulation.run(story())
 
 
-def test_one_that_takes_its_leave_is_not_listed_behind_it() -> None:
+def test_stopped_broker_is_not_listed_in_metadata() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         controller = await led_by_others(cluster)

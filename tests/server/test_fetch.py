@@ -207,7 +207,7 @@ def test_a_fetch_waits_until_it_has_its_minimum(path: DataPath) -> None:
     assert values_of(answer(path, sent).responses[0].partitions[0]) == [b"v"] * 3
 
 
-def test_what_was_there_already_counts_towards_the_minimum(path: DataPath) -> None:
+def test_existing_bytes_count_towards_min_bytes(path: DataPath) -> None:
     topic = path.topic()
     path.produce(topic, batch_of(b"v"))
     sent = waiting(path, topic, min_bytes=2 * len(batch_of(b"v")))
@@ -215,7 +215,7 @@ def test_what_was_there_already_counts_towards_the_minimum(path: DataPath) -> No
     assert values_of(answer(path, sent).responses[0].partitions[0]) == [b"v", b"w"]
 
 
-def test_one_produce_to_several_partitions_is_told_in_one_answer(path: DataPath) -> None:
+def test_produce_to_several_partitions_completes_fetch_once(path: DataPath) -> None:
     from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
     topic = path.topic(partitions=3)

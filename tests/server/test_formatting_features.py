@@ -22,7 +22,7 @@ def test_levels_that_are_not_asked_for_are_the_usual_ones() -> None:
     }
 
 
-def test_what_needs_a_higher_metadata_version_is_left_out_or_refused() -> None:
+def test_feature_above_metadata_version_is_omitted_or_rejected() -> None:
     elr = "eligible.leader.replicas.version"
     assert formatted_levels({"metadata.version": 20})[elr] == 0
     with pytest.raises(

@@ -139,7 +139,7 @@ def fetched(client: WireClient, group: str, version: int, topic_id: bytes, parti
     return told.committed_offset, told.metadata, told.error_code
 
 
-def test_what_does_not_exist_is_refused_and_the_rest_committed(client: WireClient, topic_id: bytes) -> None:
+def test_missing_partitions_fail_and_other_offsets_are_committed(client: WireClient, topic_id: bytes) -> None:
     request = commit("partly", 5)
     request.topics[0].partitions += commit("partly", 6, partition=7).topics[0].partitions
     request.topics += commit("partly", 7, name="absent").topics

@@ -149,7 +149,7 @@ async def test_commits_of_one_turn_are_one_batch(stand: Stand) -> None:
     assert await stand.fetched() == {("t", i): i for i in range(100)}
 
 
-async def test_what_does_not_fit_in_one_batch_becomes_several(stand: Stand) -> None:
+async def test_records_beyond_max_message_bytes_become_several_batches(stand: Stand) -> None:
     stand.partition.rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, 1_000, 1 << 30, 1 << 30)
     await asyncio.gather(*[stand.submit(commit(i, partition=i, metadata="m" * 300)) for i in range(10)])
     assert stand.batches() > 3
@@ -286,7 +286,7 @@ async def test_a_bug_in_the_shard_drops_it_too(stand: Stand, monkeypatch: pytest
     assert await stand.fetched() == {("t", 0): 5}
 
 
-async def test_what_others_write_into_the_log_counts(stand: Stand) -> None:
+async def test_foreign_append_to_log_reloads_shard(stand: Stand) -> None:
     assert error_of(await stand.ask(commit(5))) is ErrorCode.NONE
     key, value = encode_record(
         offset_record("g", "t", 1, OffsetCommitValue(offset=6, metadata="", commit_timestamp=1, topic_id=bytes(16)))

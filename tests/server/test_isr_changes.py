@@ -77,7 +77,7 @@ async def test_no_request_has_more_than_its_part_and_the_rest_follows(monkeypatc
     assert stand.accepted == list(range(8))
 
 
-async def test_what_cannot_be_now_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_isr_change_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alter_partition, "MOST_AT_ONCE", 3)
     stand = Stand()
     for index in range(5):

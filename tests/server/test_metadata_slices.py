@@ -67,7 +67,7 @@ async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
         assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
 
 
-async def test_what_fails_in_a_later_slice_is_answered_as_a_bug(
+async def test_failure_in_later_slice_returns_unknown_server_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slice_each_step(monkeypatch)

@@ -92,7 +92,7 @@ def test_each_start_begins_a_new_leader_epoch(start: Start) -> None:
     assert again.hosted(topic).log.epoch_end_offset(first) == (first, 1)
 
 
-def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_kill(tmp_path: Path) -> None:
     with OdradekProcess(tmp_path) as process:
         with WireClient(process.bootstrap) as client:
             path = DataPath.__new__(DataPath)
@@ -158,9 +158,7 @@ def test_files_of_a_deleted_topic_that_a_restart_finds_go_too(start: Start) -> N
     wait_until(lambda: not list(parent.glob("*-delete")))
 
 
-def test_what_the_metadata_does_not_know_is_put_aside_not_deleted(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_directories_absent_from_metadata_are_renamed_stray(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     path = start()
     topic = path.topic()
     path.produce(topic, batch_of(b"v"))

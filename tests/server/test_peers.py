@@ -154,13 +154,13 @@ async def test_a_peer_that_has_only_the_first_api_versions_is_understood(peers: 
         assert (await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=0))).api_keys[0].api_key == 5
 
 
-async def test_what_is_not_served_is_answered_by_nothing(peers: Peers) -> None:
+async def test_unserved_api_returns_none(peers: Peers) -> None:
     async with odradek.Broker() as broker:
         assert await answer(ask(peers, endpoint_of(broker), VoteRequest())) is None
         assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
 
 
-async def test_nobody_there_is_answered_by_nothing_and_found_when_it_comes(peers: Peers) -> None:
+async def test_absent_peer_returns_none_and_is_found_once_started(peers: Peers) -> None:
     async with odradek.Broker() as broker:
         endpoint = endpoint_of(broker)
     assert await answer(ask(peers, endpoint, MetadataRequest(topics=[]))) is None

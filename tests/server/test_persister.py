@@ -41,7 +41,7 @@ def asked(*topics: list[int]) -> list[list[int]]:
     return [[found.start_offset for found in result.partitions] for result in answer.results]
 
 
-def test_one_question_has_one_answer_however_many_shards_are_asked() -> None:
+def test_persister_request_to_several_shards_has_one_response() -> None:
     assert asked() == []
     assert asked([3]) == [[3]]
     assert asked([3, 1], [2]) == [[3, 1], [2]]

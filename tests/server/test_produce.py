@@ -194,7 +194,7 @@ def test_too_few_replicas_in_sync_refuse_acks_all_only(path: DataPath) -> None:
     assert hosted.high_watermark == 0, "too few have it"
 
 
-def test_who_waited_in_vain_for_the_replicas_is_told_where_his_batch_is(path: DataPath) -> None:
+def test_timed_out_produce_returns_base_offset(path: DataPath) -> None:
     topic = path.topic()
     assert path.produce(topic, batch_of(b"v")).error_code == 0
     hosted = path.hosted(topic)
@@ -255,7 +255,7 @@ def test_the_topics_codec_replaces_the_producers(path: DataPath, target: str, so
     assert values_of(path.fetch(topic)) == [b"a" * 1000, b"b"]
 
 
-def test_what_recompression_makes_too_large_is_refused(path: DataPath) -> None:
+def test_batch_too_large_after_recompression_is_rejected(path: DataPath) -> None:
     topic = path.topic(compression_type="uncompressed", max_message_bytes="10000")
     sent = batch_of(bytes(100_000), compression=Compression.ZSTD)
     assert len(sent) < 1000

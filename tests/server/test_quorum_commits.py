@@ -98,7 +98,7 @@ def test_the_last_of_several_snapshots_counts(commits: Commits, quorum_log: Quor
     assert (commits.offset, commits.take()[1]) == (200, last)
 
 
-def test_who_has_published_nothing_begins_with_the_snapshot(quorum_log: QuorumLog) -> None:
+def test_first_image_is_built_from_snapshot(quorum_log: QuorumLog) -> None:
     after = image_of(topic("t", PARTITIONS), 99, 3)
     commits = Commits(quorum_log, MetadataDelta(), EMPTY_IMAGE, MetadataTransactions())
     commits.replaced(fetched(quorum_log, after))

@@ -68,7 +68,7 @@ def test_a_log_that_is_cut_ends_in_the_epoch_before_and_is_no_longer_synced_ther
     assert log.end_offset_for(5) == EpochEnd(2, 3)
 
 
-def test_what_one_log_reads_another_appends_with_its_control_records(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
+def test_fetched_bytes_append_with_control_records(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
     other = opened(tmp_path / "other")
     controls = other.append_fetched(memoryview(log.read(0, 1 << 20)))
     assert [(offset, control.type) for offset, control in controls] == [

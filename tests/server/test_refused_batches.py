@@ -90,7 +90,7 @@ def test_a_new_epoch_begins_without_what_was_refused(path: DataPath) -> None:
     assert path.produce(topic, sequenced(0, epoch=1), acks=-1).base_offset == 0
 
 
-def test_what_another_leader_has_taken_is_not_missed_when_this_one_leads_again(path: DataPath) -> None:
+def test_batch_written_by_another_leader_is_not_awaited(path: DataPath) -> None:
     topic = path.topic()
     assert path.produce(topic, sequenced(0), acks=-1).error_code == 0
     is_offline(path, topic, True)
@@ -108,7 +108,7 @@ def at(first: int, epoch: int = 0, producer_id: int = 7) -> Sequence:
     return Sequence(producer_id, epoch, first)
 
 
-def test_what_was_refused_first_counts_until_it_comes_again() -> None:
+def test_first_rejected_batch_blocks_later_ones_until_resent() -> None:
     refused = RefusedBatches(lambda: 0.0)
     refused.note(PLACE, at(5), NOT_LEADER)
     refused.note(PLACE, at(6), NOT_ENOUGH)
@@ -128,7 +128,7 @@ def test_sequences_that_begin_anew_are_behind() -> None:
     assert refused.error_for(PLACE, at(0), NO_SEQUENCE) == NOT_LEADER
 
 
-def test_it_is_forgotten_when_nothing_of_then_can_be_on_its_way() -> None:
+def test_rejected_batch_expires() -> None:
     now = 0.0
     refused = RefusedBatches(lambda: now)
     refused.note(PLACE, at(0), NOT_LEADER)
@@ -141,7 +141,7 @@ def test_it_is_forgotten_when_nothing_of_then_can_be_on_its_way() -> None:
 @pytest.mark.parametrize(
     ("written", "is_missing"), [(NO_SEQUENCE, True), (4, True), (5, False), (9, False), ((1 << 31) - 1, True)]
 )
-def test_it_is_forgotten_when_it_is_in_the_log(written: int, is_missing: bool) -> None:
+def test_rejected_batch_is_forgotten_once_in_log(written: int, is_missing: bool) -> None:
     """Another leader has taken it, and this broker its log."""
     refused = RefusedBatches(lambda: 0.0)
     refused.note(PLACE, at(5), NOT_LEADER)
@@ -149,7 +149,7 @@ def test_it_is_forgotten_when_it_is_in_the_log(written: int, is_missing: bool) -
     assert bool(refused) == is_missing
 
 
-def test_what_is_refused_for_good_holds_up_nothing() -> None:
+def test_permanent_errors_do_not_block_later_batches() -> None:
     refused = RefusedBatches(lambda: 0.0)
     for error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
         refused.note(PLACE, at(0), error)
@@ -164,6 +164,6 @@ def test_only_so_many_are_remembered() -> None:
     assert refused.error_for(PLACE, at(1, producer_id=1), NO_SEQUENCE) == NOT_LEADER
 
 
-def test_what_is_no_batch_of_an_idempotent_producer_stands_in_no_line() -> None:
+def test_non_idempotent_batches_have_no_sequence() -> None:
     assert sequence_of(None) is None and sequence_of(bytearray(10)) is None and sequence_of(batch_of(b"v")) is None
     assert sequence_of(sequenced(3, epoch=2)) == Sequence(7, 2, 3)

@@ -52,7 +52,7 @@ async def test_acks_all_waits_for_who_is_in_sync(tmp_path: Path) -> None:
         assert replicas.hosted(2).log_end_offset == 1
 
 
-async def test_who_stands_still_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
+async def test_stalled_follower_leaves_isr_and_rejoins(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **SHORT_OF_PATIENCE) as replicas:
         replicas.create(1, 2)
         replicas.produce(1, b"a")
@@ -121,7 +121,7 @@ async def test_a_follower_that_was_away_too_long_starts_where_the_leader_does(tm
         assert replicas.hosted(2).log_start_offset == 2
 
 
-async def test_what_the_leader_deletes_followers_delete(tmp_path: Path) -> None:
+async def test_followers_advance_log_start_with_leader(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2)
         replicas.produce(1, b"a")
@@ -207,7 +207,7 @@ async def changed(tmp_path: Path) -> AsyncIterator[Replicas]:
         yield replicas
 
 
-async def test_who_asks_the_wrong_broker_is_told_who_leads(changed: Replicas) -> None:
+async def test_fetch_from_non_leader_returns_current_leader(changed: Replicas) -> None:
     for number in (1, 3):  # whether it has a replica or not
         assert told(await fetched(changed, number, 10)) == (NOT_LEADER, NOBODY)
     assert told(await fetched(changed, 3, 15)) == (NOT_LEADER, NOBODY), "from version 16 on (KIP-951)"
@@ -218,7 +218,7 @@ async def test_who_asks_the_wrong_broker_is_told_who_leads(changed: Replicas) ->
         assert told(fenced) == (ErrorCode.FENCED_LEADER_EPOCH, led(changed, 2))
 
 
-async def test_who_produces_to_the_wrong_broker_is_told_who_leads(changed: Replicas) -> None:
+async def test_produce_to_non_leader_returns_current_leader(changed: Replicas) -> None:
     for number in (1, 3):
         assert told(await changed.send(number, 9)) == (NOT_LEADER, NOBODY), "from version 10 on (KIP-951)"
         for version in (10, 12, 13):
@@ -235,7 +235,7 @@ async def test_a_producer_whose_leader_changes_while_he_waits_is_told_the_next_o
     assert told(await waiting) == (NOT_LEADER, led(changed, 1))
 
 
-async def test_where_nobody_leads_no_node_is_named(changed: Replicas) -> None:
+async def test_leaderless_partition_returns_no_node_endpoint(changed: Replicas) -> None:
     changed.change(leader=-1)
     now = changed.partition(1)
     for answer in (await changed.send(1, 13), await fetched(changed, 3, 17)):
@@ -274,7 +274,7 @@ async def test_a_new_leader_tells_no_end_before_it_knows_what_is_committed(tmp_p
         assert await ends(replicas, 7, TIME_MS) == (0, 1, 0)
 
 
-async def test_who_deletes_records_hears_when_all_replicas_have(tmp_path: Path) -> None:
+async def test_delete_records_waits_for_all_replicas(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2)
         for value in (b"a", b"b", b"c"):
@@ -335,7 +335,7 @@ async def test_a_damaged_batch_is_not_written_and_is_asked_for_again(
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-async def test_who_comes_up_is_throttled_until_it_is_in_sync_and_others_are_not(tmp_path: Path, side: str) -> None:
+async def test_follower_is_throttled_until_in_isr(tmp_path: Path, side: str) -> None:
     async with Replicas(tmp_path, 3, **QUICK) as replicas:
         replicas.server(3).replication.close()
         replicas.create(1, 2, 3, isr=(1, 2), **{f"{side}_replication_throttled_replicas": "*"})

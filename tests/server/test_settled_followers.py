@@ -91,7 +91,7 @@ async def test_a_round_that_finds_nothing_looks_at_no_partition(
         assert (asked.count, looked.count) == (0, 0)
 
 
-async def test_one_write_has_one_partition_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_write_inspects_only_its_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         await settled(replicas)
@@ -113,7 +113,7 @@ async def test_every_partition_that_is_written_to_is_followed_again_and_again(tm
         await settled(replicas)
 
 
-async def test_who_rested_has_kept_up_until_the_write(tmp_path: Path) -> None:
+async def test_settled_follower_counts_as_caught_up_until_write(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, each={2: {"replica.fetch.wait.max.ms": "20"}}) as replicas:
         create_many(replicas)
         session = await settled(replicas)
@@ -123,7 +123,7 @@ async def test_who_rested_has_kept_up_until_the_write(tmp_path: Path) -> None:
         assert follower.last_caught_up_ms == follower.last_fetch_ms == session.last_used_ms
 
 
-async def test_who_is_taken_out_of_the_isr_while_it_rests_comes_back(tmp_path: Path) -> None:
+async def test_settled_follower_removed_from_isr_rejoins(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         await settled(replicas)
@@ -131,7 +131,7 @@ async def test_who_is_taken_out_of_the_isr_while_it_rests_comes_back(tmp_path: P
         await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
 
 
-async def test_who_is_taken_out_comes_back_where_the_controllers_answer_is_here_before_its_metadata(
+async def test_removed_follower_rejoins_when_response_precedes_metadata(
     tmp_path: Path,
 ) -> None:
     async with Replicas(tmp_path, 2) as replicas:

@@ -99,7 +99,7 @@ def test_a_strict_limit_cuts_batches(bootstrap: str, name: str) -> None:
         assert one.take(max_records=3) == [(6, 9, 1)]
 
 
-def test_what_a_member_had_that_is_gone_is_for_others(bootstrap: str, name: str) -> None:
+def test_records_of_departed_member_go_to_others(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     configure(bootstrap, name, share_delivery_count_limit="2")
     produce(bootstrap, name, 5)

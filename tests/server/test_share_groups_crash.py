@@ -64,7 +64,7 @@ class Onlooker:
 
 
 @pytest.mark.parametrize("seed", range(1))
-def test_what_is_acknowledged_stays_so_and_nothing_is_lost(seed: int, broker: OdradekProcess) -> None:
+def test_acknowledgements_survive_kills_and_no_record_is_lost(seed: int, broker: OdradekProcess) -> None:
     onlooker = Onlooker(random.Random(seed))
     topic_id = make_topic(broker.bootstrap, GROUP)
     configure(broker.bootstrap, GROUP)

@@ -47,7 +47,7 @@ def led_in_epoch(epoch: int) -> Any:
     return SimpleNamespace(leader_epoch=epoch, is_leader=True, offline=False)
 
 
-def test_what_one_that_was_forgotten_hears_is_of_no_matter_to_its_successor(persister: SlowPersister) -> None:
+def test_response_to_dropped_share_partition_leaves_successor_alone(persister: SlowPersister) -> None:
     partitions = SharePartitions(SimpleNamespace(persister=persister, image=None))  # type: ignore[arg-type]
     partitions.open(KEY, led_in_epoch(1))
     successor = partitions.open(KEY, led_in_epoch(2))
@@ -57,7 +57,7 @@ def test_what_one_that_was_forgotten_hears_is_of_no_matter_to_its_successor(pers
     assert successor.machine is not None and successor.machine.start_offset == 7
 
 
-def test_one_whose_state_cannot_be_read_is_made_anew_for_whoever_asks_next(persister: SlowPersister) -> None:
+def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPersister) -> None:
     partitions = SharePartitions(SimpleNamespace(persister=persister, image=None))  # type: ignore[arg-type]
     hosted = led_in_epoch(1)
     first = partitions.open(KEY, hosted)

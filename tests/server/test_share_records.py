@@ -32,7 +32,7 @@ def test_every_batch_is_found_with_its_place(largest: int, tmp_path: Path) -> No
     assert [(b.base_offset, b.last_offset, b.position, b.size) for b in found] == expected
 
 
-def test_of_large_batches_only_the_heads_are_read(tmp_path: Path) -> None:
+def test_only_headers_of_large_batches_are_read(tmp_path: Path) -> None:
     data = batches([2 * STRETCH_BYTES] * 20)
     read = []
 
@@ -44,7 +44,7 @@ def test_of_large_batches_only_the_heads_are_read(tmp_path: Path) -> None:
     assert sum(read[1:]) < 20 * 100
 
 
-def test_what_is_cut_out_holds_all_batches_of_the_offsets_and_no_others(tmp_path: Path) -> None:
+def test_cut_slice_holds_exactly_the_batches_of_the_offsets(tmp_path: Path) -> None:
     found = slice_of(batches([100] * 10), tmp_path / "log")
     heads = list(batches_of(found))
     taken = cut(found, heads, 3, 5)

@@ -86,7 +86,7 @@ def test_an_hour_of_a_dead_member_s_session_is_an_instant() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_was_acknowledged_outlives_resets_and_crashes(seed: int) -> None:
+def test_acknowledged_records_survive_resets_and_crashes(seed: int) -> None:
     chance = Random(seed)
 
     async def scenario() -> None:

@@ -44,7 +44,7 @@ async def test_little_is_done_at_once() -> None:
     assert done == ["done"] and not work.is_busy
 
 
-async def test_what_fails_in_a_later_slice_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failure_in_later_slice_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 1)
     failures: list[Exception] = []
 
@@ -58,7 +58,7 @@ async def test_what_fails_in_a_later_slice_is_told(monkeypatch: pytest.MonkeyPat
     assert str(failures[0]) == "full" and not work.is_busy
 
 
-async def test_what_is_stopped_goes_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stopped_work_runs_no_further_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 1)
     said: list[int] = []
 
@@ -116,7 +116,7 @@ async def test_a_topic_of_many_partitions_is_told_of_when_it_is_whole(
         assert len(server.partitions) == 96 and server.image.topic("few") is not None
 
 
-async def test_what_is_decided_while_an_image_is_on_its_way_comes_behind_it(
+async def test_decisions_during_image_publication_complete_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 3)

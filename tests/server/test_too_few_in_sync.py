@@ -48,7 +48,7 @@ def min_insync(replicas: Replicas, count: int) -> None:
     replicas.publish(ConfigRecord(TOPIC_RESOURCE, TOPIC, "min.insync.replicas", str(count)))
 
 
-async def test_who_waits_when_too_few_are_left_in_sync_is_told_that_time_is_over(tmp_path: Path) -> None:
+async def test_waiting_produce_times_out_when_isr_shrinks_below_minimum(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2, min_insync_replicas="2")
         replicas.server(2).replication.close()
@@ -62,7 +62,7 @@ async def test_who_waits_when_too_few_are_left_in_sync_is_told_that_time_is_over
         assert only(await replicas.send(1, acks=1)).error_code == 0
 
 
-async def test_who_waits_when_more_are_asked_for_waits_for_those(tmp_path: Path) -> None:
+async def test_waiting_produce_waits_for_raised_min_insync_replicas(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2, min_insync_replicas="1")
         replicas.server(2).replication.close()
@@ -79,7 +79,7 @@ async def test_who_waits_when_more_are_asked_for_waits_for_those(tmp_path: Path)
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
-async def test_what_enough_committed_who_are_gone_before_the_disk_is_ready_is_told_so(
+async def test_isr_shrunk_before_flush_returns_not_enough_replicas_after_append(
     tmp_path: Path, disk: threading.Event, acks: int
 ) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
@@ -95,7 +95,7 @@ async def test_what_enough_committed_who_are_gone_before_the_disk_is_ready_is_to
         assert (told.error_code, told.base_offset) == (wanted, 0)
 
 
-async def test_what_enough_committed_is_told_though_more_are_asked_for_before_the_disk_is_ready(
+async def test_committed_produce_succeeds_when_minimum_is_raised_before_flush(
     tmp_path: Path, disk: threading.Event
 ) -> None:
     """No topic is asked for more than it has replicas."""

@@ -88,7 +88,7 @@ def test_an_id_that_rests_is_forgotten_and_one_in_a_transaction_is_not(forgetful
     assert again.producer_id > rests.producer_id and again.producer_epoch == 0
 
 
-def test_who_is_too_slow_at_its_last_epoch_goes_on_with_another_id(path: DataPath) -> None:
+def test_timeout_at_last_epoch_continues_with_new_producer_id(path: DataPath) -> None:
     known = init(path, "slow", timeout_ms=100)
     (shard,) = path.broker.server.transactions.shards()
     last = MAX_EPOCH - 1

@@ -57,7 +57,9 @@ def test_an_answer_that_comes_after_the_transactions_end_is_worth_nothing(
     assert send(path, topic, 0) == (ErrorCode.NONE, 1)
 
 
-def test_who_has_an_old_epoch_by_then_is_told_that(path: DataPath, coordinator: Callable[..., None]) -> None:
+def test_epoch_fenced_during_verification_returns_invalid_producer_epoch(
+    path: DataPath, coordinator: Callable[..., None]
+) -> None:
     topic = path.topic()
     coordinator(meanwhile=lambda: end(path, topic, EPOCH + 1))
     assert send(path, topic, 0) == (ErrorCode.INVALID_PRODUCER_EPOCH, -1)
@@ -77,7 +79,7 @@ def test_a_batch_behind_one_that_has_to_come_again_has_to_come_again_too(
     assert [send(path, topic, sequence) for sequence in (0, 1)] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
 
 
-def test_what_another_connection_wrote_meanwhile_opens_the_transaction_for_both(
+def test_write_on_other_connection_opens_transaction_for_both(
     broker: odradek.Broker, path: DataPath, coordinator: Callable[..., None]
 ) -> None:
     topic = path.topic()

@@ -144,7 +144,7 @@ def test_offsets_count_with_their_transaction(odradek: OdradekProcess, topic: st
     consumer.close()
 
 
-def test_who_is_replaced_is_fenced_and_its_transaction_aborted(odradek: OdradekProcess, topic: str) -> None:
+def test_replaced_producer_is_fenced_and_its_transaction_aborted(odradek: OdradekProcess, topic: str) -> None:
     zombie = librdkafka(odradek, topic)
     zombie.begin_transaction()
     zombie.produce(topic, "zombie")
@@ -200,7 +200,7 @@ def state(client: WireClient, transactional_id: str) -> str:
     return found
 
 
-def test_what_was_decided_is_carried_out_after_kill_9(tmp_path: Path) -> None:
+def test_decided_transactions_complete_after_kill_9(tmp_path: Path) -> None:
     """Killed at once after the answer to EndTxn, and while transactions are open; each round with other producers."""
     broker = OdradekProcess(tmp_path / "broker", PROPERTIES)
     broker.start()

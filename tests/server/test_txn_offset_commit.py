@@ -70,9 +70,7 @@ def end(path: DataPath, epoch: int) -> None:
     assert offsets(path).end_transaction(Marker(PRODUCER_ID, epoch, False, 0, 1), 0).error == 0
 
 
-def test_what_is_committed_in_a_transaction_that_goes_on_is_written(
-    path: DataPath, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offsets_of_ongoing_transaction_are_written(path: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile(monkeypatch)
     assert commit(path, path.topic()) == ErrorCode.NONE
     assert offsets(path).is_in_transaction(PRODUCER_ID, EPOCH)
@@ -81,7 +79,7 @@ def test_what_is_committed_in_a_transaction_that_goes_on_is_written(
 @pytest.mark.parametrize(
     ("epoch_of_end", "error"), [(EPOCH, ErrorCode.INVALID_TXN_STATE), (EPOCH + 1, ErrorCode.INVALID_PRODUCER_EPOCH)]
 )
-def test_what_would_be_committed_after_its_end_is_not_written(
+def test_offsets_after_end_of_transaction_are_not_written(
     path: DataPath, monkeypatch: pytest.MonkeyPatch, epoch_of_end: int, error: ErrorCode
 ) -> None:
     meanwhile(monkeypatch, lambda: end(path, epoch_of_end))

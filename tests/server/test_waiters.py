@@ -28,7 +28,7 @@ async def test_a_deadline_comes_never_early_and_never_much_too_late() -> None:
         assert await asyncio.wait_for(one.ended, 10) - began >= wait_ms / 1000
 
 
-async def test_what_is_removed_does_not_expire() -> None:
+async def test_removed_waiter_does_not_expire() -> None:
     deadlines = Deadlines(asyncio.get_running_loop())
     removed, kept, long = Waiting(), Waiting(), Waiting()
     deadlines.add(removed, 5)
@@ -43,7 +43,7 @@ async def test_what_is_removed_does_not_expire() -> None:
     assert long.deadline is removed.deadline is None
 
 
-async def test_what_wakes_in_one_turn_is_completed_once_in_the_next() -> None:
+async def test_wakeups_of_one_turn_complete_once_in_next_turn() -> None:
     wakeups = Wakeups(asyncio.get_running_loop())
     done: list[str] = []
     wakeups.add(lambda: done.append("a"))
