@@ -1,8 +1,8 @@
-"""The coordinators on this broker: one shard for each partition of their topic that it leads.
+"""The coordinators on this broker: one shard for each partition of their topic that this broker leads.
 
-A group belongs to the partition of `__consumer_offsets` that its id hashes to, and is coordinated by whoever leads that;
-likewise a transactional id and `__transaction_state` (transaction_driver.py). A topic is made when a client first asks for
-such a coordinator.
+A group belongs to the partition of `__consumer_offsets` that its id hashes to. The leader of that partition coordinates
+the group. The same holds for a transactional id and `__transaction_state` (transaction_driver.py). The topic is created
+when a client first requests such a coordinator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from ...storage.files import advice, check_room
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 from .pending_requests import Client
 
-# The machines of all kinds of groups are only imported for the first shard: a broker without groups starts without them.
+# The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
+# them.
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
@@ -40,20 +41,22 @@ log = logging.getLogger("odradek.groups")
 
 CREATE_TOPICS_VERSION = 7
 CREATE_TOPICS_TIMEOUT_MS = 30_000
-#: A group's record must fit in a batch of the topic with its id and the batch's own header.
+#: A group's record must fit in a batch of the topic together with its id and the batch header.
 RECORD_OVERHEAD_BYTES = 1_024
-#: Of the broker's keys that shards of groups go by.
+#: The prefix of the broker's configuration keys that group shards use.
 DYNAMIC_PREFIX = "group."
-#: Group ids whose partition is remembered; the hash takes a microsecond or two.
+#: The number of group ids whose partition is cached; the hash takes a microsecond or two.
 REMEMBERED_GROUPS = 100_000
-#: How far the steady clock may be ahead of the time of day before it slows down.
+#: How far the monotonic clock may be ahead of the time of day before it slows down.
 TOLERATED_LEAD_MS = 1_000
 
 
 class CoordinatorDriver:
-    """What coordinators have in common: ids that hash to partitions, shards that come and go with their leadership."""
+    """The common part of all coordinators: ids that hash to partitions, and shards that follow the leadership of
+    partitions.
+    """
 
-    #: The topic, and the keys of the broker for its partitions and replicas.
+    #: The topic, and the broker's configuration keys for its partitions and replicas.
     topic: str
     partitions_key: str
     replication_key: str
@@ -64,7 +67,7 @@ class CoordinatorDriver:
         self._clock = MonotonicClock(broker.now_ms)
         self._partition_count: int = broker.config.get(self.partitions_key)
         self._partitions: dict[str, int] = {}
-        #: Who waits for the topic to be made.
+        #: Callbacks that wait for the creation of the topic.
         self._waiting_for_topic: list[Callable[[], None]] = []
 
     # Requests.
@@ -72,8 +75,8 @@ class CoordinatorDriver:
     def submit(self, key: str, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         """Has the shard that owns `key`, a group or a transactional id, handle `request`.
 
-        `reply` is called once, now or later. Requests for several ids must be split (`partition_for`): all must be of one
-        partition.
+        `reply` is called once, immediately or later. Requests for several ids must be split (`partition_for`): all ids
+        must belong to one partition.
         """
         shard = self._shards.get(self.partition_for(key))
         if shard is None:
@@ -82,7 +85,7 @@ class CoordinatorDriver:
             shard.submit(request, version, client, reply)
 
     def submit_to_all(self, request: Message, version: int, client: Client, reply: Callable[[list[Any]], None]) -> None:
-        """Has every shard here handle `request`; `reply` gets all responses."""
+        """Has every shard on this broker handle `request`. `reply` gets all responses."""
         count, responses = len(self._shards), list[Message]()
 
         def gather(response: Message) -> None:
@@ -96,7 +99,7 @@ class CoordinatorDriver:
             shard.submit(request, version, client, gather)
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of the topic that keeps the id."""
+        """Returns the partition of the topic that stores the id."""
         found = self._partitions.get(group_id)
         if found is None:
             if len(self._partitions) >= REMEMBERED_GROUPS:
@@ -110,7 +113,7 @@ class CoordinatorDriver:
     # The topic.
 
     def ensure_topic(self, done: Callable[[], None]) -> None:
-        """Makes the topic; `done` is called when it is published here, or could not be made."""
+        """Creates the topic. `done` is called when the topic is published on this broker or could not be created."""
         self._waiting_for_topic.append(done)
         if len(self._waiting_for_topic) > 1:
             return
@@ -146,7 +149,9 @@ class CoordinatorDriver:
     # Metadata.
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Takes up the partitions that are led here from now on, and drops those that are not. After their roles."""
+        """Loads shards for the partitions that this broker now leads and drops the other shards. Called after the
+        partitions' roles have changed.
+        """
         if not delta.topics:
             return
         topic = image.topic(self.topic)
@@ -167,7 +172,7 @@ class CoordinatorDriver:
             if partition is not None and partition.is_leader and not partition.offline:
                 led[index] = partition
         for index, shard in list(self._shards.items()):
-            # Of another epoch, another broker may have led in between.
+            # The epoch differs: another broker may have led in between.
             if led.get(index) is not shard.partition or shard.epoch != led[index].leader_epoch:
                 del self._shards[index]
                 shard.resign()
@@ -175,7 +180,7 @@ class CoordinatorDriver:
             shard = self._shards[index] = self._new_shard(led[index])
             shard.load()
 
-    # What each coordinator has of its own.
+    # Overridden by each coordinator.
 
     def _topic_configs(self) -> dict[str, str]:
         raise NotImplementedError
@@ -184,21 +189,21 @@ class CoordinatorDriver:
         raise NotImplementedError
 
     def _not_here(self, request: Message, version: int) -> Message:
-        """The answer to a request for a shard that this broker does not have."""
+        """Returns the response to a request for a shard that this broker does not have."""
         raise NotImplementedError
 
     def _topics_deleted(self, deleted: dict[str, bytes]) -> None:
-        """Topics that are no more, name -> id."""
+        """Handles the deletion of topics, name -> id."""
 
     def stop(self) -> None:
-        """Tells everybody who waits to look for another coordinator."""
+        """Drops all shards. Waiting clients get an error that makes them look up the coordinator again."""
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             shard.resign()
 
 
 class GroupDriver(CoordinatorDriver):
-    """The face of the groups for the rest of the broker, see docs/architecture.md."""
+    """The group coordinators' interface for the rest of the broker. See docs/architecture.md."""
 
     topic = GROUP_METADATA_TOPIC
     partitions_key = "offsets.topic.num.partitions"
@@ -228,7 +233,7 @@ class GroupDriver(CoordinatorDriver):
         return groups_config(self._broker.config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
 
     def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
-        """Writes a marker into a partition of the topic, and has its shard follow; `done` gets an error code, or 0."""
+        """Writes a marker into a partition of the topic and applies it to the shard. `done` gets an error code, or 0."""
         shard = self._shards.get(index)
         if shard is None:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -271,7 +276,7 @@ class GroupDriver(CoordinatorDriver):
 
 
 def _changed_topics(delta: MetadataDelta) -> frozenset[str]:
-    """Names of topics that came, went or have other partitions."""
+    """Returns the names of topics that were created, deleted, or have changed partitions."""
     if not delta.topics:
         return frozenset()
     changed = {topic.before.name for topic in delta.topics.changed.values()}
@@ -279,10 +284,10 @@ def _changed_topics(delta: MetadataDelta) -> frozenset[str]:
 
 
 class MonotonicClock:
-    """The time of day in ms that never goes back and never stands still. For a loop that runs.
+    """The time of day in ms as a clock that never goes back and never stands still. Requires a running event loop.
 
-    Sessions and rebalances are timed by it. When the time of day is set back, this goes on at half its speed until the
-    other has come after; set forward, this follows at once.
+    It times sessions and rebalances. When the time of day is set back, the clock runs at half speed until the time of
+    day has caught up. When the time of day is set forward, the clock follows immediately.
     """
 
     __slots__ = ("_last_ms", "_loop_time", "_seen_at", "_wall_ms")
@@ -304,7 +309,7 @@ class MonotonicClock:
 
 
 def java_hash(text: str) -> int:
-    """`Utils.abs(text.hashCode())` of Java, which counts in UTF-16 units and 32 bits."""
+    """Computes Java's `Utils.abs(text.hashCode())`, which uses UTF-16 units and 32 bits."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for i in range(0, len(units), 2):

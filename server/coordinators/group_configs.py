@@ -1,4 +1,4 @@
-"""What the shards of groups take from the broker's configuration."""
+"""Builds the configuration of group shards from the broker's configuration."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def groups_config(config: BrokerConfig, max_record_bytes: int = 0) -> GroupsConf
 
 
 def _known_assignors(names: Iterable[str]) -> tuple[str, ...]:
-    """Classes in Java cannot be loaded; without any name that is known, Kafka's own."""
+    """Returns the known assignors. Java classes cannot be loaded; if no name is known, Kafka's default assignors apply."""
     return tuple(name for name in names if name in ASSIGNORS) or tuple(ASSIGNORS)
 
 

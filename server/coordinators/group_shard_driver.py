@@ -1,6 +1,7 @@
-"""What the shard of one partition of `__consumer_offsets` has besides what every coordinator's shard has.
+"""Drives the shard of one partition of `__consumer_offsets`.
 
-Topics that are deleted, the image that groups are assigned by, ids for members that come without, transactions' markers.
+In addition to the common shard driver it handles topic deletions, the metadata image for assignments, generated member
+ids, and transaction markers.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class GroupShardDriver(ShardDriver):
         image: MetadataImage = EMPTY_IMAGE,
         counters: GroupCounters | None = None,
     ) -> None:
-        """`counters`: of all shards of the broker."""
+        """`counters`: shared by all shards of the broker."""
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
         self._counters = counters or GroupCounters()
         self._image = image
-        #: Deleted while the log was loaded.
+        #: Topic deletions that arrived while the log was loading.
         self._deletions: list[TopicsDeleted] = []
 
     def _new_loader(self) -> ShardLoader:
@@ -64,7 +65,7 @@ class GroupShardDriver(ShardDriver):
         return GroupRequest(pending, request, version, client.client_id or "", client.client_host, member_uuid)
 
     def end_transaction(self, marker: Marker, done: Callable[[int], None]) -> None:
-        """Writes a transaction's marker, after all that was decided before; `done` gets an error code, or 0."""
+        """Writes a transaction's marker after all earlier decisions. `done` gets an error code, or 0."""
         self._turn()
         shard = self._shard
         if shard is None:
@@ -79,13 +80,13 @@ class GroupShardDriver(ShardDriver):
         self.partition.when_committed(result.end_offset, done)
 
     def metadata_changed(self, message: MetadataChanged) -> None:
-        """While the log is loaded, the image is kept for afterwards."""
+        """Applies a new image. While the log is loading, the image is kept until the shard is loaded."""
         self._image = message.image
         if self._shard is not None:
             self.tell(message)
 
     def topics_deleted(self, message: TopicsDeleted) -> None:
-        """While the log is loaded, it is kept for afterwards."""
+        """Applies topic deletions. While the log is loading, they are kept until the shard is loaded."""
         if self._shard is None:
             self._deletions.append(message)
         else:

@@ -1,4 +1,4 @@
-"""Who waits for an answer of a coordinator's shard."""
+"""Requests that wait for a response of a coordinator's shard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("odradek.groups")
 
 
 class Client(Protocol):
-    """Who asks; a `Call` is one."""
+    """The client that sends a request; a `Call` is one."""
 
     @property
     def client_id(self) -> str | None: ...
@@ -23,7 +23,7 @@ class Client(Protocol):
 
 
 class Pending:
-    """A request that is not answered yet: the token that the shard holds."""
+    """A request without a response yet: the token that the shard holds."""
 
     __slots__ = ("reply", "request")
 
@@ -33,11 +33,11 @@ class Pending:
 
 
 class OpenRequests:
-    """Every request that is not answered yet, for whatever reason. Each is answered once."""
+    """All requests without a response yet. Each gets exactly one response."""
 
     def __init__(self, refused: Callable[[Message, ErrorCode], Message]) -> None:
         self._refused = refused
-        # In the order in which they came.
+        # In order of arrival.
         self._open: dict[Pending, None] = {}
 
     def add(self, pending: Pending) -> None:
@@ -61,7 +61,7 @@ class OpenRequests:
             self._give(pending, self._refused(pending.request, error))
 
     def _give(self, pending: Pending, response: Message) -> None:
-        """A reply that fails must not keep the others from being given."""
+        """Sends a response. A failing reply must not prevent the others."""
         try:
             pending.reply(response)
         except Exception:

@@ -1,7 +1,7 @@
-"""Questions to the persister of share groups, wherever its shards are.
+"""Sends requests to the persister of share groups, on this broker or another.
 
-One question may be about many share partitions: each goes to the broker that leads its part of `__share_group_state`, and
-the answers come back as one. What that broker cannot answer yet is asked again for a while.
+One request may name many share partitions. Each part goes to the broker that leads the partition's part of
+`__share_group_state`, and the responses are joined into one. Retriable errors are retried for a limited time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Reply = Callable[[Any], None]
 
-#: As Kafka's persister: how often, and how long between two tries, longer each time.
+#: As in Kafka's persister: the number of attempts, and the backoff between them, which grows each time.
 MOST_TRIES = 5
 FIRST_BACKOFF_MS = 100
 REQUEST_TIMEOUT_MS = 30_000
@@ -37,7 +37,7 @@ _RETRIED = (
 
 
 class Asker(NamedTuple):
-    """This broker itself, as the shards see a client."""
+    """This broker as the client of its own shards."""
 
     client_id: str | None = None
     client_host: str = ""
@@ -51,7 +51,7 @@ class Persister:
         self._broker = broker
 
     def ask(self, request: Any, reply: Reply) -> None:
-        """`reply` gets one response for all share partitions, in the order of the request."""
+        """Sends the request. `reply` gets one response for all share partitions, in the order of the request."""
         driver = self._broker.share_states
         if self._broker.image.topic(driver.topic) is None:
             driver.ensure_topic(partial(self._ask_each, request, reply))
@@ -79,7 +79,7 @@ class Persister:
         if response is None:
             response = refused(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif len(response.results) != 1 or len(response.results[0].partitions) != 1:
-            # A shard elsewhere answers nothing to what names no group.
+            # A shard on another broker returns an empty response to a request that names no group.
             response = refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         error = response.results[0].partitions[0].error_code
         if error in _RETRIED and tries:
@@ -90,7 +90,7 @@ class Persister:
 
 
 def submit_here(broker: BrokerServer, request: Any, version: int, client: Any, reply: Reply) -> None:
-    """What another broker asks of the shards here."""
+    """Handles a request that another broker sends to this broker's shards."""
     driver = broker.share_states
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         reply(FORMS[type(request)].response())
@@ -100,7 +100,7 @@ def submit_here(broker: BrokerServer, request: Any, version: int, client: Any, r
 
 
 def singles(request: Any) -> list[Any]:
-    """The same request, for each share partition alone."""
+    """Splits the request into one request per share partition."""
     form = FORMS[type(request)]
     return [
         type(request)(group_id=request.group_id, topics=[form.topic(topic_id=topic.topic_id, partitions=[partition])])

@@ -1,4 +1,4 @@
-"""What a coordinator's shard decided, as batches in its partition's log."""
+"""Appends the decisions of a coordinator's shard as batches to its partition's log."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 Encode = Callable[[Record], tuple[bytes, bytes | None]]
 
-#: What a record takes in a batch besides its key and value, at most.
+#: The maximum size of a record in a batch without its key and value.
 RECORD_OVERHEAD_BYTES = 32
 
 
 def append_records(
     partition: HostedPartition, records: Iterable[Record], encode: Encode, compression: Compression, now: int
 ) -> tuple[ErrorCode, int]:
-    """An error, and the offset after the last record. One batch, or more where one would be larger than the topic takes."""
-    # Records and the producer (id and epoch) whose transaction they are of, -1 for most.
+    """Appends the records. Returns an error and the offset after the last record. Uses one batch, or more if one would
+    exceed the topic's limit.
+    """
+    # Records, and the id and epoch of the producer whose transaction they belong to; -1 for most records.
     batches: list[tuple[list[BatchRecord], tuple[int, int]]] = []
     limit, size = partition.rules.max_message_bytes, 0
     for record in records:
@@ -53,7 +55,7 @@ def append_records(
 
 
 def error_for_clients(error: ErrorCode) -> ErrorCode:
-    """An error of the log, as clients of groups know it."""
+    """Maps an error of the log to the error that group clients expect."""
     if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
         return ErrorCode.NOT_COORDINATOR
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

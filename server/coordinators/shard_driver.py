@@ -1,12 +1,12 @@
 """Drives the coordinator shard of one partition that this broker leads: of groups, or of transactions.
 
-    load      the log, from its start, in slices between which the loop does other things
-    submit    a request is decided at once; what it decides is held until the turn ends
-    turn      once per turn of the event loop: all records decided in it are appended as one batch
-    commit    when the high watermark has passed them, the replies go out; those without records, at once
+    load      reads the log from its start, in slices between which the event loop does other work
+    submit    decides a request immediately; the decision is held until the turn ends
+    turn      once per turn of the event loop: appends all records decided in it as one batch
+    commit    sends the replies when the high watermark has passed their records; replies without records immediately
 
-A shard that cannot write what it decided has gone ahead of its log: it is dropped whole, with whoever waits, and loaded
-again. The same, without the loading, when the partition is led by another.
+A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting requests
+and loads it again. When another broker becomes leader, the driver drops the shard without loading it again.
 """
 
 from __future__ import annotations
@@ -33,19 +33,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.groups")
 
-#: Read and gone through in one turn of the loop: some milliseconds' work.
+#: The bytes to read and the records to replay in one turn of the event loop: some milliseconds of work.
 LOAD_READ_BYTES = 128 * 1024
 LOAD_REPLAY_RECORDS = 500
-#: Between a shard that failed and its next loading.
+#: Delay between a shard's failure and its next loading.
 RELOAD_DELAY_MS = 100
-#: Between loadings while records are damaged: healing takes less where it can be had, and alone nothing comes of haste.
+#: Delay between loadings while records are damaged. Healing from a replica usually takes less; without replicas more
+#: frequent retries do not help.
 DAMAGE_RELOAD_DELAY_MS = 1_000
 
 
 class ShardDriver:
-    """`clock`: milliseconds since 1970 that never go back. `commit_timeout_ms`: what a reply may wait for replicas."""
+    """Drives one shard. `clock`: milliseconds since 1970 that never go back. `commit_timeout_ms`: how long a reply may
+    wait for replicas.
+    """
 
-    #: How records become bytes, and what a request is answered with that the shard cannot take.
+    #: The encoder of records, and the error response for requests that the shard cannot handle.
     _encode: Callable[[Record], tuple[bytes, bytes | None]]
     _refused: Callable[[Message, ErrorCode], Message]
 
@@ -65,13 +68,13 @@ class ShardDriver:
         self._compression = compression
         self._loop = asyncio.get_running_loop()
         self._shard: Any = None
-        #: What requests are told while there is no shard.
+        #: The error for requests while there is no shard.
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._loading: asyncio.Task[None] | None = None
         self._reload: asyncio.TimerHandle | None = None
-        #: The last loading met damaged records.
+        #: True if the last loading found damaged records.
         self._is_damaged = False
-        #: Decided in this turn and not appended yet.
+        #: Records decided in this turn and not appended yet.
         self._records: list[Record] = []
         self._replies: list[Reply] = []
         self._open = OpenRequests(self._refused)
@@ -81,11 +84,11 @@ class ShardDriver:
 
     @property
     def shard(self) -> Any:
-        """The machine itself, when it is loaded; for metrics and tests."""
+        """The shard's state machine when it is loaded; for metrics and tests."""
         return self._shard
 
     def reconfigure(self, config: Any) -> None:
-        """From now on; what was decided before stands, and so do timers that run."""
+        """Applies a new configuration to later decisions. Earlier decisions and running timers stay."""
         self._config = config
         if self._shard is not None:
             self._shard.state.config = config
@@ -93,10 +96,10 @@ class ShardDriver:
     # Loading.
 
     def load(self) -> None:
-        """An empty log is loaded when this returns, another one later."""
+        """Loads the shard. An empty log is loaded when this returns, any other log later."""
         self._reload = None
         if self.partition.offline or not self.partition.is_leader:
-            return  # and the next image says so
+            return  # the next image will report it
         self._why_not = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if self.partition.log_start_offset == self.partition.log_end_offset:
             self._loaded(self._new_loader())
@@ -104,7 +107,7 @@ class ShardDriver:
             self._loading = self._loop.create_task(self._load(), name=f"load {self.partition.name}")
 
     def _new_loader(self) -> Any:
-        """What the log is fed to: `feed`, `replay_some`, `loaded`."""
+        """Returns the loader for the log: `feed`, `replay_some`, `loaded`."""
         raise NotImplementedError
 
     async def _load(self) -> None:
@@ -130,13 +133,15 @@ class ShardDriver:
         finally:
             self._loading = None
         took_ms = self._clock() - started_ms
-        # A broker may begin with a hundred shards, most of them empty.
+        # A broker may start with a hundred shards, most of them empty.
         level = logging.INFO if loader.record_count else logging.DEBUG
         log.log(level, "%s: %d records loaded in %d ms", self.partition.name, loader.record_count, took_ms)
         self._loaded(loader)
 
     def _met_damage(self, damage: BatchError) -> None:
-        """The records may be healed from another replica; without them the state would be another."""
+        """Schedules another loading. The records may be healed from another replica; without them the state would be
+        wrong.
+        """
         if not self._is_damaged:
             log.error("%s cannot be loaded, and is tried again: %s", self.partition.name, damage)
         self._is_damaged = True
@@ -145,7 +150,7 @@ class ShardDriver:
         self._reload = self._loop.call_later(DAMAGE_RELOAD_DELAY_MS / 1000, self.load)
 
     async def _feed(self, loader: Any, offset: int) -> int:
-        """Goes through the batches from `offset` on, and returns the offset after them."""
+        """Feeds the batches from `offset` on to the loader. Returns the offset after them."""
         found = self.partition.log.read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
         if batches is None:
@@ -182,11 +187,11 @@ class ShardDriver:
         self._took(shard, now)
 
     def _message(self, pending: Pending, version: int, client: Client) -> Any:
-        """What the shard is given for a request; `pending` is the token."""
+        """Returns the shard's input for a request; `pending` is the token."""
         raise NotImplementedError
 
     def tell(self, message: Any) -> None:
-        """Something that nobody waits for an answer to. The shard is loaded."""
+        """Passes the shard, which must be loaded, a message that needs no reply."""
         shard, now = self._shard, self._clock()
         try:
             shard.handle(message, now)
@@ -196,7 +201,7 @@ class ShardDriver:
         self._took(shard, now)
 
     def _took(self, shard: Any, now: int) -> None:
-        """Takes what the shard decided. A reply without records before it need not wait for the turn's end."""
+        """Collects the shard's decisions. A reply without pending records need not wait for the end of the turn."""
         output = shard.take()
         if output.records or self._records:
             self._records += output.records
@@ -270,13 +275,13 @@ class ShardDriver:
             return error
         ends_at = shard.state.next_offset
         if end_offset != ends_at:
-            # Kafka's admin client may write to internal topics. What it wrote counts, so the log is read again.
+            # Kafka's admin client may write to internal topics. Its records count, so the log is loaded again.
             log.error("%s ends at %d, its shard at %d", self.partition.name, end_offset, ends_at)
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE
 
     def _commit(self, replies: list[Reply]) -> None:
-        """Replies, once everything that is in the log now is committed; it often is."""
+        """Sends the replies once the log's current end is committed, which is often already the case."""
         partition = self.partition
         if partition.role.high_watermark >= partition.log.log_end_offset:
             self._answer(replies)
@@ -292,7 +297,7 @@ class ShardDriver:
             self._answer(replies)
 
     def _give_up(self, replies: list[Reply]) -> None:
-        """The replicas did not come after in time (offsets.commit.timeout.ms). What was decided stands."""
+        """Fails the replies: the replicas did not catch up in time (offsets.commit.timeout.ms). The decisions stand."""
         self._refuse(replies, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _answer(self, replies: list[Reply]) -> None:
@@ -303,10 +308,10 @@ class ShardDriver:
         for token, _ in replies:
             self._open.refuse(token, error)
 
-    # Ends.
+    # Shutdown and failure.
 
     def resign(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """Drops the shard, with all that it had not written. Whoever waits is told `error`."""
+        """Drops the shard and its unwritten decisions. Waiting requests fail with `error`."""
         self._why_not = error
         for handle in (self._loading, self._wakeup, self._reload):
             if handle is not None:
@@ -316,7 +321,9 @@ class ShardDriver:
         self._open.refuse_all(error)
 
     def _failed_by_bug(self, what: str, replies: Iterable[Any] = ()) -> None:
-        """The shard stopped half-way and is not to be trusted; its log is. Who had no part in it may ask again."""
+        """Drops the shard after a bug. Its state is unreliable, but its log is intact. Clients of other requests may
+        retry.
+        """
         log.exception("a bug: %s failed in %s", what, self.partition.name)
         for token, _ in replies:
             self._open.refuse(token, ErrorCode.UNKNOWN_SERVER_ERROR)

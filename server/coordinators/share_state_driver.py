@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 def coordinator_key(key: ShareKey) -> str:
-    """As clients of FindCoordinator name it."""
+    """Returns the coordinator key as clients of FindCoordinator send it."""
     return f"{key.group_id}:{uuid_to_text(key.topic_id)}:{key.partition}"
 
 
 @dataclass(slots=True)
 class PersisterCounters:
-    """Of all shards of the broker: they only grow."""
+    """Counters of all shards of the broker. They only grow."""
 
     writes: int = 0
 
@@ -100,7 +100,7 @@ class ShareStateDriver(CoordinatorDriver):
             self.counters,
         )
 
-    # What snapshots tell better is cut off the logs.
+    # Pruning: records that newer snapshots make redundant are removed from the logs.
 
     def _plan_pruning(self) -> None:
         interval_ms = self._broker.config.get("share.coordinator.state.topic.prune.interval.ms")
@@ -129,11 +129,11 @@ class PersisterShardDriver(ShardDriver):
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
         self._image = image
         self._counters = counters
-        #: Deleted while the log was loaded.
+        #: Topics deleted while the log was loading.
         self._deleted: frozenset[bytes] = frozenset()
 
     def topics_changed(self, changed: TopicsChanged) -> None:
-        """While the log is loaded, it is kept for afterwards."""
+        """Applies topic changes. While the log is loading, they are kept until the shard is loaded."""
         self._image = changed.image
         if self._shard is None:
             self._deleted |= changed.deleted
@@ -147,7 +147,9 @@ class PersisterShardDriver(ShardDriver):
             partition.when_committed(redundant.committed, partial(self._cut, shard, redundant.below))
 
     def _cut(self, shard: PersisterShard, below: int, error: int) -> None:
-        """Unless the shard was dropped meanwhile: other records may have come to where it had its snapshots."""
+        """Removes the redundant records, unless the shard was dropped meanwhile: the log may then hold other records
+        where its snapshots were.
+        """
         if not error and self._shard is shard:
             self.partition.advance_log_start_offset(below)
 

@@ -1,4 +1,4 @@
-"""What the broker has to do about streams groups besides their coordinator (KIP-1071): the topics of their topologies."""
+"""Creates the internal topics of streams groups' topologies (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 CREATE_TOPICS_VERSION = 7
 CREATE_TOPICS_TIMEOUT_MS = 30_000
 MISSING_INTERNAL_TOPICS = 3
-#: Of the errors of creations, told with the next heartbeats.
+#: The number of creation errors that a heartbeat response contains.
 TOLD_ERRORS = 3
-#: Errors that are remembered; the next creation of the topic overwrites or clears its own.
+#: The number of errors kept. The next creation of a topic overwrites or clears its error.
 REMEMBERED_ERRORS = 1_000
 
 
 def is_offered(broker: BrokerServer) -> bool:
-    """The protocol is: by the cluster's features and by the broker's configuration."""
+    """Returns whether the streams protocol is enabled by the cluster's features and the broker's configuration."""
     protocols = {name.lower() for name in broker.config.get("group.coordinator.rebalance.protocols")}
     return "streams" in protocols and broker.image.features.level(STREAMS_VERSION) > 0
 
 
 class StreamsTopics:
-    """Has the internal topics of topologies made, once for each at a time. Members ask again until they are there."""
+    """Creates the internal topics of topologies, with one creation in flight per topic. Members repeat their request
+    until the topics exist.
+    """
 
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
         self._in_flight: set[str] = set()
-        #: Topic -> why it could not be made.
+        #: Topic -> why it could not be created.
         self._errors: dict[str, str] = {}
 
     def create(self, topics: Iterable[CreatableTopic]) -> None:
@@ -57,7 +59,7 @@ class StreamsTopics:
         self._broker.controller.submit(request, CREATE_TOPICS_VERSION, created)
 
     def tell_errors(self, response: StreamsGroupHeartbeatResponse, topics: Iterable[CreatableTopic]) -> None:
-        """Into the status that says that they are missing."""
+        """Adds creation errors to the status that reports missing internal topics."""
         errors = [f"{topic.name} ({self._errors[topic.name]})" for topic in topics if topic.name in self._errors]
         if not errors:
             return

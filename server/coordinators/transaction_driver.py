@@ -1,8 +1,8 @@
-"""The coordinator of transactions on this broker: shards of `__transaction_state`, and the markers that they ask for.
+"""The transaction coordinators on this broker: shards of `__transaction_state`, and the markers that they request.
 
-The machine is coordinator/transactions/; it is driven as the groups' is. A marker is written into its partition by who leads
-it (transaction_markers.py); one that cannot be written now is tried again until its shard is dropped, for whoever loads the
-partition's log next finds the decision in it, and goes on.
+The state machine is coordinator/transactions/; it is driven as that of groups is. The leader of a partition writes the
+marker (transaction_markers.py). A marker that cannot be written is retried until the shard is dropped. The next broker
+that loads the partition's log finds the decision in it and continues.
 """
 
 from __future__ import annotations
@@ -44,23 +44,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.transactions")
 
-#: Between two tries to write a marker.
+#: Delay between two attempts to write a marker.
 MARKER_RETRY_MS = 50
-#: A partition that the published metadata does not have is gone; after a start, they may only not have come so far.
+#: A partition missing from the published metadata was deleted. Just after a start, the metadata may only be incomplete.
 TRIES_FOR_UNKNOWN_PARTITIONS = 20
 COMMIT_TIMEOUT_MS = 5_000
 
-#: For longer than a broker's session lasts (9 s): within it a coordinator that was replaced hears of that, and drops its
-#: shard. One that hears nothing ends no transaction either, for the replicas of its log follow another leader.
+#: The retries last longer than a broker's session (9 s). Within a session a replaced coordinator learns of its
+#: replacement and drops its shard. A coordinator that is cut off ends no transaction either, because the replicas of
+#: its log follow another leader.
 OVERTAKEN_RETRY_MS = 1_000
 OVERTAKEN_TRIES = 12
 
-#: The partition has seen a later epoch: of another coordinator that has gone on, or in a marker that no coordinator sent.
+#: The partition has seen a later epoch: of another coordinator that took over, or in a marker that no coordinator sent.
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 class TransactionDriver(CoordinatorDriver):
-    """The face of transactions for the rest of the broker: as that of the groups, by transactional ids."""
+    """The transaction coordinators' interface for the rest of the broker: like that of groups, but by transactional id."""
 
     topic = TRANSACTION_STATE_TOPIC
     partitions_key = "transaction.state.log.num.partitions"
@@ -118,7 +119,7 @@ class TransactionShardDriver(ShardDriver):
     ) -> None:
         super().__init__(partition, config, clock, COMMIT_TIMEOUT_MS)
         self._broker = broker
-        #: For the request that is being submitted.
+        #: The new producer id for the request that is being submitted.
         self._new_producer_id = NO_PRODUCER_ID
 
     def _new_loader(self) -> TransactionLoader:
@@ -164,11 +165,11 @@ class TransactionShardDriver(ShardDriver):
                 self._open.answer(reply[0], reply[1])  # type: ignore[arg-type, misc]
 
     def _refuse(self, replies: Sequence[Effect], error: ErrorCode) -> None:
-        """What was decided stands: its markers go out once the replicas have come after."""
+        """Fails the replies. The decisions stand: their markers are sent once the replicas have caught up."""
         for reply in replies:
             if type(reply) is SendMarkers:
                 self.partition.when_committed(self.partition.log_end_offset, partial(self._send_late, reply))
-            elif type(reply) is not NeedProducerId:  # which the shard will say again
+            elif type(reply) is not NeedProducerId:  # the shard requests the id again
                 super()._refuse([reply], error)  # type: ignore[list-item]
 
     def _id_taken(self, transactional_id: str, error: int, producer_id: int) -> None:
@@ -206,9 +207,9 @@ class TransactionShardDriver(ShardDriver):
             self._loop.call_later(MARKER_RETRY_MS / 1000, self._send_one, markers, place, tries)
 
     def _overtaken(self, markers: SendMarkers, place: Place, tries: int, overtaken: int) -> None:
-        """Tries again for as long as there may be another coordinator; then the transaction ends without this marker.
+        """Retries while another coordinator may exist; then ends the transaction without this marker.
 
-        Otherwise its transactional id would be of no use to anybody until it expires, which it does not while it waits.
+        Otherwise the transactional id would be unusable until it expires, and it does not expire while it waits.
         """
         name = shown(markers.transactional_id)
         if overtaken == 1:

@@ -1,5 +1,7 @@
-"""Markers of transactions into partitions: those that are led here, for WriteTxnMarkers and the coordinator here, and those
-that others lead, which are asked for it (WriteTxnMarkers, from broker to broker).
+"""Writes the markers of transactions into partitions.
+
+Markers for partitions led by this broker come from WriteTxnMarkers requests and from this broker's coordinator. For
+partitions led by other brokers, the coordinator sends those brokers WriteTxnMarkers.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction, as its coordinator decided it. `transaction_version`: of the client."""
+    """The end of a producer's transaction, as its coordinator decided it. `transaction_version`: the client's version."""
 
     producer_id: int
     producer_epoch: int
@@ -31,13 +33,13 @@ class Marker(NamedTuple):
     transaction_version: int
 
 
-#: For other brokers to write a marker and have it replicated; it is tried again afterwards.
+#: The time for another broker to write and replicate a marker; afterwards the coordinator retries.
 REQUEST_TIMEOUT_MS = 30_000
 PURPOSE = "transaction-markers"
 
 
 def send_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
-    """As `write_marker`, wherever the partition is led."""
+    """Writes a marker as `write_marker` does, on the partition's leader wherever it is."""
     endpoint = other_leader(broker, topic, index)
     if endpoint is None:
         write_marker(broker, topic, index, marker, done)
@@ -57,7 +59,9 @@ def send_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, do
 
 
 def write_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
-    """`done` gets an error code, or 0 when the marker is committed. Of a group's offsets, its shard must hear."""
+    """Writes a marker. `done` gets an error code, or 0 when the marker is committed. A marker for a group's offsets
+    also goes to the group's shard.
+    """
     hosted = broker.partitions.get((topic, index))
     if hosted is None:
         done(absent_error(broker, topic, index))

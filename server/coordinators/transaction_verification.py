@@ -1,8 +1,8 @@
-"""Whether partitions are in a producer's transaction: asked of its coordinator before anything is written (KIP-890).
+"""Verifies with the coordinator that partitions are in a producer's transaction, before anything is written (KIP-890).
 
-Clients that speak transaction version 2 have their partitions added by writing to them; the partitions of older ones, which
-added them before, are only looked up. A transaction that has not quite ended (CONCURRENT_TRANSACTIONS) is waited for a
-little while, where partitions are added, for the client would only come again.
+For clients with transaction version 2, a write adds the partition to the transaction. Older clients add partitions
+beforehand, so their partitions are only looked up. When partitions are added while the previous transaction is still
+ending (CONCURRENT_TRANSACTIONS), the broker waits a little, because the client would only retry.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Answered = Callable[[dict[Place, int]], None]
 
 
 class Membership(NamedTuple):
-    """A producer's question: `adds`, or only looks them up."""
+    """A producer's request for verification: `adds` the partitions, or only looks them up."""
 
     transactional_id: str
     producer_id: int
@@ -44,7 +44,7 @@ class Membership(NamedTuple):
 
 
 def ask(call: Call, asked: Membership, answered: Answered) -> None:
-    """`answered` may be called at once, or when the coordinator's log is committed."""
+    """Verifies the partitions. `answered` may be called immediately, or when the coordinator's log is committed."""
     until_ms = call.broker.now_ms() + int(call.broker.config.get("add.partitions.to.txn.retry.backoff.max.ms"))
     _ask(call, asked, answered, until_ms)
 
@@ -74,7 +74,7 @@ def _ask(call: Call, asked: Membership, answered: Answered, until_ms: int) -> No
 def _replied(
     call: Call, asked: Membership, answered: Answered, until_ms: int, response: AddPartitionsToTxnResponse | None
 ) -> None:
-    """`response` is None when a coordinator elsewhere could not be asked."""
+    """Handles the coordinator's response; None when a coordinator on another broker could not be reached."""
     error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
     errors: dict[Place, int] = dict.fromkeys(asked.places, int(error))
     if response is not None and not error:

@@ -1,4 +1,4 @@
-"""The records that dead letters are of, read again from the log where they still are. A thread calls this."""
+"""Reads the original records of dead-letter records again, from the log where they still exist. Runs on a thread."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch
 from ...storage.log import Log, OffsetOutOfRange
 
-#: As Kafka's: most letters are of one record.
+#: As in Kafka: most dead-letter records are for one record.
 MOST_READ_BYTES = 1 << 20
 
 
 def read_contents(log: Log, first: int, last: int, high_watermark: int, max_bytes: int) -> Contents:
-    """Keys and values from `first` to `last`, or as many as take `max_bytes` (of the queue's own batches) together.
+    """Reads keys and values from `first` to `last`, or as many as fit in `max_bytes` (of the queue's own batches)
+    together.
 
-    A transaction's marker has both, as in Kafka. What is larger than that, opened, or deleted by now, cannot be had. Raises
-    OSError and BatchError.
+    A transaction marker has both, as in Kafka. Records that are too large when decompressed, or deleted by now, are
+    left out. Raises OSError and BatchError.
     """
     found: dict[int, Content] = {}
     size = 0

@@ -1,4 +1,4 @@
-"""What one broker is to be sent of dead letters: one Produce at a time, with all that came together meanwhile."""
+"""Sends dead-letter records to one broker: one Produce request in flight, with everything added meanwhile in the next."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from ..network.listener import Endpoint
     from ..partitions.hosted_partition import HostedPartition
 
-#: As Kafka's: for the replicas in sync, and for the answer.
+#: As in Kafka: the timeout for the ISR and for the response.
 TIMEOUT_MS = 30_000
-#: No letter is added to a request of this size; brokers refuse those of 100 megabytes.
+#: A request of this size gets no further dead-letter records; brokers reject requests of 100 megabytes.
 MOST_REQUEST_BYTES = 16 << 20
 PURPOSE = "dead letters"
 
 
 class Place(NamedTuple):
-    """A partition of a queue's topic."""
+    """A partition of a dead-letter queue's topic."""
 
     topic: str
     topic_id: bytes
@@ -37,29 +37,29 @@ class Place(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One dead letter, until it is written or given up."""
+    """One dead-letter record until it is written or given up."""
 
     origin: Origin
     letter: DeadLetter
     source: HostedPartition
-    #: Whether anybody still wants to know: a leader that is no more has left its letters to the next.
+    #: Whether it is still wanted: a former leader leaves its dead-letter records to its successor.
     is_wanted: Callable[[], bool]
     done: Callable[[], None]
-    #: All below is written.
+    #: Everything below this offset is written.
     next_offset: int
     contents: Contents
-    #: That failed, one after the other.
+    #: The number of consecutive failed attempts.
     tries: int = 0
     place: Place | None = None
     packed: Packed | None = None
 
     def pack(self, now_ms: int, max_message_bytes: int) -> Packed:
-        """What of it is next."""
+        """Packs the next part of it."""
         self.packed = pack(self.origin, self.letter, self.next_offset, self.contents, now_ms, max_message_bytes)
         return self.packed
 
 
-#: An error code and words, of each letter that was sent. None for the code: there was no answer.
+#: An error code and message for each dead-letter record sent. The code is None when there was no response.
 Report = Callable[[Delivery, "int | None", "str | None"], None]
 
 
@@ -68,15 +68,15 @@ class Outbox:
         self._broker = broker
         self._endpoint = endpoint
         self._report = report
-        #: No more than the share partitions have record locks: what is archiving is in flight.
+        #: Bounded by the share partitions' record locks: records that are being archived count as in flight.
         self._waiting: list[Delivery] = []
         self._is_busy = False
 
     def add(self, delivery: Delivery) -> None:
-        """`delivery` has its place."""
+        """Adds a dead-letter record whose place is set."""
         self._waiting.append(delivery)
         if not self._is_busy:
-            # What else comes in this turn of the loop goes along.
+            # All records added in this turn of the event loop share the request.
             self._is_busy = True
             asyncio.get_running_loop().call_soon(self._send)
 
@@ -94,7 +94,9 @@ class Outbox:
         self._broker.peers.send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
 
     def _choose(self) -> dict[Place, list[Delivery]]:
-        """A batch for each partition, of no more than its topic allows unless one letter alone is larger."""
+        """Chooses a batch for each partition. A batch exceeds its topic's limit only if one dead-letter record alone
+        does.
+        """
         batches: dict[Place, list[Delivery]] = {}
         sizes: dict[Place, int] = {}
         total = 0

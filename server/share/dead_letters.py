@@ -1,12 +1,13 @@
-"""What share groups have given up, written to the topics of their dead letter queues (KIP-1191).
+"""Writes the records that share groups have given up to the groups' dead-letter queue topics (KIP-1191).
 
-    send      a letter of a share partition that is led here: is there a queue that may take it?
-    look up   its records are read again where the group wants copies of them; without, there are only headers
-    place     a topic that is not there is created, with the mark that it may be a queue
-    outbox    to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
+    send      takes a dead-letter record of a share partition led here; checks that a usable queue is configured
+    look up   reads the original records again if the group wants copies; otherwise there are only headers
+    place     creates a missing topic, with the configuration that marks it as a possible queue
+    outbox    sends to the leader of the topic's partition, this broker or another (dead_letter_outbox.py)
 
-What fails in passing is tried again for a while. What fails for good is logged and counted, and the record is archived all
-the same: as in Kafka, a queue that takes nothing must not hold up a group. Imported when there is a first letter.
+Transient failures are retried for a limited time. Permanent failures are logged and counted, and the record is archived
+all the same: as in Kafka, a failing queue must not block a group. This module is imported with the first dead-letter
+record.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PREFIX = "errors.deadletterqueue.topic.name.prefix"
 CREATES = "errors.deadletterqueue.auto.create.topics.enable"
 
 _CREATE_TOPICS_VERSION = 7
-#: Somebody else creates the topic, or the controller is on its way.
+#: Another node is creating the topic, or the controller is not reachable yet.
 _CREATED_LATER = (
     ErrorCode.TOPIC_ALREADY_EXISTS,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
@@ -50,8 +51,8 @@ _CREATED_LATER = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NETWORK_EXCEPTION,
 )
-#: The first is Kafka's. The others are those of a leader that has not heard of a topic that was just created, for which
-#: Kafka gives the letter up.
+#: The first error is Kafka's. The others come from a leader that has not yet learned of a topic that was just created.
+#: Kafka gives the dead-letter record up in that case.
 _WRITTEN_LATER = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -61,7 +62,7 @@ _WRITTEN_LATER = (
 
 @dataclass(slots=True)
 class Counters:
-    """Of one group: they only grow."""
+    """Counters of one group. They only grow."""
 
     records: int = 0
     produces: int = 0
@@ -72,9 +73,9 @@ class DeadLetters:
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
         self._outboxes: dict[Endpoint, Outbox] = {}
-        #: Topics that are being created, and who waits for them.
+        #: Topics that are being created, and the dead-letter records that wait for them.
         self._creating: dict[str, list[Delivery]] = {}
-        #: By group.
+        #: Counters by group.
         self.counters: dict[str, Counters] = {}
 
     def send(
@@ -85,7 +86,9 @@ class DeadLetters:
         is_wanted: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
-        """`done` is called later, when the letter was written or cannot be; never when it is wanted no more."""
+        """Sends a dead-letter record. `done` is called later, when the record is written or cannot be written. It is
+        never called when the record is no longer wanted.
+        """
         origin = Origin(group_id, source.topic, source.index)
         delivery = Delivery(origin, letter, source, is_wanted, done, letter.first, Contents({}, letter.last))
         why = rules.refusal(group_id, self._queue(group_id))
@@ -94,7 +97,7 @@ class DeadLetters:
         else:
             self._look_up(delivery)
 
-    # What is configured.
+    # Configuration.
 
     def _queue(self, group_id: str) -> Queue:
         broker = self._broker
@@ -112,7 +115,7 @@ class DeadLetters:
         overrides = self._broker.image.config(TOPIC_RESOURCE, topic)
         return self._broker.config.topic_log_config(overrides).max_message_bytes
 
-    # The records themselves.
+    # The original records.
 
     def _look_up(self, delivery: Delivery) -> None:
         group = self._broker.image.config(GROUP_RESOURCE, delivery.origin.group_id)
@@ -131,10 +134,10 @@ class DeadLetters:
         delivery.contents = found
         self._place(delivery)
 
-    # Where to.
+    # Destination.
 
     def _place(self, delivery: Delivery) -> None:
-        """What is configured may have changed since the last try."""
+        """Chooses the destination. The configuration may have changed since the last attempt."""
         if not delivery.is_wanted():
             return
         queue = self._queue(delivery.origin.group_id)
@@ -164,7 +167,7 @@ class DeadLetters:
             self._creating[topic].append(delivery)
             return
         self._creating[topic] = [delivery]
-        # Letters carry the time at which they were written, whatever the broker's default is.
+        # Dead-letter records carry the time at which they were written, whatever the broker's default is.
         configs = [CreatableTopicConfig(IS_QUEUE, "true"), CreatableTopicConfig("message.timestamp.type", "CreateTime")]
         created = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, configs=configs)
         request = CreateTopicsRequest(topics=[created])
@@ -180,7 +183,7 @@ class DeadLetters:
             else:
                 self._give_up(delivery, f"{topic} could not be created: {result.error_message}")
 
-    # What became of it.
+    # Results.
 
     def _sent(self, delivery: Delivery, error: int | None, words: str | None) -> None:
         counters = self.counters.setdefault(delivery.origin.group_id, Counters())
@@ -203,7 +206,7 @@ class DeadLetters:
             counters.failed_produces += 1
 
     def _try_again(self, delivery: Delivery, why: str) -> bool:
-        """Unless it was tried too often."""
+        """Schedules another attempt, unless there were too many."""
         delivery.tries += 1
         if delivery.tries >= rules.MOST_TRIES:
             self._give_up(delivery, why)

@@ -1,4 +1,4 @@
-"""Where partitions end for those who read them, whoever leads them: a question to each of their leaders."""
+"""Looks up the end offsets of partitions for consumers, with one request to each leader."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REQUEST_TIMEOUT_MS = 30_000
 
 
 class End(NamedTuple):
-    """`offset` holds where there is no error."""
+    """The end of a partition. `offset` is valid only without an error."""
 
     error: int
     offset: int = -1
@@ -39,7 +39,9 @@ Ends = dict[Place, End]
 
 
 def latest_offsets(broker: BrokerServer, places: Iterable[Place], done: Callable[[Ends], None]) -> None:
-    """`done` gets the high watermark of each, or why it is not known; at once if all of the partitions are led here."""
+    """Looks up the high watermarks. `done` gets the high watermark or the error of each partition, immediately if this
+    broker leads all of them.
+    """
     found: Ends = {}
     elsewhere: dict[Endpoint, list[Place]] = {}
     for place in places:

@@ -1,4 +1,6 @@
-"""What members say of their records, on its way to the share partitions: the checks, and one answer for all partitions."""
+"""Handles the acknowledgements of share group members: validates them, passes them to the share partitions, and builds
+one response.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from ..runtime.counters import TopicMetrics
 
 RENEW_VERSION = 2
-#: Kafka has no words for the first of these.
+#: Kafka has no error message for the first of these.
 UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None)
 NO_SUCH_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -28,7 +30,7 @@ Outcome = dict[Place, "Refusal | None"]
 
 
 class Renewing(NamedTuple):
-    """Whether the version knows renewals, and whether the request says that it brings some (KIP-1222)."""
+    """Whether the request version supports renewals, and whether the request contains renewals (KIP-1222)."""
 
     is_known: bool
     is_announced: bool
@@ -41,7 +43,9 @@ def acknowledge(
     renewing: Renewing,
     done: Callable[[Outcome], None],
 ) -> None:
-    """`topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition of which all was taken."""
+    """Acknowledges records. `topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition that
+    accepted everything.
+    """
     outcome: Outcome = {}
     silent: list[Place] = []
     places: list[Place] = []
@@ -68,7 +72,7 @@ def acknowledge(
             counters.share_acknowledgements += 1
             counters.failed_share_acknowledgements += topic_id in failed
         if places:
-            # As Kafka: of who says nothing there is a word only beside others.
+            # As in Kafka: a partition without acknowledgements gets a result only beside others.
             outcome.update(dict.fromkeys(silent))
         done(outcome)
 

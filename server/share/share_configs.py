@@ -1,4 +1,4 @@
-"""What a share group goes by where it is led: its own configuration where it has one, else the broker's (KIP-932)."""
+"""The settings of a share group on its partitions' leaders: the group's own configuration, else the broker's (KIP-932)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def limits(broker: BrokerServer, group_id: str) -> Limits:
 
 
 def _has_dead_letters(broker: BrokerServer, own: Mapping[str, str]) -> bool:
-    """A group with a queue, in a cluster whose every broker knows of queues (KIP-1191)."""
+    """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
     is_known = broker.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
     return is_known and bool(own.get("errors.deadletterqueue.topic.name"))
 
@@ -46,7 +46,7 @@ def is_read_committed(broker: BrokerServer, group_id: str) -> bool:
 
 
 def reset_offset(broker: BrokerServer, group_id: str, hosted: HostedPartition) -> int:
-    """Where a group begins that has never been here: at the end, unless it says otherwise."""
+    """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
     strategy = broker.image.config(GROUP_RESOURCE, group_id).get("share.auto.offset.reset", "latest")
     if strategy == "earliest":
         return hosted.log_start_offset
@@ -56,10 +56,10 @@ def reset_offset(broker: BrokerServer, group_id: str, hosted: HostedPartition) -
         try:
             at = hosted.log.offset_for_timestamp(int(broker.now_ms() - seconds * 1000))
         except LargeBatch as large:
-            # Rather from its first record on than wait for a thread.
+            # Starting at the first record is better than waiting for a thread.
             return large.header.base_offset
         except BatchError as damage:
-            # Rather from too early on than with records left out.
+            # Starting too early is better than skipping records.
             hosted.on_damage(hosted, damage)
             return hosted.log_start_offset
         return hosted.log_end_offset if at is None else at.offset

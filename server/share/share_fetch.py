@@ -1,8 +1,8 @@
-"""One ShareFetch, from its session's partitions to its answer; parked while there is nothing to give.
+"""Handles one ShareFetch, from its session's partitions to its response; parked while there are no records.
 
-Nothing is acquired before it is sure to be sent: first what the logs have is looked at, and when that is enough, or the
-time is over, the share partitions give out of it what they can. What is read is whole batches, which leave as stretches
-of the files, as a Fetch's do; the answer says which of their records are the member's.
+Records are acquired only when they are sure to be sent. The fetch first inspects what the logs have. When that is
+enough, or the wait time is over, the share partitions acquire from it what they can. The log is read in whole batches,
+which are sent as ranges of the files as in a Fetch. The response names the records that the member has acquired.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
 
 RECORD_LIMIT_MODE = 1
-#: How often a partition is read again for one answer, when all that was read is not to be given to anybody.
+#: How often one response reads a partition again when none of the records read may be acquired.
 MOST_READS = 16
-#: As of a Fetch: after so many reads by a thread, the disk is waited for.
+#: As in a Fetch: after this many reads by a thread, the fetch blocks on the disk.
 MOST_WARMINGS = 3
 
 Answer = dict[Place, PartitionData]
@@ -52,8 +52,8 @@ class Found(NamedTuple):
 
 
 class ShareFetch(Parked):
-    """`done` is called once, with what there is for each partition: records, errors; nothing for the others, unless it
-    `tells_all`.
+    """A waiting or running ShareFetch. `done` is called once, with the records or errors of each partition. Other
+    partitions are left out, unless `tells_all`.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class ShareFetch(Parked):
         self._pread: Pread = pread_nowait
         self._warmings = 0
 
-    # ---- life
+    # ---- lifecycle
 
     def start(self) -> None:
         if not self._places or self._max_bytes <= 0 or self._wish.max_records <= 0:
@@ -148,7 +148,7 @@ class ShareFetch(Parked):
         self._call.broker.deadlines.remove(self)
         self._done(answer)
 
-    # ---- looking
+    # ---- inspecting
 
     def _look(self) -> Answer:
         answer: Answer = {}
@@ -179,7 +179,7 @@ class ShareFetch(Parked):
         return answer
 
     def _open(self, place: Place, answer: Answer) -> LedSharePartition | None:
-        """The share partition, loaded; None while it is not, and where there is an error, which is put into `answer`."""
+        """Returns the loaded share partition; None while it is loading and on an error, which is put into `answer`."""
         topic_id, index = place
         broker = self._call.broker
         hosted = broker.partitions.get_by_id(place)
@@ -199,14 +199,14 @@ class ShareFetch(Parked):
 
     @staticmethod
     def _met_damage(led: LedSharePartition, damage: BatchError, answer: Answer) -> None:
-        """Damage that is being healed is waited for."""
+        """Handles damage. Records that are being healed are waited for."""
         led.hosted.on_damage(led.hosted, damage)
         if not led.hosted.is_healing:
             place = led.key.topic_id, led.key.partition
             answer[place] = PartitionData(partition_index=place[1], error_code=int(damage.error_code), records=b"")
 
     def _read(self, led: LedSharePartition, max_bytes: int) -> Found | None:
-        """What the log has from the next offset that is to be given out; no more batches than are asked for."""
+        """Reads the log from the next offset to acquire, with no more batches than requested."""
         machine, hosted = led.machine, led.hosted
         if machine is None or not machine.can_acquire():
             return None
@@ -228,8 +228,8 @@ class ShareFetch(Parked):
         return Found(led, offset, records, batches) if batches else None
 
     def _wanted(self, records: LogSlice, offset: int, machine: SharePartition) -> list[Batch]:
-        """All that may be given; between records in flight, where some are others', twice that, and what was given out
-        together with the last of it.
+        """Chooses the batches to acquire from. Between records in flight, of which other members hold some, it chooses
+        twice the requested number, and everything that was acquired together with the last of it.
         """
         most = self._wish.max_records
         is_again = offset < machine.end_offset
@@ -241,7 +241,7 @@ class ShareFetch(Parked):
                 break
         return batches
 
-    # ---- giving
+    # ---- acquiring
 
     def _give(self, found: Found, answer: Answer, max_bytes: int) -> None:
         one: Found | None = found
@@ -286,7 +286,7 @@ class ShareFetch(Parked):
 
 
 def _outside(one: Acquired, first: int, last: int) -> list[Acquired]:
-    """What of an acquired stretch is not from `first` to `last`."""
+    """Returns the parts of an acquired range outside `first` to `last`."""
     pieces = []
     if one.first < first:
         pieces.append(one._replace(last=min(one.last, first - 1)))

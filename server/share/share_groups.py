@@ -1,7 +1,8 @@
-"""The steps of a share group in which its shard and the persister have a part, one after the other.
+"""Operations on share groups that involve both the group's shard and the persister, in sequence.
 
-A shard says what the persister is to be asked (coordinator/groups/share/requests.py); what comes of it is told to the
-shard. A step that is lost, with this broker for one, is taken again: by the next heartbeat, or by whoever asked.
+The shard returns the request for the persister (coordinator/groups/share/requests.py), and the persister's result goes
+back to the shard. A lost step, for example after a failure of this broker, is repeated by the next heartbeat or the
+client's retry.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from ..runtime.gather import by_partition, gather
 if TYPE_CHECKING:
     from ..broker import BrokerServer
 
-#: Of requests that only this broker makes.
+#: The version of requests that only this broker creates.
 OWN_VERSION = 0
 
 
 def nobody(_: Any) -> None:
-    """Who needs no answer."""
+    """Ignores the response."""
 
 
 def initialize(
@@ -35,7 +36,7 @@ def initialize(
     request: InitializeShareGroupStateRequest,
     done: Callable[[InitializeShareGroupStateResponse], None] = nobody,
 ) -> None:
-    """Has the persister begin states, and the group know; `done` gets the persister's answer."""
+    """Has the persister initialize states and informs the group. `done` gets the persister's response."""
     broker.persister.ask(request, partial(_initialized, broker, request.group_id, done))
 
 
@@ -56,7 +57,9 @@ def delete_states(
     request: DeleteShareGroupStateRequest,
     done: Callable[[dict[bytes, int]], None],
 ) -> None:
-    """Has the persister forget topics, and the group know of those it did; `done` gets an error code for each."""
+    """Has the persister delete the states of topics and informs the group of the deleted ones. `done` gets an error
+    code for each.
+    """
     broker.persister.ask(request, partial(_deleted, broker, request.group_id, done))
 
 
@@ -78,8 +81,8 @@ def _deleted(
 def delete_states_of_groups(
     broker: BrokerServer, group_ids: Iterable[str], done: Callable[[dict[str, int]], None]
 ) -> None:
-    """Before groups are deleted: share groups among them lose their states. `done` gets the groups that may not be
-    deleted, and why.
+    """Deletes the states of share groups before the groups are deleted. `done` gets the groups that may not be deleted,
+    with the reason.
     """
     groups = broker.groups
     gather(

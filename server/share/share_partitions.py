@@ -1,9 +1,10 @@
-"""The share partitions whose partitions this broker leads, each made when a member first fetches from it.
+"""The share partitions of the partitions that this broker leads. Each is created when a member first fetches from it.
 
-load      the persister is asked for its state; fetches wait meanwhile
-settle    after whatever happened to the machine: its writes go to the persister one after the other, its replies go
-          out, its dead letters are sent, and whoever waits for records looks again
-forget    another leads, the state is fenced, or the group has gone: it is made anew for whoever asks then
+load      requests the state from the persister; fetches wait meanwhile
+settle    after every input to the state machine: sends its writes to the persister one at a time, its replies and
+          its dead-letter records, and wakes the fetches that wait for records
+forget    when another broker leads, the state is fenced, or the group is gone: drops the share partition; the next
+          fetch creates it anew
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ log = logging.getLogger("odradek.groups")
 
 Done = Callable[["Refusal | None"], None]
 
-#: What the persister says, as those who fetch and acknowledge are told.
+#: The persister's errors, mapped to the errors that fetches and acknowledgements return.
 _TOLD_AS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -44,7 +45,7 @@ _TOLD_AS_THEY_ARE = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-#: After these it is made anew.
+#: After these errors the share partition is created again.
 _FENCED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -53,10 +54,10 @@ _FENCED = (
 
 
 class Waiter(Protocol):
-    """Who waits for records of a share partition."""
+    """A fetch that waits for records of a share partition."""
 
     def on_state_changed(self) -> None:
-        """There may be something to look at."""
+        """Called when records may be available."""
 
 
 class LedSharePartition:
@@ -70,9 +71,9 @@ class LedSharePartition:
         self.key = key
         self.hosted = hosted
         self.leader_epoch = hosted.leader_epoch
-        #: None while the persister is asked, and after an error.
+        #: None while the persister loads the state, and after an error.
         self.machine: SharePartition | None = None
-        #: Why there is none.
+        #: The error that explains why there is no state machine.
         self.refusal: Refusal | None = None
         self.waiters: dict[Waiter, None] = {}
         self._broker = broker
@@ -80,13 +81,13 @@ class LedSharePartition:
         self._state_epoch = 0
         self._writes: deque[Write] = deque()
         self._is_writing = False
-        #: Dead letters on their way.
+        #: Dead-letter records in flight.
         self._unburied = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._configured_by = broker.image
 
-    # Its state.
+    # State.
 
     def load(self) -> None:
         partition = read.PartitionData(partition=self.key.partition, leader_epoch=self.leader_epoch)
@@ -96,7 +97,8 @@ class LedSharePartition:
 
     def _loaded(self, response: read.ReadShareGroupStateResponse) -> None:
         found = response.results[0].partitions[0]
-        # One that is closed meanwhile stays so: it must not send letters that another sends.
+        # A share partition closed meanwhile stays closed: it must not send dead-letter records that its successor
+        # sends.
         refusal = self.refusal or _refusal(found.error_code, found.error_message)
         if refusal is None and not self._is_led():
             refusal = Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
@@ -123,7 +125,7 @@ class LedSharePartition:
         self.settle()
 
     def refresh(self) -> None:
-        """What is configured may have changed."""
+        """Applies the configuration, which may have changed."""
         machine, image = self.machine, self._broker.image
         if machine is not None and image is not self._configured_by:
             machine.limits = share_configs.limits(self._broker, self.key.group_id)
@@ -133,7 +135,7 @@ class LedSharePartition:
         hosted = self.hosted
         return hosted.is_leader and not hosted.offline and hosted.leader_epoch == self.leader_epoch
 
-    # What members say.
+    # Acknowledgements.
 
     def acknowledge(self, member_id: str, batches: list[AckBatch], done: Done) -> None:
         machine = self.machine
@@ -150,7 +152,7 @@ class LedSharePartition:
             self.machine.release(member_id)
             self.settle()
 
-    # After each of them.
+    # After each operation.
 
     def settle(self) -> None:
         machine = self.machine
@@ -182,7 +184,7 @@ class LedSharePartition:
             self._wake()
 
     def _write_next(self) -> None:
-        """One at a time: a start offset must not be overtaken by an earlier one."""
+        """Keeps one write in flight: an earlier start offset must not overwrite a later one."""
         if self._is_writing or not self._writes:
             return
         self._is_writing = True
@@ -222,7 +224,7 @@ class LedSharePartition:
         for waiter in list(self.waiters):
             waiter.on_state_changed()
 
-    # Locks that end.
+    # Lock timeouts.
 
     def _plan(self, deadline_ms: int | None) -> None:
         if deadline_ms is not None and (self._timer is None or deadline_ms < self._timer_ms):
@@ -241,7 +243,9 @@ class LedSharePartition:
             self._wake()
 
     def close(self, error: ErrorCode) -> None:
-        """Whoever waits for an acknowledgement is told `error`; what was on its way may be written yet or not."""
+        """Closes the share partition. Waiting acknowledgements fail with `error`; writes in flight may still be
+        written.
+        """
         if self._timer is not None:
             self._timer.cancel()
         machine, self.machine = self.machine, None
@@ -258,7 +262,7 @@ class SharePartitions:
         self._broker = broker
         self._led: dict[ShareKey, LedSharePartition] = {}
 
-        #: Type of acknowledgement -> how many records were acknowledged so.
+        #: Type of acknowledgement -> number of records acknowledged with it.
         self.acknowledgements: Counter[int] = Counter()
 
     def __len__(self) -> int:
@@ -271,7 +275,7 @@ class SharePartitions:
         return self._led.get(key)
 
     def open(self, key: ShareKey, hosted: HostedPartition) -> LedSharePartition:
-        """The share partition, which may still have to be loaded. `hosted` is led here."""
+        """Returns the share partition, which may still be loading. This broker leads `hosted`."""
         led = self._led.get(key)
         if led is not None and (led.leader_epoch != hosted.leader_epoch or led.hosted is not hosted):
             self._forget(key, led)
@@ -284,19 +288,21 @@ class SharePartitions:
         return led
 
     def release(self, group_id: str, member_id: str) -> None:
-        """A member has gone."""
+        """Releases the records of a member that left."""
         for key, led in list(self._led.items()):
             if key.group_id == group_id:
                 led.release(member_id)
 
     def forget_group(self, group_id: str) -> None:
-        """Nobody of the group is here any more: whoever comes next finds what the persister has."""
+        """Drops the share partitions of a group without members on this broker. The next fetch loads the persister's
+        state.
+        """
         for key, led in list(self._led.items()):
             if key.group_id == group_id and not led.is_writing:
                 self._forget(key, led)
 
     def apply(self, is_changed: bool) -> None:
-        """After partitions got other leaders, or went."""
+        """Drops share partitions after partitions changed leaders or were deleted."""
         if is_changed:
             for key, led in list(self._led.items()):
                 hosted = self._broker.partitions.get_by_id((key.topic_id, key.partition))
@@ -308,7 +314,9 @@ class SharePartitions:
             self._forget(key, led)
 
     def _forget_if_current(self, led: LedSharePartition) -> None:
-        """One that was forgotten may hear of its state yet, when another has its place."""
+        """Drops the share partition if it is still the current one: a forgotten one may still get a response after its
+        replacement.
+        """
         if self._led.get(led.key) is led:
             self._forget(led.key, led)
 

@@ -1,4 +1,4 @@
-"""What a log has for a share partition: whole batches, which of them are given, and which nobody is to have."""
+"""Reads the log for a share partition: whole batches, and the ranges of aborted transactions, which no member gets."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ...storage.slices import LogSlice
 if TYPE_CHECKING:
     from ...storage.log import Log
 
-#: Headers of small batches are read in stretches of this; of large ones, of which a stretch holds no two, only the header.
+#: Headers of small batches are read in ranges of this size. For batches of which a range does not hold two, only the
+#: header is read.
 STRETCH_BYTES = 16 * 1024
 
 
 class Batch(NamedTuple):
     base_offset: int
     last_offset: int
-    #: In the file.
+    #: Position in the file.
     position: int
     size: int
     header: BatchHeader
 
 
 def batches_of(found: LogSlice, pread: Pread = pread_nowait) -> Iterator[Batch]:
-    """The batches of a slice, of which only the headers are read. Raises BlockingIOError with `pread_nowait`."""
+    """Yields the batches of a slice. Only headers are read. Raises BlockingIOError with `pread_nowait`."""
     end = found.position + found.size
     position = stretch_start = found.position
     stretch: bytes | bytearray = b""
@@ -44,7 +45,7 @@ def batches_of(found: LogSlice, pread: Pread = pread_nowait) -> Iterator[Batch]:
 
 
 def cut(found: LogSlice, batches: list[Batch], first: int, last: int) -> LogSlice:
-    """The batches that have anything from `first` to `last`."""
+    """Returns the batches that contain any offset from `first` to `last`."""
     wanted = [b for b in batches if b.last_offset >= first and b.base_offset <= last]
     start, end = wanted[0], wanted[-1]
     return LogSlice(
@@ -58,7 +59,9 @@ def cut(found: LogSlice, batches: list[Batch], first: int, last: int) -> LogSlic
 
 
 def aborted_stretches(log: Log, batches: list[Batch]) -> list[tuple[int, int]]:
-    """First and last offset of the batches whose transactions were aborted; not their markers, which hold no records."""
+    """Returns the first and last offset of batches of aborted transactions, without their markers, which hold no
+    records.
+    """
     entries = log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1)
     begins = sorted((entry.first_offset, entry.producer_id) for entry in entries)
     aborted: set[int] = set()

@@ -1,13 +1,15 @@
-"""Share sessions: which partitions a member of a share group fetches, named once and then only changed (KIP-932).
+"""Share sessions: the partitions that a member of a share group fetches, listed once and then changed incrementally
+(KIP-932).
 
 ```
-epoch in the request   what it means
-0                      a new session, in place of one that the member had
-1, 2, ...              the session goes on: the epoch must be the one that is due
--1                     the session ends: what the member has not acknowledged is for others
+epoch in the request   meaning
+0                      a new session that replaces the member's previous session
+1, 2, ...              the session continues: the epoch must be the next one
+-1                     the session ends: other members may acquire what the member has not acknowledged
 ```
 
-A session also ends with the connection that it was begun on. One that finds no room is refused; none is evicted.
+A session also ends with the connection that it was started on. A new session above the limit is rejected; none is
+evicted.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class ShareSession:
     def __init__(self, key: SessionKey, connection: Connection, partitions: Iterable[Place]) -> None:
         self.key = key
         self.connection = connection
-        #: In the order in which they were named.
+        #: In the order in which the requests named them.
         self.partitions: dict[Place, None] = dict.fromkeys(partitions)
         #: The epoch that the next request must have.
         self.epoch = INITIAL_EPOCH + 1
@@ -49,14 +51,16 @@ class ShareSession:
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def in_turn(self) -> list[Place]:
-        """All partitions, each time beginning with another, so that none starves behind the others."""
+        """Returns all partitions, starting with a different one each time so that none starves."""
         places = list(self.partitions)
         turn = self.epoch % len(places) if places else 0
         return places[turn:] + places[:turn]
 
 
 class ShareSessions:
-    """`ended` is called with each session that ends, and whether its group has none left here."""
+    """The share sessions of a broker. `ended` is called with each ended session, and whether it was its group's last
+    here.
+    """
 
     def __init__(self, limit: int, ended: Callable[[ShareSession, bool], None]) -> None:
         self._limit = limit
@@ -73,7 +77,7 @@ class ShareSessions:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def open(self, request: ShareFetchRequest, connection: Connection, has_acks: bool) -> ShareSession | ErrorCode:
-        """The session that a ShareFetch is of."""
+        """Returns the session of a ShareFetch."""
         key = SessionKey(request.group_id or "", request.member_id or "")
         session = self._sessions.get(key)
         epoch = request.share_session_epoch
@@ -93,7 +97,7 @@ class ShareSessions:
         return session
 
     def acknowledge(self, key: SessionKey, epoch: int) -> ShareSession | ErrorCode:
-        """The session that a ShareAcknowledge is of."""
+        """Returns the session of a ShareAcknowledge."""
         if epoch == INITIAL_EPOCH:
             return ErrorCode.INVALID_SHARE_SESSION_EPOCH
         session = self._sessions.get(key)
