@@ -157,7 +157,7 @@ def watcher_pid(directory: Path) -> int | None:
 
 
 def node_pids(plan: Plan, directory: Path) -> dict[int, int]:
-    """The processes of the nodes that run, by node id, whoever started them."""
+    """The processes of the running nodes, by node id, including nodes started by another command."""
     found = {node.id: _node_pid(directory, node) for node in plan.nodes}
     return {node_id: pid for node_id, pid in found.items() if pid is not None}
 

@@ -1,4 +1,4 @@
-"""Questions about the quorum that a broker is asked and only the leader can answer: passed on as they are."""
+"""Forwards requests about the quorum, which only its leader can answer, unchanged from a broker to the leader."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
     registering --- has an epoch ---> starting --- ready, caught up, unfenced ---> running --- leave ---> leaving ---> left
 
-One word at a time goes to the active controller: a registration until there is an epoch, heartbeats from then on. A new
-controller gets one at once, and so does one that waits for something: that this broker knows all before its registration,
-that it knows who leads for a broker that leaves. A word that is not answered is said again, after a while, to whoever leads
-then.
+One request at a time is in flight to the active controller: a registration until there is an epoch, heartbeats from then
+on. A new controller gets one at once. So does a controller that waits for this broker to read all metadata before its
+registration, or the new leaders of a broker that shuts down. A request without a response is sent again, after a while,
+to the active controller of that time.
 
 Alone, with the controller in the same process, none of this happens (`quorum_start.py`).
 """
@@ -257,7 +257,7 @@ class BrokerLifecycle:
             self._running.set_result(None)
 
     def _config_changed(self, names: frozenset[str]) -> None:
-        """The controller places replicas by which directories are cordoned. A change is told while it is being published."""
+        """The controller places replicas by which directories are cordoned. A change is sent while it is being published."""
         if CORDONED_KEY in names:
             asyncio.get_running_loop().call_soon(self.speak)
 

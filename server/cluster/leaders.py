@@ -24,7 +24,7 @@ class Node(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """`id` and `epoch` are -1 where nobody is known; `node` is None where its listener is not."""
+    """`id` and `epoch` are -1 without a known leader; `node` is None where its listener is not."""
 
     id: int
     epoch: int

@@ -32,7 +32,7 @@ class ProducerIds:
         self._is_asking = False
 
     def take(self, taken: Taken) -> None:
-        """`taken` gets an id that nobody has had, at once or when the controller has given a block."""
+        """Calls `taken` with a new unique id, at once or when the controller has allocated a block."""
         if self._next < self._end:
             self._next += 1
             taken(ErrorCode.NONE, self._next - 1)

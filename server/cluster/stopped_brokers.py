@@ -1,13 +1,14 @@
-"""Brokers that have gone just now: a client that asks where to go instead is told that, and not what was.
+"""Recently stopped brokers: keeps stale leaders out of Metadata responses.
 
-A client whose leader dies asks another broker within a millisecond, and is sooner there than the controller's decision. Told
-the old leader once more, librdkafka takes it for the answer and asks again a second later. And told in one answer of the new
-leader and that the old one is no broker any more, it loses its hold of the partition, again for a second. So:
+A client whose leader dies sends Metadata to another broker within a millisecond, before the controller's decision arrives.
+If the response names the old leader, librdkafka accepts it and asks again a second later. If one response names the new
+leader and no longer lists the old broker, librdkafka loses the partition, again for a second. So:
 
 - Metadata that would name a leader whose connection to this node has ended, and whose listeners refuse, waits until it is
   fenced; HELD_MS at most.
-- A broker that did not say that it leaves stays among the brokers of Metadata for LISTED_MS after it is fenced. (Kafka has
-  it there for the rest of its session, nine seconds.) It leads nothing meanwhile, and its replicas are offline.
+- A broker that stopped without a controlled shutdown stays among the brokers of Metadata for LISTED_MS after
+  it is fenced. (Kafka lists it for the rest of its session, nine seconds.) It leads nothing
+  meanwhile, and its replicas are offline.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class StoppedBrokers:
             answer()
 
     def when_known(self, answer: Callable[[], None]) -> None:
-        """Calls `answer` when nobody is leaving: the controller has spoken, or has not for long."""
+        """Calls `answer` when no broker is leaving: after the controller's decision, or after HELD_MS."""
         self._waiting.append(answer)
 
     def still_listed(self) -> Collection[int]:

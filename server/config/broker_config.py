@@ -3,9 +3,9 @@
 `get` gives a key's typed value and is read each time it is needed, so that a dynamic change is seen at once; who must do
 something about a change subscribes. The values themselves, their types, checks and layers, are `metadata/configs`.
 
-Nothing needs to be set. A node of which neither `node.id` nor `process.roles` is said is an embedded one: it listens on
-127.0.0.1:9092. A node whose quorum names nobody else is alone, and keeps one replica of the internal topics, as the
-server.properties that ships with Kafka says; such values count as static ones.
+No setting is required. A node without `node.id` and `process.roles` is an embedded one: it listens on 127.0.0.1:9092.
+A node whose quorum names no other node is a single node. It keeps one replica of the internal topics, as in the
+server.properties that ships with Kafka; such values count as static ones.
 """
 
 from __future__ import annotations

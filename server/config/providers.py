@@ -1,4 +1,4 @@
-"""Values that stand elsewhere (KIP-297): `${name:path:key}` or `${name:key}` in a static property.
+"""Values from config providers (KIP-297): `${name:path:key}` or `${name:key}` in a static property.
 
 `config.providers` names them, and `config.providers.<name>.class` says which of Apache Kafka's three each one is:
 
@@ -6,7 +6,7 @@
 - FileConfigProvider: `${file:/path:key}`, a key of a .properties file (`param.allowed.paths`: below which paths);
 - DirectoryConfigProvider: `${dir:/path:name}`, the text of the file of that name (`param.allowed.paths`).
 
-A variable that nobody resolves stays as it is. What is resolved is not looked through again.
+A variable that no provider resolves stays as it is. Resolved values are not resolved again.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ MOST_WARMINGS = 3
 
 
 class Fetch(Parked):
-    """A Fetch request on its way."""
+    """A Fetch request in progress."""
 
     __slots__ = (
         "_call",
@@ -373,7 +373,7 @@ class Fetch(Parked):
         return response
 
     def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:
-        """Notes what a session is told; leaves out those of which it is told nothing new."""
+        """Notes the offsets sent to a session; leaves out partitions without changes."""
         session = self._context.session
         kept: list[Found] = []
         kept_pieces: list[Any] = []

@@ -14,8 +14,8 @@ that has not been used for two minutes, or of a smaller one that is older than t
 consumers'. The number of partitions in all of them is limited as well: a session may name partitions that do not exist, so
 slots alone do not bound memory.
 
-A session ends with the connection that used it last. Clients begin a new one after a broken connection, so nobody misses
-it; and what a peer has made the broker keep goes when the peer does.
+A session ends with the connection that used it last. Clients begin a new one after a broken connection, so the
+old one is not needed; and the memory that a peer occupies is freed when the peer disconnects.
 
 A follower's session has thousands of partitions, of which few change between two requests. So it keeps those apart that
 are not *settled*: only these are looked at (`follower_fetching.py`).

@@ -1,6 +1,6 @@
 """AddRaftVoter (key 80), versions 0-1: adds a voter to the quorum (KIP-853).
 
-The leader decides, see replication/quorum/voter_changes.py; a broker that is asked passes it on.
+The leader decides, see replication/quorum/voter_changes.py; a broker forwards the request.
 """
 
 from __future__ import annotations

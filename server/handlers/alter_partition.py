@@ -1,4 +1,4 @@
-"""AlterPartition (key 56): another in-sync set (KIP-497), see replication/controller/alter_partition.py."""
+"""AlterPartition (key 56): changes an ISR (KIP-497), see replication/controller/alter_partition.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DescribeQuorum (key 55), versions 0-2: who votes on `__cluster_metadata`, and how far each has come (KIP-595, KIP-853).
+"""DescribeQuorum (key 55), versions 0-2: the voters of `__cluster_metadata` and their log end offsets (KIP-595, KIP-853).
 
-The leader answers; a broker that is asked passes it on. Observers that have not fetched for five minutes are forgotten.
+The leader answers; a broker forwards the request. Observers that have not fetched for five minutes are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (key 90), versions 0-1: where share groups are, and from version 1 how far behind (KIP-1226).
+"""DescribeShareGroupOffsets (key 90), versions 0-1: start offsets of share groups, and from version 1 their lag (KIP-1226).
 
 Of a group that names no topics: all that the persister knows of it. The lag is what is not done with, up to the end of
 the partition, for which its leader is asked.
@@ -84,7 +84,7 @@ def _named(
 
 
 def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
-    """A topic that is not there is told as one where the group has never been."""
+    """A missing topic is reported like a topic in which the group has no state."""
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
         partitions=[

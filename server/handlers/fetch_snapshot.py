@@ -1,4 +1,4 @@
-"""FetchSnapshot (key 59), versions 0-1: a piece of a snapshot of the metadata, for whoever is far behind (KIP-630).
+"""FetchSnapshot (key 59), versions 0-1: a piece of a snapshot of the metadata, for followers that lag far behind (KIP-630).
 
 See replication/quorum/leading.py.
 """

@@ -1,7 +1,7 @@
 """ListConfigResources (KIP-714, KIP-1142), versions 0-1.
 
 Version 0 names the client metrics subscriptions. Version 1 names whatever can have a configuration, of the types that are
-asked for or of all: topics, brokers and their loggers, groups and subscriptions that have one. A type that nobody knows is
+asked for or of all: topics, brokers and their loggers, groups and subscriptions that have one. An unknown type is
 UNSUPPORTED_VERSION.
 """
 

@@ -10,7 +10,7 @@ batch is in `batch_checks.py`. Version 13 names topics by id (KIP-516). Versions
   left while it waited, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 - Any other value is INVALID_REQUIRED_ACKS for each partition.
 
-Of an idempotent producer, what comes behind a refused batch is refused alike, until that comes again (`refused_batches.py`).
+Batches of an idempotent producer that follow a rejected batch are rejected alike until it is resent (`refused_batches.py`).
 
 Internal topics are written by coordinators and by Kafka's admin client; from others they are INVALID_TOPIC_EXCEPTION.
 Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. Of those

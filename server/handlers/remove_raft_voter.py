@@ -1,6 +1,6 @@
 """RemoveRaftVoter (key 81), version 0: takes a voter out of the quorum (KIP-853).
 
-The leader decides, see replication/quorum/voter_changes.py; a broker that is asked passes it on.
+The leader decides, see replication/quorum/voter_changes.py; a broker forwards the request.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The replica's log is copied into a *future* log beside it, `<topic>-<partition>.<hex>-future` in the directory to which it
 goes, while the partition goes on taking requests. When little is left to copy, the rest follows in one turn of the loop
-and the future log takes the place of the old one, whose files go in the background. The controller is told then where
-the replica is. A crash leaves both, or the future one unfinished: the next start goes on with it.
+and the future log takes the place of the old one, whose files go in the background. The broker then reports the replica's
+directory to the controller. A crash leaves both, or the future one unfinished: the next start goes on with it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLEANER_POLL_S = 0.02
 
 
 class _Ended(Exception):
-    """The partition is gone, or offline, or nobody wants the move any more."""
+    """The move has ended: its partition is removed or offline, or the move was cancelled."""
 
 
 class ReplicaMove:
@@ -71,7 +71,7 @@ class ReplicaMoves:
         return [move for move in self._moves.values() if move.destination is directory]
 
     def move(self, hosted: HostedPartition, destination: LogDirectory) -> None:
-        """Begins; a move of the same replica to elsewhere ends, and one to where it is ends for good.
+        """Begins a move and cancels a running one to another directory. A move to the present directory only cancels.
 
         Raises LogDirectoryFailure.
         """

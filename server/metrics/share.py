@@ -42,7 +42,7 @@ def share(broker: BrokerServer) -> Iterator[Metric]:
 
 
 def _dead_letters(broker: BrokerServer) -> Iterator[Metric]:
-    """A sample per group that has had dead letters here."""
+    """A sample per group that has had dead-letter records on this broker."""
     groups = broker.dead_letters.counters if "dead_letters" in broker.__dict__ else {}
     for name, (counter, words) in _DEAD_LETTERS.items():
         family = CounterMetricFamily(_PREFIX + name, words, labels=("group",))

@@ -1,7 +1,7 @@
 """Connections whose peer has gone while nobody reads from them.
 
-The transport notices the end of a connection when it reads. While a large request is handled nothing is read, so the work
-would go on for nobody, as long as it takes.
+The transport notices the end of a connection when it reads. While a large request is handled nothing is read, so the
+work would continue to its end without a client.
 """
 
 from __future__ import annotations

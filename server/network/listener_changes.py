@@ -1,7 +1,7 @@
-"""Listeners that come and go while the broker runs: a dynamic `listeners` (KIP-226).
+"""Listeners added or removed while the broker runs: a dynamic `listeners` (KIP-226).
 
-One that is named anew is opened, one that is no longer named is closed with its connections. Of one that stays nothing
-changes, not even its port. Clients are told of a new one with the next start, when the broker registers itself again.
+Added listeners are opened; removed ones are closed with their connections. Unchanged listeners keep everything,
+even their port. Metadata names a new listener after the next start, when the broker registers itself again.
 """
 
 from __future__ import annotations

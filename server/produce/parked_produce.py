@@ -1,9 +1,9 @@
-"""The answer to a Produce: what is told of each partition, and what it waits for before it may be told.
+"""The response to a Produce: the result of each partition, and the conditions that it waits for.
 
 A partition's part waits, in this order, for a thread that opens its batch (`append_queue.py`), for the disk where
 `flush.messages` wants that (`replica_flush.py`), and with acks=all for the replicas in sync. The request's timeout is for
-the last two: what is not written yet cannot be told to have timed out, or it would be sent twice. Who waits in vain for the
-replicas is told where his batch was written, beside the error, as in Kafka.
+the last two: a batch that is not written yet must not time out, or it would be sent twice. When the wait for replicas
+times out, the response has the batch's base offset beside the error, as in Kafka.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _name_of(call: Call, topic_id: bytes) -> str:
 
 
 def end_unanswered(call: Call, response: ProduceResponse) -> None:
-    """With acks=0 a connection that ends is how an error is told."""
+    """With acks=0 an error is reported by closing the connection."""
     call.reply_nothing()
     errors = {
         f"{topic.name or topic.topic_id.hex()}-{answer.index}": ErrorCode(answer.error_code).name

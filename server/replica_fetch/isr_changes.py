@@ -1,7 +1,8 @@
-"""Asks the controller for changes of in-sync sets (AlterPartition, KIP-497): one request at a time, of all that is proposed.
+"""Requests changes of ISRs from the controller (AlterPartition, KIP-497): one request in flight, with all proposals.
 
-A proposal stands until it is answered or the metadata has gone on. What the controller refuses for good is withdrawn, what
-it cannot take for now is asked again; where it knows a newer state of the partition than we do, that is on its way here.
+A proposal stands until it is answered or the metadata supersedes it. A proposal that the controller rejects permanently
+is withdrawn; after a transient error it is sent again. If the controller has a newer state of the partition, this broker
+will receive that state with the metadata.
 """
 
 from __future__ import annotations

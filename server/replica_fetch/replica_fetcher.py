@@ -109,7 +109,7 @@ class ReplicaFetcher:
     # ---- asking
 
     def _plan(self, delay_ms: int = 0) -> None:
-        """The next fetch, unless one is on its way, in the next turn of the loop or after a while."""
+        """Schedules the next fetch, unless one is in flight, in the next turn of the loop or after a while."""
         if self.is_waiting or self._is_closed:
             return
         loop = asyncio.get_running_loop()
