@@ -1,9 +1,10 @@
-"""Batches that are too much work for the loop to check: large or compressed ones, and those that get another codec.
+"""Queues batches that take too long to check on the event loop: large or compressed ones, and those that get another
+codec.
 
-A small batch may hold a hundred megabytes of records. So a thread opens it (opening.py), on a copy, and the loop goes on.
-What comes for the same partition meanwhile queues up behind: a partition is written in the order in which its batches
-came, whatever its configuration becomes. A connection with a batch in here is held (handlers/produce.py), so there is one
-request of each in memory.
+A small batch may decompress to a hundred megabytes of records. So a thread opens a copy of it (opening.py), and the
+loop continues. Later batches for the same partition queue behind it: a partition is written in the order in which its
+batches arrived, even if its configuration changes. A connection with a queued batch is paused (handlers/produce.py), so
+each connection has one such request in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger("odradek.partitions")
 
 
 class QueuedAppend:
-    """A batch in the queue; `then` is to be set in the turn in which it was put there."""
+    """A batch in the queue. `then` must be set in the turn in which the batch was queued."""
 
     __slots__ = ("found", "is_in_transaction", "now_ms", "required_acks", "size", "then")
 
@@ -35,13 +36,13 @@ class QueuedAppend:
         self.now_ms = now_ms
         self.required_acks = required_acks
         self.is_in_transaction = is_in_transaction
-        #: What the thread made of it, once it has.
+        #: The thread's result, once it is done.
         self.found: CheckedBatch | BaseException | None = None
         self.then: Callable[[AppendResult], object] = _forget
 
 
 class AppendQueue:
-    """Those of one partition; there is one while it has any."""
+    """The queue of one partition; it exists only while it has batches."""
 
     __slots__ = ("_hosted", "_waiting")
 
@@ -50,7 +51,7 @@ class AppendQueue:
         self._waiting: deque[QueuedAppend] = deque()
 
     def add(self, queued: QueuedAppend, records: Any, version: int) -> None:
-        """`records` is copied. `version` is that of the Produce request."""
+        """Adds a batch. `records` is copied. `version` is that of the Produce request."""
         hosted = self._hosted
         copy = None if records is None else bytearray(records)
         check = partial(check_batch, copy, hosted.rules, version, queued.now_ms, hosted.name)
@@ -79,4 +80,4 @@ class AppendQueue:
 
 
 def _forget(_: AppendResult) -> None:
-    """Nobody wants to know."""
+    """Ignores the result."""

@@ -49,18 +49,18 @@ from ...storage.config import LogConfig
 from .opening import AT_ONCE, BUDGET, decompressed
 
 FOREVER_MS = (1 << 63) - 1
-#: Produce requests before this version must not hold zstd (KIP-110).
+#: Produce requests before this version must not contain zstd (KIP-110).
 FIRST_VERSION_WITH_ZSTD = 7
-#: A second batch shows its length from the first on, and its magic from the second on.
+#: A second batch shows its length from the first offset on, and its magic from the second offset on.
 _LEAST_WITH_LENGTH, _LEAST_WITH_MAGIC = 12, 17
-#: What follows the length in the smallest message of any format.
+#: The size of the rest of the smallest message of any format, after the length.
 _LEAST_LENGTH = 14
 
 _CODECS = {"gzip": Compression.GZIP, "snappy": Compression.SNAPPY, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
 
 
 class Refused(Exception):
-    """The batch is not taken. `record_errors`: (index of the record, why), where single records are at fault."""
+    """The batch is rejected. `record_errors`: (index of the record, reason), where single records are invalid."""
 
     def __init__(
         self, error: int, record_errors: list[tuple[int, str]] | None = None, message: str | None = None
@@ -72,15 +72,15 @@ class Refused(Exception):
 
 
 class NotAtOnce(Exception):
-    """The batch needs more work than the loop may do: a thread checks it."""
+    """The batch needs more work than the event loop may do: a thread checks it."""
 
 
 class RefusedUnseen(Refused):
-    """Refused before the partition is looked at: the answer does not know where its log starts."""
+    """The batch is rejected before the partition is looked up: the response has no log start offset."""
 
 
 class Validation(IntEnum):
-    """`odradek.produce.validation`: each checks what those before it do, and more."""
+    """`odradek.produce.validation`: each level includes the checks of the levels before it."""
 
     #: The header and the CRC.
     HEADER = 0
@@ -92,7 +92,7 @@ class Validation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AppendRules:
-    """A topic's settings as far as they concern producers. Shared by its partitions."""
+    """A topic's settings that concern producers. Shared by its partitions."""
 
     #: None keeps the codec that the producer chose.
     compression: Compression | None
@@ -110,16 +110,16 @@ class AppendRules:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a good batch is written as it came."""
+        """Returns whether a valid batch is written unchanged."""
         return self.compression is None and not self.log_append_time
 
     @property
     def needs_records(self) -> bool:
-        """Whether the topic's own rules are about single records."""
+        """Returns whether the topic's own rules concern single records."""
         return self.compact or (self.timestamp_before_max_ms != FOREVER_MS and not self.log_append_time)
 
     def opens(self, header: BatchHeader, now_ms: int) -> bool:
-        """Whether the records of a batch are looked at."""
+        """Returns whether the records of a batch are checked."""
         codec = header.compression
         if self.needs_records or self.validation >= (Validation.FULL if codec else Validation.FRAMING):
             return True
@@ -129,7 +129,7 @@ class AppendRules:
 
 
 def append_rules(values: Mapping[str, Any], config: LogConfig, validation: str = "full") -> AppendRules:
-    """From a topic's typed values and the broker's `odradek.produce.validation`."""
+    """Builds the rules from a topic's typed values and the broker's `odradek.produce.validation`."""
     name = values["compression.type"]
     codec = None if name == "producer" else _CODECS.get(name, Compression.NONE)
     return AppendRules(
@@ -148,18 +148,18 @@ def append_rules(values: Mapping[str, Any], config: LogConfig, validation: str =
 
 
 class CheckedBatch(NamedTuple):
-    """What is to be written. `header` is that of `buffer`, which may be another than the one that came."""
+    """The batch to write. `header` is that of `buffer`, which may differ from the received one."""
 
     buffer: Any
     header: BatchHeader
 
 
-#: A larger batch that has to be compressed anew is the work of a thread.
+#: A larger batch that must be recompressed goes to a thread.
 OPENED_AT_ONCE_BYTES = 4096
-#: The most records that an answer lists as refused. A few kilobytes may hold a million of them.
+#: The maximum number of rejected records that a response lists. A few kilobytes may hold a million of them.
 MOST_RECORD_ERRORS = 1000
-#: Among so many records errors are looked for, and so many get other offsets: both are done in Python, and a thread that
-#: does it takes the interpreter's lock from the loop.
+#: The maximum number of records that are searched for errors or get other offsets. Both are done in Python, and a
+#: thread that does it takes the interpreter's lock from the loop.
 MOST_EXAMINED_RECORDS = 20_000
 
 
@@ -168,7 +168,7 @@ def check_batch(
 ) -> CheckedBatch:
     """Checks the records for one partition, "topic-index", in a Produce request. Raises Refused.
 
-    `run_to_completion`: on the loop; raises NotAtOnce where a thread has to do it.
+    `run_to_completion`: on the event loop; raises NotAtOnce where a thread must do the work.
     """
     try:
         header = _only_batch(records, version)
@@ -193,7 +193,7 @@ def check_batch(
 
 
 def _only_batch(records: Any, version: int) -> BatchHeader:
-    """The header of the one batch there may be. A torn batch behind it is cut off, as Kafka does."""
+    """Returns the header of the only batch allowed. A truncated batch after it is cut off, as in Kafka."""
     size = 0 if records is None else _whole_batch(records, 0)
     if not size:
         raise RefusedUnseen(ErrorCode.INVALID_RECORD)
@@ -206,7 +206,9 @@ def _only_batch(records: Any, version: int) -> BatchHeader:
 
 
 def _whole_batch(records: Any, at: int) -> int:
-    """The size of the batch at `at`, or 0 where none is whole. Kafka's words: people search for them."""
+    """Returns the size of the batch at `at`, or 0 if there is no whole one. Error messages are Kafka's: people search
+    for them.
+    """
     remain = len(records) - at
     if remain < _LEAST_WITH_LENGTH:
         return 0
@@ -225,7 +227,7 @@ def _whole_batch(records: Any, at: int) -> int:
 
 
 def _check_header(header: BatchHeader) -> None:
-    """What must hold of every producer's batch; the CRC has been checked."""
+    """Checks the conditions for every producer's batch. The CRC has already been checked."""
     consistent = 0 < header.record_count == header.last_offset_delta + 1
     if not consistent or header.is_control or (header.has_producer_id and header.base_sequence < 0):
         raise Refused(ErrorCode.INVALID_RECORD)
@@ -233,7 +235,7 @@ def _check_header(header: BatchHeader) -> None:
 
 
 def _stamped(buffer: Any, header: BatchHeader, rules: AppendRules, now_ms: int, max_timestamp: int) -> BatchHeader:
-    """Puts the time that the batch has in the log into its header: the log's own where the topic wants that."""
+    """Sets the batch's timestamp in its header: the append time where the topic requires that."""
     if rules.log_append_time:
         if header.attributes & batch.LOG_APPEND_TIME_FLAG:
             raise Refused(ErrorCode.INVALID_TIMESTAMP)
@@ -267,12 +269,12 @@ def _check_records(
     except TooLargeDecompressed:
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE) from None
     except CorruptBatch:
-        # What Kafka answers: a producer does not send such a batch again, as it would after CORRUPT_MESSAGE.
+        # Kafka's error: a producer does not retry such a batch, as it would after CORRUPT_MESSAGE.
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
 
 
 class _Contents(NamedTuple):
-    """The check of a batch's payload, and what becomes of the batch."""
+    """Checks a batch's payload and rebuilds the batch if needed."""
 
     buffer: Any
     header: BatchHeader
@@ -287,7 +289,7 @@ class _Contents(NamedTuple):
         found = self._walked(payload)
         target = codec if rules.compression is None else rules.compression
         if found.disordered and codec and target is codec:
-            # Kafka compresses such a batch anew and fails, since it has not read the keys and values.
+            # Kafka recompresses such a batch and fails, since it has not read the keys and values.
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         if found.disordered and header.record_count > MOST_EXAMINED_RECORDS:
             raise Refused(ErrorCode.INVALID_RECORD)
@@ -349,7 +351,7 @@ _STAMPED = "Invalid timestamp type in message. Producer should not set timestamp
 def _record_errors(
     payload: memoryview, header: BatchHeader, rules: AppendRules, now_ms: int, partition: str
 ) -> list[_Error]:
-    """(index, why) of the first records that are refused, in Kafka's words: people search for them."""
+    """Returns (index, reason) of the first rejected records, in Kafka's wording: people search for it."""
     return list(islice(_refused_records(payload, header, rules, now_ms, partition), MOST_RECORD_ERRORS))
 
 
@@ -372,7 +374,9 @@ def _refused_records(
 
 
 def _refuse_records(told: list[_Error], total: int, *, of_time: bool) -> NoReturn:
-    """`total`: how many are refused, of which `told` has the first. `of_time`: some because of their timestamps."""
+    """Rejects the batch. `total`: the number of rejected records; `told` has the first of them. `of_time`: some are
+    rejected because of their timestamps.
+    """
     if of_time:
         message = "One or more records have been rejected due to invalid timestamp"
         raise Refused(ErrorCode.INVALID_TIMESTAMP, told, message)

@@ -1,7 +1,7 @@
-"""Log directories that take no new replicas (`cordoned.log.dirs`, KIP-1066).
+"""Log directories that accept no new replicas (`cordoned.log.dirs`, KIP-1066).
 
-Replicas that are there stay. The controller gives nothing new to a broker all of whose directories are cordoned; it knows
-from the heartbeats, of which a changed configuration sends one at once (`quorum_driver.py`).
+Existing replicas stay. The controller places no new replicas on a broker whose directories are all cordoned. It learns
+this from heartbeats; a changed configuration sends one immediately (`quorum/driver.py`).
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def cordoned_directories(broker: BrokerServer) -> list[LogDirectory]:
 
 
 def cordoned_ids(broker: BrokerServer) -> list[bytes]:
-    """The ids of those that could be read."""
+    """Returns the ids of the cordoned directories that could be read."""
     return [d.directory_id for d in cordoned_directories(broker) if d.directory_id is not None]

@@ -1,4 +1,4 @@
-"""Which log directories replicas are in, told to the controller where the metadata has them in none or another (KIP-858)."""
+"""Reports the log directories of replicas to the controller where the metadata has none or another one (KIP-858)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ASSIGN_VERSION = 0
 class DirectoryReports:
     def __init__(self, broker: BrokerServer) -> None:
         self._broker = broker
-        #: (topic id, index) to where the replica is.
+        #: (topic id, index) -> the replica's directory.
         self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
 
     def add(self, hosted: HostedPartition) -> None:
-        """Is sent when this image is published, with the others that it has brought."""
+        """Adds a report. It is sent when this image is published, together with the others of the image."""
         if not self._to_report:
             asyncio.get_running_loop().call_soon(self._send)
         self._to_report[hosted.topic_id, hosted.index] = hosted.directory

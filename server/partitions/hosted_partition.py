@@ -1,8 +1,8 @@
-"""A partition that has a replica here, and what is written to it by those who produce; `Replica` is what it is itself.
+"""A partition with a replica on this broker, and the appends of producers to it; `Replica` holds the replica's state.
 
-The way of a producer's batch is `append`. A batch that is plainly good (its header is, its CRC is right, and its records
-are what the header and the topic want, by one walk over them) is written as it came, with its offset and leader epoch put
-in place; every other one goes through `batch_checks.py`, which refuses it or makes of it what is to be written.
+`append` handles a producer's batch. A plainly valid batch is written as received, with its offset and leader epoch set:
+its header and CRC are valid, and one walk shows that its records match the header and the topic's rules. Every other
+batch goes through `batch_validation.py`, which rejects it or produces what is to be written.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
 _pack_offset = struct.Struct(">q").pack_into
 _pack_epoch = struct.Struct(">i").pack_into
 _new_tuple = tuple.__new__
-#: The greatest value of a batch's attributes that has a codec and nothing else.
+#: The greatest value of a batch's attributes with a codec and nothing else.
 _ZSTD = 4
 _FIRST_VERSION_WITH_ZSTD = 7
 
 
 class AppendResult(NamedTuple):
-    """What became of a batch. `error` is a Kafka error code; offsets and time are -1 where they are not known."""
+    """The result of an append. `error` is a Kafka error code; offsets and time are -1 where they are not known."""
 
     error: int
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
-    #: The offset after the batch: what `when_committed` waits for.
+    #: The offset after the batch, for `when_committed`.
     end_offset: int = -1
-    #: (index of the record, why) where single records were refused, and the words for all of them.
+    #: (index of the record, reason) where single records were rejected, and the error message for all of them.
     record_errors: list[tuple[int, str]] | tuple[()] = ()
     error_message: str | None = None
-    #: `flush.messages` wants it on the disk before the producer is told (`want_flushed`).
+    #: True if `flush.messages` requires a flush before the producer gets its response (`want_flushed`).
     must_flush: bool = False
-    #: It is opened by a thread first, and written later: nothing else is known yet.
+    #: Set if a thread opens the batch first and it is written later; nothing else is known yet.
     queued: QueuedAppend | None = None
 
 
@@ -78,13 +78,14 @@ class HostedPartition(Replica):
         version: int = 13,
         is_in_transaction: bool = False,
     ) -> AppendResult:
-        """Writes what a producer sent for this partition: one batch in a buffer that can be written to.
+        """Writes a producer's data for this partition: one batch in a writable buffer.
 
-        `version` is that of the Produce request. Nothing of `records` is kept. `is_in_transaction`: the coordinator
-        says that this partition is in the producer's transaction; else only one that is open here already is taken.
+        `version` is that of the Produce request. No part of `records` is kept. `is_in_transaction`: the coordinator has
+        confirmed that this partition is in the producer's transaction; otherwise only a transaction already open here
+        is accepted.
         """
         if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
-            # One look at the header: whatever is odd about it is for batch_checks to judge.
+            # One look at the header: batch_validation judges anything unusual.
             (
                 base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
                 producer_id, producer_epoch, sequence, count,
@@ -114,7 +115,9 @@ class HostedPartition(Replica):
     def _are_good(
         self, records: Any, codec: int, count: int, base_timestamp: int, max_timestamp: int, now_ms: int
     ) -> bool:
-        """Whether the records are those of the header and what the topic wants, as far as the loop can tell at once."""
+        """Returns whether the records match the header and the topic's rules, as far as the event loop can check
+        immediately.
+        """
         rules = self.rules
         latest = min(now_ms + rules.timestamp_after_max_ms, LONG_MAX)
         if rules.validation < (Validation.FULL if codec else Validation.FRAMING) and not rules.needs_records:
@@ -153,7 +156,7 @@ class HostedPartition(Replica):
         return self._write_checked(checked, now_ms, is_in_transaction)
 
     def _refusal(self, required_acks: int) -> AppendResult | None:
-        """Why nothing can be written here now, whatever it is."""
+        """Returns the error that prevents any append now, if there is one."""
         if self.offline:
             return AppendResult(_KAFKA_STORAGE_ERROR)
         role = self.role
@@ -174,7 +177,7 @@ class HostedPartition(Replica):
         return AppendResult(_NONE, queued=queued)
 
     def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
-        """Its turn has come: the partition may be led by another by now."""
+        """Writes a checked batch when its turn has come. Another broker may lead the partition by now."""
         refusal = self._refusal(queued.required_acks)
         return refusal or self._write_checked(checked, queued.now_ms, queued.is_in_transaction)
 
@@ -186,14 +189,16 @@ class HostedPartition(Replica):
         return self._write(buffer, header, now_ms)
 
     def _not_in_transaction(self, header: BatchHeader) -> AppendResult:
-        """A duplicate is still one, and who has an old epoch is told so, since he can go on from that."""
+        """Rejects a batch outside a transaction. A duplicate is still a duplicate, and a producer with an old epoch
+        gets the epoch's error, from which it can recover.
+        """
         found = self.log.producers.check(header)
         if isinstance(found, ProducerBatch) or found == ErrorCode.INVALID_PRODUCER_EPOCH:
             return self._already_known(found)
         return AppendResult(_INVALID_TXN_STATE, log_start_offset=self.log_start_offset)
 
     def refused(self, refused: Refused, size: int) -> AppendResult:
-        """`size`: of what was sent, in bytes."""
+        """Returns the result for a rejected batch. `size`: of the received data, in bytes."""
         counters = self.counters
         counters.failed_produces += 1
         if refused.error == ErrorCode.MESSAGE_TOO_LARGE:
@@ -207,7 +212,9 @@ class HostedPartition(Replica):
         )
 
     def _write(self, buffer: Any, header: BatchHeader, now_ms: int) -> AppendResult:
-        """Idempotence, and then the log. `header` has its offset and epoch; `buffer` gets them here."""
+        """Checks idempotence, then appends to the log. `header` has the offset and epoch; they are put into `buffer`
+        here.
+        """
         log = self.log
         base_offset = header[0]
         if header[9] >= 0:
@@ -228,7 +235,8 @@ class HostedPartition(Replica):
         end_offset = log.log_end_offset
         must_flush = end_offset - log.recovery_point >= log.config.flush_messages
         if (must_flush or self.role.log_end_offset < base_offset) and len(self.role.replicas) == 1:
-            # It is committed, and so seen, when the disk has it, and in its turn; with followers, when they have it.
+            # Without followers the batch is committed, and visible, once the disk has it, and in its turn; with
+            # followers, once they have it.
             self.want_flushed(end_offset, now_ms, partial(self._flushed, end_offset, len(buffer), now_ms))
         elif self.role.appended(end_offset, now_ms) and (self._committing or self.watchers):
             self._committed(len(buffer))
@@ -239,7 +247,7 @@ class HostedPartition(Replica):
         return _new_tuple(AppendResult, result)
 
     def _flushed(self, end_offset: int, size: int, now_ms: int, error: int) -> None:
-        # What this broker wrote itself did not wait for the disk.
+        # Batches written by this broker itself did not wait for the disk.
         if not error and end_offset > self.role.log_end_offset and self.role.appended(end_offset, now_ms):
             self._committed(size)
 
@@ -252,9 +260,9 @@ class HostedPartition(Replica):
         return AppendResult(found, log_start_offset=self.log_start_offset)
 
     def append_own(self, records: bytes | bytearray, now_ms: int) -> AppendResult:
-        """Writes batches that this broker made itself (a coordinator's): nothing is asked of them but that they parse.
+        """Writes batches created by this broker itself (by a coordinator), which are only required to parse.
 
-        Offsets and leader epoch are put into `records` where it can be written to, else into a copy.
+        Offsets and leader epoch are put into `records` where it is writable, else into a copy.
         """
         if self.offline or not self.role.is_leader:
             return AppendResult(_KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER)
@@ -286,7 +294,7 @@ class HostedPartition(Replica):
         return is_in_transaction(self.log.producers, producer_id, producer_epoch)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
-        """Writes the marker that ends a transaction here (KIP-98)."""
+        """Writes the marker that ends a transaction in this partition (KIP-98)."""
         producer_id, epoch, committed, coordinator_epoch, transaction_version = marker
         if not self.role.has_enough_in_sync:
             return AppendResult(_NOT_ENOUGH_REPLICAS)
@@ -303,13 +311,13 @@ class HostedPartition(Replica):
         )
         result = self.append_own(batch_of_marker, now_ms)
         if not result.error:
-            # Who reads committed records only may have more to read than the marker's own bytes.
+            # Consumers with read_committed may get more to read than the marker's own bytes.
             for watcher in list(self.watchers):
                 watcher.on_state_changed()
         return result
 
 
-#: Kafka tells where the log starts only with refusals that it did not expect.
+#: Kafka reports the log start offset only with unexpected errors.
 _ERRORS_WITHOUT_LOG_START = frozenset(
     {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE}
 )

@@ -1,8 +1,9 @@
-"""The decompression of produced batches: small ones at once on the loop, others on a thread, both in bounded memory.
+"""Decompresses produced batches: small ones directly on the event loop, others on a thread, both in bounded memory.
 
-A batch of a few kilobytes may hold hundreds of megabytes. The loop decompresses into a buffer of a megabyte that it keeps,
-and gives a batch that does not fit to a thread. A thread decompresses into a mapping of its own, whose pages exist once
-they are written and go back to the system when it is closed. Decompression leaves the interpreter's lock to others.
+A batch of a few kilobytes may hold hundreds of megabytes. The loop decompresses into a buffer of a megabyte that it
+keeps, and hands a batch that does not fit to a thread. A thread decompresses into a memory mapping of its own. The
+mapping's pages are allocated as they are written and return to the system when it is closed. Decompression releases the
+interpreter's lock.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ from ...protocol.records.walk import WALKED_AT_ONCE_RECORDS
 
 #: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
 OPENED_AT_ONCE_BYTES = 64 << 10
-#: The room for one batch on the loop, and what the loop decompresses for one request: some 4 ms with gzip.
+#: The buffer for one batch on the loop, and the limit of what the loop decompresses for one request: some 4 ms with
+#: gzip.
 DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
-#: They share the cores with the loop, and wait for each other's memory anyway.
+#: The threads share the cores with the loop, and wait for each other's memory anyway.
 OPENING_THREADS = 2
-#: What all batches on threads may take decompressed: the largest on each.
+#: The total decompressed size of all batches on threads: one of the largest on each.
 DECOMPRESSED_IN_FLIGHT_BYTES = OPENING_THREADS * MAX_DECOMPRESSED_BYTES
-#: What a batch is expected to take decompressed, as a multiple of its size: a second try costs less than a reservation of
-#: the whole budget for each batch.
+#: The expected decompressed size of a batch, as a multiple of its size: a second attempt costs less than a reservation
+#: of the whole budget for each batch.
 _EXPECTED_RATIO = 16
 _LEAST_RESERVATION = 1 << 20
 
 
 class OpenedAtOnce(threading.local):
-    """What the loop of this thread opens during one request; requests are told apart by their time."""
+    """The work that the loop of this thread does during one request; requests are told apart by their time."""
 
     def __init__(self) -> None:
         self._request_ms = -1
@@ -42,7 +44,7 @@ class OpenedAtOnce(threading.local):
         self._scratch: memoryview | None = None
 
     def takes(self, records: int, now_ms: int) -> bool:
-        """Whether the loop may walk so many records more."""
+        """Returns whether the loop may walk this many more records."""
         if now_ms != self._request_ms:
             self._begin(now_ms)
         if not 0 < records <= self._records_left:
@@ -51,7 +53,7 @@ class OpenedAtOnce(threading.local):
         return True
 
     def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> memoryview | None:
-        """The payload, until the next call; None when it is the work of a thread. Raises CorruptBatch."""
+        """Returns the payload, valid until the next call; None when a thread must do the work. Raises CorruptBatch."""
         if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms) or self._bytes_left <= 0:
             return None
         if self._scratch is None:
@@ -71,7 +73,9 @@ class OpenedAtOnce(threading.local):
 
 
 class MemoryBudget:
-    """Bytes that threads may use together: who asks for more than is left waits until others have given theirs back."""
+    """The bytes that threads may use together. A thread that requests more than is left waits until others release
+    theirs.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -94,7 +98,7 @@ class MemoryBudget:
 
 @contextmanager
 def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Iterator[memoryview]:
-    """The payload, in memory that goes back to the system afterwards; on a thread.
+    """Yields the payload on a thread, in memory that is returned to the system afterwards.
 
     Raises TooLargeDecompressed when it takes more than MAX_DECOMPRESSED_BYTES, CorruptBatch.
     """
@@ -108,7 +112,7 @@ def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Itera
                 if size == most:
                     raise
                 continue
-            # Views end before the mapping does.
+            # Views must be released before the mapping is closed.
             with memoryview(room) as whole, whole[:made] as payload:
                 yield payload
             return
@@ -116,7 +120,7 @@ def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Itera
 
 @cache
 def opening_threads() -> ThreadPoolExecutor:
-    """The process's; they begin with the first batch that needs one."""
+    """Returns the process's threads; they start with the first batch that needs one."""
     return ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="odradek-open")
 
 

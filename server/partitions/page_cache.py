@@ -1,4 +1,4 @@
-"""Record bytes on their way into an answer: copied, sent from the file, or first brought into the page cache by a thread."""
+"""Prepares record bytes for a response: copied, sent from the file, or first read into the page cache by a thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from ...storage.files import OPEN_FILES, pread_nowait
 from ...storage.slices import LogSlice
 
-#: Up to this, records are read into the answer: one more system call for each piece costs more than a copy.
+#: Up to this size, records are copied into the response: an extra system call for each piece costs more than a copy.
 COPIED_BYTES = 64 * 1024
-#: What an answer takes while many files are held by answers that are still to be sent: it is read into the answer, so that
-#: it holds none.
+#: The limit while many files are held by responses that are still to be sent: smaller records are copied into the
+#: response, so that it holds no file.
 MOST_CROWDED_BYTES = 1 << 20
-#: What a thread reads at once.
+#: The number of bytes that a thread reads at once.
 WARMED_BYTES = 1 << 20
 
 
 class NotInPageCache(Exception):
-    """The bytes are not in memory: `read` has a thread bring them there."""
+    """The bytes are not in memory. A thread must call `read` to load them."""
 
     def __init__(self, read: Callable[[], object]) -> None:
         super().__init__()
@@ -28,7 +28,9 @@ class NotInPageCache(Exception):
 
 
 def sendable(records: LogSlice, *, may_wait: bool) -> Any:
-    """Bytes, or the slice itself for the connection to send. Raises Cold unless the disk may be waited for."""
+    """Returns bytes, or the slice itself for the connection to send. Raises NotInPageCache unless waiting for the disk
+    is allowed.
+    """
     if records.size > (MOST_CROWDED_BYTES if OPEN_FILES.is_crowded else COPIED_BYTES):
         if not may_wait and not in_page_cache(records):
             raise NotInPageCache(partial(warm, records))
@@ -42,7 +44,7 @@ def sendable(records: LogSlice, *, may_wait: bool) -> Any:
 
 
 def in_page_cache(records: LogSlice) -> bool:
-    """Whether both ends of a stretch are in the page cache; what lies between was read or written with them."""
+    """Returns whether both ends of a range are in the page cache; the bytes between were read or written with them."""
     last_page = records.position + records.size - 1
     try:
         for position in (records.position, last_page):
@@ -54,7 +56,7 @@ def in_page_cache(records: LogSlice) -> bool:
 
 
 def warm(records: LogSlice) -> None:
-    """Reads a stretch into the page cache; waits for the disk."""
+    """Reads a range into the page cache; waits for the disk."""
     end = records.position + records.size
     for position in range(records.position, end, WARMED_BYTES):
         os.pread(records.fd, min(WARMED_BYTES, end - position), position)

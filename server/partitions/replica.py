@@ -1,8 +1,8 @@
-"""A replica of a partition that is here: its log, its role, and who waits for it.
+"""A replica of a partition on this broker: its log, its role, and the requests that wait for it.
 
-`HostedPartition` (hosted_partition.py) adds what a leader does with records, `followed_partition.py` what a follower does.
-Waiting is of two kinds: a `Watcher` waits for committed bytes (in `end_watchers`, followers wait for written ones), or for
-the role to change; a callback of `when_committed` for the high watermark to reach an offset.
+`HostedPartition` (hosted_partition.py) adds the leader's operations on records, `followed_partition.py` the follower's.
+There are two kinds of waiting: a `Watcher` waits for committed bytes (followers in `end_watchers` wait for written
+ones) or for a change of the role; a callback of `when_committed` waits for the high watermark to reach an offset.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class Watcher(Protocol):
-    """Who waits for data of a partition."""
+    """A request that waits for data of a partition."""
 
     def on_bytes_available(self, size: int) -> None:
-        """That many bytes have been committed."""
+        """Called when `size` bytes have been committed."""
 
     def on_state_changed(self) -> None:
-        """The partition is led by another, gone, or offline: whoever waits for it must hear so."""
+        """Called when another broker leads the partition, or it is gone or offline."""
 
 
 class Replica:
-    """What is in `HostedPartition` too. `directory` is the log directory that the replica is in."""
+    """The replica part of `HostedPartition`. `directory` is the log directory that contains the replica."""
 
     __slots__ = (
         "_committing",
@@ -93,27 +93,27 @@ class Replica:
         self.rules = rules
         self.counters = counters
         self.on_failure = on_failure
-        #: Its log directory has failed.
+        #: True if its log directory has failed.
         self.offline = False
-        #: Damaged records are being fetched from another replica: readers of them wait.
+        #: True while damaged records are fetched from another replica: their readers wait.
         self.is_healing = False
-        #: The offset from which each follower was given records last; None where there are no followers.
+        #: The offset of each follower's last read; None where there are no followers.
         self.given: dict[int, int] | None = None
-        #: It is no longer this broker's: deleted, or moved to others.
+        #: True if this broker no longer has the replica: it was deleted, or moved to other brokers.
         self.is_removed = False
         self.watchers: dict[Watcher, None] = {}
-        #: Who wants what is written, committed or not.
+        #: Watchers of written records, committed or not.
         self.end_watchers: dict[Watcher, None] = {}
-        #: Told of changes of the set in sync that the controller is to be asked for.
+        #: Called with ISR changes to propose to the controller.
         self.on_proposal: Callable[[Replica, IsrProposal], None] = _to_nobody
-        #: Told of each read that got no records because they are damaged.
+        #: Called for each read that got no records because they are damaged.
         self.on_damage: Callable[[Any, BatchError], None] = _not_noted
-        #: Batches that a thread opens, and what waits for the disk; None for as long as there are none.
+        #: Batches that a thread opens, and requests that wait for the disk; None while there are none.
         self.queue: AppendQueue | None = None
         self.flush: ReplicaFlush | None = None
-        # Waiting for the high watermark: (offset, callback), offsets ascending.
+        # Callbacks that wait for the high watermark: (offset, callback), offsets ascending.
         self._committing: deque[tuple[int, Callable[[int], None]]] = deque()
-        # Waiting for all replicas to start at an offset.
+        # Callbacks that wait for all replicas to start at an offset.
         self._deleting: list[tuple[int, Callable[[int], None]]] = []
         self._takes_plain = False
         self._most_plain_bytes = 0
@@ -151,15 +151,15 @@ class Replica:
         return self.log.last_stable_offset(self.role.high_watermark)
 
     def error_for_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> int:
-        """The error code for a request to this replica; 0 when it may go on."""
+        """Returns the error code for a request to this replica; 0 when it may proceed."""
         if self.offline:
             return _KAFKA_STORAGE_ERROR
         return self.role.error_for_epoch(current_leader_epoch, leader_only=leader_only)
 
-    # ---- changes from outside
+    # ---- external changes
 
     def take_role(self, registration: PartitionRegistration, now_ms: int) -> bool:
-        """Leads or follows from now on as the metadata says; whether the leader or its epoch is another."""
+        """Takes the leader or follower role of the metadata. Returns whether the leader or its epoch changed."""
         role = self.role
         before, isr_before = role.high_watermark, role.isr
         changed = role.apply(registration, now_ms)
@@ -175,13 +175,13 @@ class Replica:
         return changed
 
     def _disturb_who_left(self, before: tuple[int, ...]) -> None:
-        """Whoever was taken out of the set in sync, and fetches on, is to be proposed again."""
+        """Wakes followers that were removed from the ISR and still fetch, so that they are proposed again."""
         if self.role.isr != before and not set(before).issubset(self.role.isr):
             for watcher in list(self.end_watchers):
                 watcher.on_state_changed()
 
     def settle(self) -> None:
-        """To be called after the role, the rules or the directory's state changed."""
+        """Refreshes derived state. To be called after the role, the rules or the directory's state changed."""
         rules, role = self.rules, self.role
         role.min_insync_replicas = rules.min_insync_replicas
         self._takes_plain = rules.is_plain and role.is_leader and role.has_enough_in_sync and not self.offline
@@ -189,9 +189,10 @@ class Replica:
         self._most_plain_bytes = min(rules.max_message_bytes, rules.segment_bytes)
 
     def wake_all(self) -> None:
-        """Tells all who wait that it may be no use: another leads, the directory failed, or the topic is deleted.
+        """Wakes all waiting requests after another broker became leader, the directory failed, or the topic was
+        deleted.
 
-        Where this broker leads on, in another epoch, what was written stays and is still waited for.
+        If this broker remains leader in a new epoch, written records stay, and their requests continue to wait.
         """
         self.settle()
         if self.offline or not self.role.is_leader:
@@ -205,7 +206,7 @@ class Replica:
     # ---- followers and both ends
 
     def error_for_follower(self, replica: int, current_leader_epoch: int) -> int:
-        """The error code for a follower that fetches; 0 when it is one."""
+        """Returns the error code for a fetching follower; 0 when it is a valid follower."""
         if replica in self.role.replicas:
             return _NONE
         return _UNKNOWN_LEADER_EPOCH if current_leader_epoch >= 0 else _NOT_LEADER_OR_FOLLOWER
@@ -213,7 +214,7 @@ class Replica:
     def follower_fetched(
         self, replica: int, fetch_offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
     ) -> None:
-        """A follower asks for what follows `fetch_offset`, so it has what is below."""
+        """Notes a fetch from `fetch_offset`: the follower has everything below it."""
         role = self.role
         before = role.high_watermark
         if role.follower_fetched(
@@ -226,7 +227,7 @@ class Replica:
             self._call_deleted()
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:
-        """What the leader says of its log is so of this one, as far as it reaches."""
+        """Applies the leader's high watermark and log start offset, as far as this log reaches."""
         role = self.role
         before = role.high_watermark
         if role.follow(high_watermark):
@@ -236,12 +237,12 @@ class Replica:
             self.advance_log_start_offset(start)
 
     def truncated(self) -> None:
-        """A follower's log was cut, or starts elsewhere."""
+        """Handles the truncation of a follower's log, or its new start offset."""
         self.role.truncated(self.log.log_end_offset, self.log.log_start_offset)
         self.log_start_moved()
 
     def shrink_isr(self, now_ms: int) -> None:
-        """Has those left out of the set in sync who have fallen behind."""
+        """Proposes to remove followers that have fallen behind from the ISR."""
         self._propose(self.role.propose_shrinking(now_ms))
 
     def _propose(self, proposal: IsrProposal | None) -> None:
@@ -251,7 +252,7 @@ class Replica:
     def isr_accepted(
         self, proposal: IsrProposal, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now_ms: int
     ) -> None:
-        """The controller's answer to a proposal, which may be here before the metadata that says the same."""
+        """Handles the controller's response to a proposal, which may arrive before the corresponding metadata."""
         before, isr_before = self.role.high_watermark, self.role.isr
         moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
         self._disturb_who_left(isr_before)
@@ -260,17 +261,17 @@ class Replica:
             self._committed(self.role.high_watermark - before)
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Forgets the records below `offset`, which is not above the high watermark (DeleteRecords)."""
+        """Deletes the records below `offset`, which is not above the high watermark (DeleteRecords)."""
         if self.log.advance_log_start_offset(offset):
             self.log_start_moved()
 
     @property
     def low_watermark(self) -> int:
-        """Where the logs of all replicas start that are alive."""
+        """The lowest log start offset of all live replicas."""
         return self.role.low_watermark(self.log.log_start_offset)
 
     def when_deleted(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Calls `callback(0)` once no replica has anything below `offset`; `callback(error code)` as `when_committed`."""
+        """Calls `callback(0)` once no replica has records below `offset`; `callback(error code)` as `when_committed`."""
         self._deleting.append((offset, callback))
         self._call_deleted()
 
@@ -282,17 +283,17 @@ class Replica:
                 callback(_NONE)
 
     def log_start_moved(self) -> None:
-        """Whoever waits here may wait below the log's start now."""
+        """Wakes waiting requests, whose offsets may be below the log start now."""
         for watcher in [*self.watchers, *self.end_watchers]:
             watcher.on_state_changed()
 
     def wake_readers(self) -> None:
-        """Those that waited for damaged records may have them now, or must be told that nobody has."""
+        """Wakes the readers of damaged records: the records may be healed, or no replica has them."""
         for watcher in [*self.watchers, *self.end_watchers]:
             watcher.on_state_changed()
 
     def want_flushed(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
-        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that cannot be."""
+        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that is impossible."""
         if self.flush is None:
             from .replica_flush import ReplicaFlush
 
@@ -302,12 +303,12 @@ class Replica:
     # ---- commitment
 
     def _notify_bytes_available(self, size: int) -> None:
-        """Something was written: followers may have it."""
+        """Wakes followers after an append."""
         for watcher in list(self.end_watchers):
             watcher.on_bytes_available(size)
 
     def _committed(self, size: int) -> None:
-        """The high watermark has moved."""
+        """Handles a high watermark that has advanced."""
         if self._committing:
             self._call_committed()
         for watcher in self.watchers:
@@ -319,8 +320,9 @@ class Replica:
             committing.popleft()[1](_NONE)
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Calls `callback(0)` once the high watermark has reached `offset`, at once if it has; `callback(error code)` if
-        that cannot come any more because another leads, the log directory failed or the topic was deleted.
+        """Calls `callback(0)` once the high watermark has reached `offset`, immediately if it has. Calls
+        `callback(error code)` if that has become impossible because another broker leads, the log directory failed or
+        the topic was deleted.
         """
         if self.role.high_watermark >= offset:
             callback(_NONE)
@@ -336,7 +338,7 @@ class Replica:
 
 
 def _not_noted(replica: Replica, damage: BatchError) -> None:
-    """It is not among the broker's partitions yet."""
+    """Ignores damage while the replica is not among the broker's partitions yet."""
 
 
 def _to_nobody(replica: Replica, proposal: IsrProposal) -> None:

@@ -1,6 +1,6 @@
-"""What must reach the disk of one log before somebody goes on: `flush.messages`, and the upkeep of logs.
+"""Flushes one log for the callbacks that wait for the disk: `flush.messages`, and log maintenance.
 
-A thread waits for the disk, one at a time for each log. Whatever is wanted meanwhile goes with the next one: many
+A thread waits for the disk, with one flush in progress per log. Requests during a flush share the next one: many
 producers share a flush.
 """
 
@@ -28,7 +28,7 @@ log = logging.getLogger("odradek.partitions")
 
 
 class ReplicaFlush:
-    """One replica's; there is one while somebody waits for the disk."""
+    """The flushes of one replica; exists only while a callback waits for the disk."""
 
     __slots__ = ("_is_running", "_now_ms", "_replica", "_wanted")
 
@@ -39,14 +39,16 @@ class ReplicaFlush:
         self._now_ms = 0
 
     def want(self, offset: int, now_ms: int, then: Callable[[int], object]) -> None:
-        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that cannot be."""
+        """Calls `then(0)` once everything below `offset` is on the disk, `then(error code)` when that is impossible."""
         self._wanted.append((offset, then))
         self._now_ms = now_ms
         if not self._is_running:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Tells who has what was wanted, and has a thread see to the others."""
+        """Calls the callbacks whose offsets are flushed or whose flush is impossible, and starts a flush for the
+        others.
+        """
         replica, flushed = self._replica, self._replica.log
         while self._wanted and not self._is_running:
             if replica.offline or replica.is_removed:
@@ -78,12 +80,12 @@ class ReplicaFlush:
             log.error("a bug: %s could not be flushed", replica.name, exc_info=failure)
             self._tell(_KAFKA_STORAGE_ERROR)
         elif not replica.is_removed and replica.log is flushed:
-            # Else its files may be gone: it was deleted, or moved to another directory, meanwhile.
+            # Otherwise its files may be gone: it was deleted, or moved to another directory, meanwhile.
             replica.on_failure(failure)
         self._go_on()
 
     def _tell_flushed(self, flushed: Log) -> None:
-        """What was cut off meanwhile need not be waited for."""
+        """Calls callbacks. Records truncated meanwhile need not be waited for."""
         waiting, self._wanted = self._wanted, deque()
         for offset, then in waiting:
             if offset <= flushed.recovery_point:

@@ -1,18 +1,19 @@
-"""Counters that the broker keeps while it works: plain integers that only grow, added to where the work is done.
+"""Counters that the broker keeps while it works: plain integers that only grow, incremented where the work is done.
 
-Nobody reads them but a scrape (`metrics_http.py`), so there are no locks, no windows and no rates: whoever scrapes computes
-those. A partition keeps the counters of its topic at hand: `metrics.topic(name)` once, then `counters.bytes_in += n` for
-each request.
+Only a scrape (`metrics_http.py`) reads them, so there are no locks, windows or rates: the scraper computes rates. A
+partition holds a reference to its topic's counters: it calls `metrics.topic(name)` once, then `counters.bytes_in += n`
+for each request.
 """
 
 from __future__ import annotations
 
-#: Times are kept by their power of two in microseconds; the last bucket has all from 2^30 us (18 minutes) on.
+#: Durations are counted by power of two in microseconds; the last bucket counts everything from 2^30 us (18 minutes)
+#: on.
 _TIME_BUCKETS = 32
 
 
 class TopicMetrics:
-    """What happened to the partitions of one topic that this broker leads."""
+    """The counters of one topic's partitions that this broker leads."""
 
     __slots__ = (
         "bytes_in",
@@ -70,7 +71,7 @@ class TopicMetrics:
 
 
 class Times:
-    """How long things took: how many, all together, and how many between one power of two and the next."""
+    """A histogram of durations: the count, the sum, and the count between each power of two and the next."""
 
     __slots__ = ("buckets", "count", "total_ns")
 
@@ -91,7 +92,9 @@ class Times:
         self.buckets = [ours + theirs for ours, theirs in zip(self.buckets, other.buckets)]
 
     def quantile_ms(self, quantile: float) -> float:
-        """The time that this share of them did not exceed: the upper end of its bucket, 0.0 when there are none."""
+        """Returns the duration that this share of them did not exceed: the upper end of its bucket, 0.0 when there are
+        none.
+        """
         rank = quantile * self.count
         seen = 0
         for power, count in enumerate(self.buckets):
@@ -102,7 +105,7 @@ class Times:
 
 
 class LeaderlessTimes(Times):
-    """How long no leader was known, each time that there had been one."""
+    """Durations without a known leader, after there had been one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +113,7 @@ class LeaderlessTimes(Times):
         self._was_led = False
 
     def leader_is(self, leader_id: int, now_ms: int) -> None:
-        """-1 for none."""
+        """Notes the current leader; -1 for none."""
         if leader_id < 0 and self._was_led and self._since_ms is None:
             self._since_ms = now_ms
         elif leader_id >= 0:
@@ -121,21 +124,21 @@ class LeaderlessTimes(Times):
 
 
 class Metrics:
-    """The counters of one broker that are not kept by what they count."""
+    """The counters of one broker that the counted objects do not keep themselves."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicMetrics] = {}
         self._deleted = TopicMetrics()
 
     def topic(self, name: str) -> TopicMetrics:
-        """The counters of a topic; the same object until the topic is deleted."""
+        """Returns the counters of a topic; the same object until the topic is deleted."""
         found = self._topics.get(name)
         if found is None:
             found = self._topics[name] = TopicMetrics()
         return found
 
     def drop_topic(self, name: str) -> None:
-        """The topic is deleted: its counters go, and count on in those of all topics."""
+        """Removes a deleted topic's counters. Their values stay in the totals of all topics."""
         gone = self._topics.pop(name, None)
         if gone is not None:
             self._deleted.add(gone)
@@ -144,7 +147,7 @@ class Metrics:
         return self._topics
 
     def all_topics(self) -> TopicMetrics:
-        """The sum over every topic that there is or was."""
+        """Returns the sum over all existing and deleted topics."""
         total = TopicMetrics()
         total.add(self._deleted)
         for counters in self._topics.values():

@@ -8,17 +8,17 @@ from collections.abc import Callable, Hashable
 
 log = logging.getLogger("odradek.damage")
 
-#: The same damage is one line in this time, however many readers meet it.
+#: The same damage is logged at most once in this time, however many readers meet it.
 QUIET_S = 60.0
-#: Kinds of lines that are remembered for that.
+#: The number of different log lines remembered for that.
 MOST_REMEMBERED = 1000
 
 
 class DamageCounters:
-    """Of one broker. What is damaged now stands in the logs' registries (`Log.damage`)."""
+    """The damage counters of one broker. The logs' registries (`Log.damage`) hold the current damage."""
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        # Looked up now: a simulation puts its own in the place of time.monotonic.
+        # Looked up at run time: a simulation replaces time.monotonic.
         self._clock = clock or time.monotonic
         self._said: dict[Hashable, float] = {}
         self.ranges_found = 0
@@ -26,18 +26,18 @@ class DamageCounters:
         self.bytes_healed = 0
         self.healings_failed = 0
         self.reads_refused = 0
-        #: Fetched from a leader by a follower here, with a wrong CRC or no batches.
+        #: Batches with a wrong CRC, or without a valid batch, that a follower on this broker fetched from a leader.
         self.bad_fetches = 0
         self.indexes_rebuilt = 0
         self.scrubbed_bytes = 0
         self.scrubbed_segments = 0
         self.scrub_rounds = 0
-        #: When the last whole round was over, in ms since 1970; 0 before the first.
+        #: The end of the last complete round, in ms since 1970; 0 before the first.
         self.last_round_ms = 0
         self.last_round_took_ms = 0
 
     def say(self, key: Hashable, words: str, *arguments: object, level: int = logging.ERROR) -> None:
-        """One line to the log, unless it was said with this key a short while ago."""
+        """Logs one line, unless a line with this key was logged a short while ago."""
         now = self._clock()
         if now - self._said.get(key, -QUIET_S) < QUIET_S:
             return

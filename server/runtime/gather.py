@@ -1,4 +1,4 @@
-"""Questions to several shards, and one answer when all of them have answered."""
+"""Scatters requests to several shards and gathers their responses into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def gather(questions: Sequence[Callable[[Callable[[Any], None]], None]], done: Callable[[list[Any]], None]) -> None:
-    """Asks each question with a function for its answer; `done` gets the answers in the order of the questions."""
+    """Sends each request with a callback for its response. `done` gets the responses in the order of the requests."""
     answers: list[Any] = [None] * len(questions)
     missing = len(questions)
 
@@ -29,7 +29,7 @@ def gather(questions: Sequence[Callable[[Callable[[Any], None]], None]], done: C
 
 
 def by_partition(groups: CoordinatorDriver, group_ids: Iterable[str]) -> list[list[str]]:
-    """The ids, those of one partition together: what one shard can be asked for at once."""
+    """Groups the ids by partition: the ids in one group can go to one shard in one request."""
     found: dict[int, list[str]] = {}
     for group_id in group_ids:
         found.setdefault(groups.partition_for(group_id), []).append(group_id)

@@ -1,9 +1,10 @@
-"""Every cause that may halt a node: one list, with the reason of each.
+"""Lists every cause that may halt a node, with its reason.
 
-A halt is a decision, not an accident. What a client or a peer sends ends its request at most, its connection at worst: an
-exception whose type is not in `CAUSES` halts nobody, wherever it comes from. It is logged as a bug, and the node goes on.
+A halt is a deliberate decision. Input from a client or a peer ends at most its request or its connection: an exception
+whose type is not in `CAUSES` never halts the node, wherever it comes from. It is logged as a bug, and the node
+continues.
 
-A node that does not start is another matter: `odradek start` says why and returns, and nothing was served.
+A failed start is a separate case: `odradek start` prints the reason and exits, and no client was served.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ log = logging.getLogger("odradek.halting")
 
 
 class CommittedRecordsUnusable(Exception):
-    """Committed metadata cannot be read or replayed: this node's image would differ from that of the others."""
+    """Committed metadata cannot be read or replayed: this node's image would differ from the other nodes' images."""
 
 
 class ActivationFailed(Exception):
-    """A new controller could not begin: it leads the quorum, and nothing would ever be decided."""
+    """A new controller could not begin: it leads the quorum, and no request would ever be decided."""
 
 
 class Cause(NamedTuple):
@@ -61,12 +62,12 @@ CAUSES = (
 
 
 def cause_of(failure: BaseException) -> Cause | None:
-    """The cause that this failure is; None for what halts nobody."""
+    """Returns the cause for a failure; None if the failure does not halt the node."""
     return next((cause for cause in CAUSES if isinstance(failure, cause.failure)), None)
 
 
 def decide(failure: Exception) -> Cause | None:
-    """Logs a failure with what it means; the cause when the node has to halt for it."""
+    """Logs a failure and what it means. Returns the cause if the node has to halt."""
     cause = cause_of(failure)
     if cause is None:
         log.error("a bug, for which no node halts", exc_info=failure)
@@ -76,7 +77,7 @@ def decide(failure: Exception) -> Cause | None:
 
 
 def unusable(what: str, failure: Exception) -> Exception:
-    """What a failure to read or replay committed metadata is: the disk's, or the quorum's own."""
+    """Classifies a failure to read or replay committed metadata: as the disk's, or as unusable records."""
     if cause_of(failure) is not None:
         return failure
     made = CommittedRecordsUnusable(f"{what} cannot be read: {failure!r}")
@@ -85,7 +86,7 @@ def unusable(what: str, failure: Exception) -> Exception:
 
 
 def cannot_begin(failure: Exception) -> Exception:
-    """What a failure of a new controller is: the disk's, or its own."""
+    """Classifies a failure of a new controller: as the disk's, or as the controller's."""
     if cause_of(failure) is not None:
         return failure
     made = ActivationFailed(f"the new controller cannot begin: {failure!r}")

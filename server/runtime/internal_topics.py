@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their state. Clients may read them, and not write them."""
+"""The topics in which coordinators store their state. Clients may read them, but not write to them."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
-#: Kafka's own admin client, which may write them: it says so by its client id.
+#: The client id of Kafka's own admin client, which may write to internal topics.
 ADMIN_CLIENT_ID = "__admin_client"

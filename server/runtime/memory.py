@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-#: Work that has used less leaves nothing behind that is worth a system call.
+#: Smaller work leaves too little free memory to justify a system call.
 LARGE_BYTES = 8 * 1024 * 1024
-#: At most one trim in this time: each one makes the next allocations fault their pages in again.
+#: At most one trim in this time: after each trim the next allocations page-fault.
 TRIM_INTERVAL_S = 2.0
 
 
@@ -41,17 +41,17 @@ class MemoryRelease:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._trimmed_at = -interval_s
-        #: How often memory was given back.
+        #: The number of trims.
         self.trims = 0
 
     def after(self, used_bytes: int) -> None:
-        """Notes that work which used so many bytes ends. May be called from any thread; returns at once."""
+        """Notes the end of work that used so many bytes. May be called from any thread; returns immediately."""
         if used_bytes < LARGE_BYTES or self._trim is None:
             return
         with self._lock:
             if self._timer is not None:
                 return
-            # Never at once: who calls this still holds what it has worked with.
+            # Delayed: the caller still holds the memory of its work.
             wait_s = max(self._interval_s / 4, self._trimmed_at + self._interval_s - self._clock())
             self._timer = threading.Timer(wait_s, self._run)
             self._timer.daemon = True
@@ -67,8 +67,8 @@ class MemoryRelease:
 
 
 def _malloc_trim() -> Callable[[], object] | None:
-    """glibc's function, which leaves the interpreter's lock to others while it runs; None where there is none."""
-    import ctypes  # here: a broker's start need not pay for it
+    """Returns glibc's malloc_trim, which releases the interpreter's lock while it runs; None where it does not exist."""
+    import ctypes  # lazy: keeps the broker's start fast
 
     try:
         function = ctypes.CDLL(None).malloc_trim
@@ -85,8 +85,8 @@ def empty_free_lists() -> None:
     look at. What somebody else has frozen stays so: then only the rest is looked at.
     """
     if not gc.isenabled():
-        return  # large work is under way, and calls again when it ends
-    gc.collect(1)  # the young garbage, which would become old with the rest
+        return  # large work is in progress, and calls this again when it ends
+    gc.collect(1)  # the young garbage, which would be frozen with the rest
     if gc.get_freeze_count():
         gc.collect()
         return
@@ -110,6 +110,6 @@ def _of_process() -> MemoryRelease:
 
 
 def release_after(used_bytes: int) -> None:
-    """Has the process give memory back to the system soon, if work that used `used_bytes` is worth it."""
+    """Schedules a trim if work that used `used_bytes` justifies it."""
     if used_bytes >= LARGE_BYTES:
         _of_process().after(used_bytes)

@@ -1,19 +1,19 @@
-"""Text of a peer, as it may stand in a log line: bounded, on one line, and without control characters.
+"""Makes a peer's text safe for a log line: bounded, on one line, and without control characters.
 
-A client id or a topic's name is 32,767 bytes of the client's choice. Printed as it is, it would fill the disk, forge lines
-of the log, or send control sequences to the terminal of whoever reads it.
+A client id or a topic name is up to 32,767 bytes of the client's choice. Printed unchanged, it could fill the disk,
+forge log lines, or send control sequences to a reader's terminal.
 """
 
 from __future__ import annotations
 
-#: Characters of one value: a topic's name has 249 at most.
+#: The maximum characters of one value; a topic name has 249 at most.
 MOST_VALUE_CHARACTERS = 256
-#: Characters of a whole reason, which may contain several values.
+#: The maximum characters of a whole reason, which may contain several values.
 MOST_REASON_CHARACTERS = 512
 
 
 def shown(text: object, most: int = MOST_VALUE_CHARACTERS) -> str:
-    """The text with control characters escaped as Python does, cut to `most` characters and a mark that it was cut."""
+    """Returns the text with control characters escaped as Python does, truncated to `most` characters with a mark."""
     found = str(text)
     cut = found[:most]
     if not cut.isprintable():
@@ -22,7 +22,7 @@ def shown(text: object, most: int = MOST_VALUE_CHARACTERS) -> str:
 
 
 def shown_reason(text: object) -> str:
-    """As `shown`, for words that have values of a peer in them."""
+    """Works as `shown`, for messages that contain values of a peer."""
     return shown(text, MOST_REASON_CHARACTERS)
 
 

@@ -1,7 +1,8 @@
-"""Log lines that a peer can provoke as often as it likes: the first at once, then one a minute with a count.
+"""Limits log lines that a peer can provoke at will: the first is logged immediately, then one a minute with a count.
 
-A line is the same as another when it has the same key: usually the peer's address without its port, and the reason. A peer
-that varies the reason has few keys. At the end of each period the counts are logged, and keys without one are forgotten.
+Lines with the same key count as the same: usually the peer's address without its port, and the reason. A peer that
+varies the reason gets only a few keys. At the end of each period the counts are logged, and keys without a count are
+removed.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ import logging
 from collections import Counter
 from collections.abc import Hashable
 
-#: From the first line to the counts, and between counts.
+#: The time from the first line to the counts, and between counts.
 PERIOD_S = 60.0
-#: Keys of one peer in a period; the reasons beyond share one key.
+#: The number of keys of one peer in a period; further reasons share one key.
 MOST_KEYS_OF_ONE = 16
-#: Keys in a period; the peers beyond share one key.
+#: The number of keys in a period; further peers share one key.
 MOST_KEYS = 128
 
 _OTHERS = "other peers"
 
 
 class _Seen:
-    """A line of this period, and how many like it were not written."""
+    """A line of this period and its number of suppressed repetitions."""
 
     __slots__ = ("count", "level", "logger", "words")
 
@@ -46,7 +47,7 @@ class RepeatedLines:
     ) -> bool:
         """Logs `words` (with the traceback of a bug), or counts them. Returns whether the line was written.
 
-        `peer` is an address without port, "" for what is not of one peer.
+        `peer` is an address without port, "" for lines that no peer caused.
         """
         key = (peer, kind)
         seen = self._seen.get(key)
@@ -66,7 +67,7 @@ class RepeatedLines:
         return True
 
     def _end_period(self) -> None:
-        """Counts start again; a key that had a count stays, so that its next line is counted too."""
+        """Restarts the counts. A key with a count stays, so that its next line is counted too."""
         self._timer = None
         seen, self._seen = self._seen, {}
         self._keys_of.clear()
@@ -80,7 +81,7 @@ class RepeatedLines:
             self._timer = asyncio.get_running_loop().call_later(PERIOD_S, self._end_period)
 
     def stop(self) -> None:
-        """Logs what was counted until now."""
+        """Logs the counts so far."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

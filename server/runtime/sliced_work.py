@@ -1,4 +1,4 @@
-"""Work that would hold the loop for too long, done a slice at a time: what comes meanwhile is served in between."""
+"""Runs long work in slices, so that the event loop serves other clients between the slices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import heapq
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
-#: A slice ends when it has lasted so long, or has had so many steps. What one client waits for the work of another is this.
+#: A slice ends after this time or this many steps. It bounds how long one client waits for another client's work.
 SLICE_S = 0.01
 STEPS_PER_SLICE = 500
 
 T = TypeVar("T")
-#: Work in steps, and what comes of it.
+#: Work in steps, and its result.
 Steps = Generator[None, None, T]
 
 
 def run_to_completion(steps: Steps[T]) -> T:
-    """Where nobody waits, or there is no loop."""
+    """Runs all steps in one go, where no client waits or no event loop runs."""
     while True:
         try:
             next(steps)
@@ -43,8 +43,9 @@ async def in_slices(steps: Steps[T]) -> T:
 
 
 def without_gc(steps: Steps[T]) -> Steps[T]:
-    """Work that makes very much that stays. A full collection of garbage would look through all of it in one piece, for
-    0.1 s at 100,000 partitions, several times while it grows; so there is none meanwhile, and none sees it later.
+    """Runs work that creates many long-lived objects without garbage collection. A full collection would scan all of
+    them in one go, taking 0.1 s at 100,000 partitions, several times as they grow. So none runs meanwhile, and later
+    collections skip these objects.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -56,12 +57,12 @@ def without_gc(steps: Steps[T]) -> Steps[T]:
             gc.enable()
 
 
-#: What is sorted in one step: 0.1 ms.
+#: The number of values sorted in one step: 0.1 ms.
 SORTED_AT_ONCE = 512
 
 
 def in_order(values: Iterable[Any]) -> Steps[list[Any]]:
-    """`sorted(values)`, in steps."""
+    """Computes `sorted(values)` in steps."""
     runs: list[list[Any]] = [[]]
     for value in values:
         runs[-1].append(value)
@@ -80,7 +81,7 @@ def in_order(values: Iterable[Any]) -> Steps[list[Any]]:
 
 
 class SeenValues:
-    """A set that may grow to a million values without ever stopping for long: to resize one such set takes 30 ms."""
+    """A set that may grow to a million values without a long pause: resizing a single set of that size takes 30 ms."""
 
     __slots__ = ("_parts",)
 
@@ -88,7 +89,7 @@ class SeenValues:
         self._parts: list[set[Any]] = [set() for _ in range(_PARTS)]
 
     def add(self, value: Any) -> bool:
-        """Whether it was not there before."""
+        """Adds the value. Returns whether it is new."""
         part = self._parts[hash(value) % _PARTS]
         size = len(part)
         part.add(value)
@@ -107,7 +108,7 @@ _PARTS = 61
 
 
 class SlicedWork:
-    """One piece of work after the other: `begin` when none is under way, and `done` is called when it is through."""
+    """Runs one piece of work at a time: call `begin` when none is running; `done` is called when it is complete."""
 
     def __init__(self, failed: Callable[[Exception], None]) -> None:
         self._failed = failed
@@ -119,15 +120,15 @@ class SlicedWork:
         return self._steps is not None
 
     def begin(self, steps: Iterator[None], done: Callable[[], None]) -> None:
-        """The first slice is done here, and `done` called before this returns if that is all. Whatever a step or `done`
-        raises, now or later, goes to `failed`.
+        """Begins the work. The first slice runs here, and `done` is called before this returns if that completes the
+        work. Exceptions of a step or of `done`, now or later, go to `failed`.
         """
         assert self._steps is None, "one after the other"
         self._steps, self._done = steps, done
         self._go_on()
 
     def stop(self) -> None:
-        """What is left is not done."""
+        """Stops; the remaining work is dropped."""
         self._steps = None
 
     def _slice(self) -> None:

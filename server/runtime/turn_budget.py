@@ -1,9 +1,9 @@
-"""The time that one turn of the event loop may take, and the watch over turns that take longer.
+"""The time budget for one turn of the event loop, and the watch for turns that exceed it.
 
-All clients of a broker are served on one loop: while a request holds it, everybody else waits. So one request holds it for
-TURN_BUDGET_S at most. Longer work is done in slices (`turns.py`) or on a thread.
+One event loop serves all clients of a broker: while a request holds the loop, all others wait. So one request holds it
+for TURN_BUDGET_S at most. Longer work runs in slices (`turns.py`) or on a thread.
 
-The watch costs a connection two readings of the clock for what it has received, and nothing else until a turn is too long.
+The watch costs a connection two clock readings per received data, and nothing else until a turn is too long.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from .peer_text import shown
 
 log = logging.getLogger("odradek.turns")
 
-#: A good client beside a hostile one should not notice it: Kafka's clients time requests in tens of milliseconds at best.
+#: A well-behaved client should not notice a hostile one: Kafka's clients time requests in tens of milliseconds at best.
 TURN_BUDGET_S = 0.020
-#: From here on a turn is a warning: a person may notice it. Shorter ones are for `-v` and the metric: on a busy machine a
-#: turn lasts longer than its work, and the first request of an API makes its codec.
+#: Longer turns are logged as warnings, since a person may notice them. Shorter ones appear with `-v` and in the metric:
+#: on a busy machine a turn lasts longer than its work, and the first request of an API creates its codec.
 WARNED_TURN_S = 0.100
-#: At most one line of a level in this time; the turns between two lines are counted.
+#: At most one line per level in this time; the turns between two lines are counted.
 LOG_INTERVAL_S = 10.0
 
-#: Tells the time in seconds.
+#: Returns the time in seconds.
 Clock = Callable[[], float]
 
 
 class TurnWatch:
     """Counts the turns of one broker that took longer than the budget, and logs some of them.
 
-    `clock`: what this broker's turns are timed by.
+    `clock`: the clock that times this broker's turns.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        #: By the level of the lines.
+        #: By log level.
         self._logged_at_s = {logging.INFO: -LOG_INTERVAL_S, logging.WARNING: -LOG_INTERVAL_S}
         self._unlogged = {logging.INFO: 0, logging.WARNING: 0}
-        #: Turns over the budget, by API ("" where no request was at work).
+        #: Turns over the budget, by API ("" where no request was running).
         self.counts: dict[str, int] = {}
         #: The longest turn over the budget, in seconds.
         self.longest_s = 0.0

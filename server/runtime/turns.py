@@ -1,12 +1,11 @@
-"""Large requests take turns: all of them together hold the loop for one slice at a time.
+"""Large requests take turns: together they hold the event loop for one slice at a time.
 
 A piece of work is a generator that yields often. One slice of one piece runs in a turn of the loop, and the next turn
-belongs to the next piece: a hundred large requests hold up everybody else no longer than one does. A piece that waits for
-an answer yields WAITING, and is continued by `resume`.
+belongs to the next piece: a hundred large requests delay other clients no longer than one does. A piece that waits for
+an answer yields WAITING, and `resume` continues it.
 
-The garbage collector rests while there is work. A million objects that are all in use provoke collections of
-everything that there is, each of which holds the loop far longer than a slice; what a request has made is freed when it
-is answered, without a collector.
+The garbage collector is disabled while there is work. A million live objects trigger full collections, each of which
+holds the loop far longer than a slice. A request's objects are freed when it is answered, without the collector.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from typing import Any
 
 from .turn_budget import TURN_BUDGET_S, TurnWatch
 
-#: A quarter of the budget: the last step of a slice, and what else is due in the same turn, come on top.
+#: A quarter of the budget: the last step of a slice, and other work due in the same turn, add to it.
 SLICE_S = TURN_BUDGET_S / 4
-#: The garbage collector rests so long after the last slice: work that waits for the disk goes on within milliseconds.
+#: The collector stays disabled for this time after the last slice: work that waits for the disk continues within
+#: milliseconds.
 GC_REST_S = 0.2
-#: Yielded by work that cannot go on before `resume`.
+#: Yielded by work that cannot continue before `resume`.
 WAITING = object()
 
 Work = Generator[Any, None, None]
 
 
 class Task:
-    """One piece of work. `failed`: called with what it raised."""
+    """One piece of work. `failed` is called with its exception."""
 
     __slots__ = ("_is_resumed", "_is_waiting", "_turns", "api", "client_id", "failed", "size", "steps", "version")
 
@@ -44,7 +44,7 @@ class Task:
         self.client_id: str | None = None
 
     def run(self, until_s: float) -> bool:
-        """Works until then; whether there is more to do without waiting."""
+        """Works until `until_s`. Returns whether more work can be done without waiting."""
         clock = self._turns.clock
         try:
             for step in self.steps:
@@ -60,7 +60,7 @@ class Task:
         return False
 
     def resume(self) -> None:
-        """What the work waits for, or is about to wait for, has come."""
+        """Signals that what the work waits for, or is about to wait for, has arrived."""
         if self._is_waiting:
             self._is_waiting = False
             self._turns.add(self)
@@ -69,7 +69,7 @@ class Task:
 
 
 class Turns:
-    """The pieces of work of one broker, in the order of their turns."""
+    """A broker's pieces of work, in the order of their turns."""
 
     def __init__(self, watch: TurnWatch) -> None:
         self._watch = watch
@@ -79,7 +79,7 @@ class Turns:
         self._collecting: asyncio.TimerHandle | None = None
 
     def begin(self, steps: Work, failed: Callable[[Exception], None]) -> Task:
-        """The work begins in the next turn that is free."""
+        """Begins the work in the next free turn."""
         task = Task(self, steps, failed)
         self.add(task)
         return task
@@ -96,7 +96,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def stop(self) -> None:
-        """What is left is not done."""
+        """Stops; the remaining work is dropped."""
         self._ready.clear()
         if self._collecting is not None:
             self._collecting.cancel()
@@ -117,7 +117,7 @@ class Turns:
         took = self.clock() - began
         if took > TURN_BUDGET_S:
             self._watch.exceeded(took, task.api, task.version, task.client_id, task.size)
-        # Only now, so that work which is resumed meanwhile does not begin a second chain of turns.
+        # Cleared only here, so that work resumed meanwhile does not start a second chain of turns.
         if not self._ready:
             return  # stopped
         self._ready.popleft()

@@ -1,8 +1,8 @@
 """Replies that wait: for data in some partitions, for an offset to be committed, or for a deadline.
 
-What waits is data: a `Parked` stands with each partition that it waits for, and an append touches exactly those.
-Deadlines lie in buckets of a few milliseconds with one timer of the loop each, so parking sets no timer and answering
-clears none.
+A waiting reply is an object: a `Parked` is registered with each partition that it waits for, and an append touches only
+the `Parked` of its partition. Deadlines are kept in buckets of a few milliseconds with one event loop timer each, so
+parking sets no timer and answering cancels none.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 
 log = logging.getLogger("odradek.waiters")
 
-#: Deadlines are kept this coarsely, and never fire early. Kafka's own wheel ticks each millisecond; its waits are
-#: hundreds.
+#: The granularity of deadlines; they never fire early. Kafka's timing wheel ticks each millisecond; its waits are
+#: hundreds of milliseconds.
 BUCKET_MS = 8
-#: Waits beyond this get a timer of their own: buckets live until they are due, and must stay few.
+#: Longer waits get a timer of their own: buckets live until they are due, and must stay few.
 LONGEST_BUCKETED_WAIT_MS = 10_000
 
 
 class Parked:
-    """A reply that waits. `expired` is called at its deadline, unless it is removed before."""
+    """A waiting reply. `expired` is called at its deadline, unless it is removed before."""
 
     __slots__ = ("deadline",)
 
@@ -33,13 +33,13 @@ class Parked:
 
 
 class Deadlines:
-    """When waiting ends."""
+    """The deadlines of waiting replies."""
 
     __slots__ = ("_buckets", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # Buckets are dicts for their order: in simulated time the same seed has the same.
+        # Buckets are dicts for their order: in a simulation the same seed must give the same order.
         self._buckets: dict[int, dict[Parked, None]] = {}
 
     def add(self, parked: Parked, wait_ms: int) -> None:
@@ -72,8 +72,8 @@ class Deadlines:
 
 
 class Wakeups:
-    """What became ready in this turn of the loop, completed once in the next: a Produce to ten partitions that one Fetch
-    waits for is answered with all ten.
+    """Collects what became ready in this turn of the loop and completes it once in the next turn. A Fetch that waits
+    for ten partitions of one Produce is answered with all ten.
     """
 
     __slots__ = ("_loop", "_ready")
@@ -94,7 +94,7 @@ class Wakeups:
 
 
 def _contained(function: Callable[[], object]) -> None:
-    """Those that wait have nothing to do with each other: if one fails, the rest is still answered."""
+    """Isolates failures: waiting replies are independent, so if one fails, the others are still answered."""
     try:
         function()
     except Exception:
