@@ -1,1 +1,1 @@
-"""For people who test their own applications: the pytest plugin and its fixtures."""
+"""The pytest plugin and its fixtures, for users who test their own applications."""

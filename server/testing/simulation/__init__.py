@@ -4,8 +4,9 @@
         simulation.run(scenario(simulation))
 
 `scenario` is a coroutine that may start brokers by `simulation.node(...)` and use any asyncio client, such as aiokafka,
-unchanged. The seed decides how long each delivery and each disk takes, and what any code draws from `random` and `uuid`;
-with the same code it plays the same again. What fails is the test's to say: cut links, reset connections, crash nodes.
+unchanged. The seed decides how long each delivery and each disk operation takes, and what any code draws from `random`
+and `uuid`. The same seed and code give the same run. The test decides which faults to inject: cut links, reset
+connections, crash nodes.
 """
 
 from .loop import Deadlock, VirtualLoop

@@ -1,4 +1,4 @@
-"""Plays seeds of the cluster; see cluster/__init__.py."""
+"""Runs seeds of the simulated cluster; see cluster/__init__.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import traceback
 
 from .cluster import Ran, Run
 
-#: Python's own chance, which decides in which order some maps are walked through.
+#: Python's own hash seed, which decides the iteration order of some collections.
 _HASH_SEED = "0"
 
 

@@ -1,7 +1,7 @@
-"""What a disk keeps when the power goes: of each file as much as was synced, and nothing of one that never was.
+"""Simulates power loss: each file keeps only what was synced, and a file that was never synced loses everything.
 
-Sizes are noted at each fsync; a power failure cuts files back to them. Directories are taken to be as they are: an entry
-that was renamed or removed stays so, and `tests/storage` has its own proofs for those.
+Sizes are noted at each fsync; a power loss truncates files to them. Directories keep their current state: a renamed or
+removed entry stays so. `tests/storage` has its own tests for directories.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .loop import OWNER, name_of
 
 
 class Disk:
-    """While `installed`, every fsync of this process is noted. `root`: where each node has a directory of its name."""
+    """Notes every fsync of this process while `installed`. `root`: contains a directory for each node, with its name."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -39,7 +39,7 @@ class Disk:
             setattr(os, name, function)
 
     def _noting_sync(self, real: Callable[..., None]) -> Callable[..., None]:
-        """The simulated disk is as quick as memory: what was to be synced is only noted."""
+        """Replaces a sync function. The simulated disk is as fast as memory: the sync is only noted."""
 
         def sync(fd: Any) -> None:
             found = os.fstat(fd if isinstance(fd, int) else fd.fileno())
@@ -48,7 +48,7 @@ class Disk:
         return sync
 
     def _noting_cut(self, real: Callable[..., None]) -> Callable[..., None]:
-        """What takes the place of what was cut off is not on the disk."""
+        """Replaces a truncate function: data written after a truncation is not on the disk."""
 
         def truncate(path: Any, length: int) -> None:
             real(path, length)
@@ -59,19 +59,19 @@ class Disk:
         return truncate
 
     def _sync_all(self) -> None:
-        """Of the node that asks."""
+        """Notes that all files of the calling node are synced."""
         for path in (self._root / name_of(OWNER.get())).rglob("*"):
             if path.is_file():
                 found = path.stat()
                 self._synced[found.st_dev, found.st_ino] = found.st_size
 
     def synced_bytes(self, fd: int) -> int:
-        """How much of an open file would outlive a power failure."""
+        """Returns how much of an open file would survive a power loss."""
         found = os.fstat(fd)
         return self._synced.get((found.st_dev, found.st_ino), 0)
 
     def power_failure(self, directory: Path) -> int:
-        """Cuts every file below; how many bytes were lost."""
+        """Truncates every file in the directory. Returns how many bytes were lost."""
         lost = 0
         for path in directory.rglob("*"):
             if path.is_file():

@@ -1,7 +1,7 @@
-"""An event loop whose time is not real: when nothing is ready, the clock goes on to what is due next.
+"""An event loop in virtual time: when nothing is ready, the clock advances to the next due event.
 
-Everything that it runs belongs to a node, by the context in which it was scheduled; what belongs to a node that has
-crashed since is not run. Work for threads is done on the loop itself, a little later, so that a seed decides the order.
+Each callback belongs to a node, by the context in which it was scheduled. Callbacks of a node that has crashed since
+are skipped. Work for threads runs on the loop itself, a little later, so that the seed decides the order.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .network import Network
 
-#: What work in a thread takes: a disk that flushes.
+#: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)
 
-#: What a turn of the loop takes at least.
+#: The minimum duration of a turn of the loop.
 TURN_S = 2e-6
 
-#: Who belongs to no node.
+#: The owner of work that belongs to no node.
 OUTSIDE = ""
 
 
 class Deadlock(RuntimeError):
-    """Everybody waits, and nothing will ever happen."""
+    """All tasks wait, and no event is due."""
 
 
 class Incarnation:
-    """A life of a node, from its start to its crash. What is outside of all nodes belongs to none."""
+    """An incarnation of a node, from its start to its crash. Code outside of all nodes belongs to none."""
 
     __slots__ = ("is_alive", "name")
 
@@ -49,7 +49,7 @@ def name_of(owner: Incarnation | None) -> str:
 
 
 class _Clock:
-    """Stands where a selector does: to wait is to move the time."""
+    """Replaces the selector: waiting advances the virtual time."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -62,7 +62,7 @@ class _Clock:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """`network` carries what `create_server` and `create_connection` make."""
+    """The event loop. `network` implements `create_server` and `create_connection`."""
 
     def __init__(self, chance: Random, network: Network, started: float | None = None) -> None:
         super().__init__()
@@ -81,18 +81,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Each turn takes a little: who waits for a shorter time than that does not wait for ever."""
+        """Advances the time. Each turn takes a minimum time, so that shorter waits also end."""
         self._now += max(0.0, seconds) + TURN_S
 
-    # ---- what the base class leaves to the platform
+    # ---- platform functions of the base class
 
     def _process_events(self, event_list: list[Any]) -> None:
         assert not event_list
 
     def _write_to_self(self) -> None:
-        """There is no other thread to be woken from."""
+        """Does nothing: there is no other thread to wake the loop from."""
 
-    # ---- what belongs to whom
+    # ---- ownership
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         return super().call_soon(self._owned(callback, context), *args, context=context)
@@ -129,11 +129,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return await self.network.connect(protocol_factory, (host, port))
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
-        """Names are those of addresses: nobody is asked."""
+        """Resolves a name to itself: no name server is involved."""
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port))]
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
-        """Only to find out whether anybody listens. Raises Refused."""
+        """Only checks whether an address has a listener. Raises Refused."""
         await self.network.reach(address)
 
 

@@ -1,5 +1,7 @@
-"""The network between nodes. What is sent takes a while, comes in order on each connection, and waits while its link is
-cut, as TCP has it; a connection that breaks loses what was on its way. Between connections there is no order.
+"""The network between nodes.
+
+Data takes a while, arrives in order on each connection, and waits while its link is cut, as with TCP. A connection that
+breaks loses the data in flight. Different connections have no common order.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from typing import Any
 from .loop import OUTSIDE, OWNER, name_of
 from .transport import RETRY_S, Transport
 
-#: What one delivery takes: a network of one room.
+#: The latency of one delivery: a network within a room.
 LATENCY_S = (0.0001, 0.002)
-#: Ports for who does not say which.
+#: Ports for listeners that do not choose one.
 FIRST_FREE_PORT = 50_000
 
 Address = tuple[str, int]
@@ -25,20 +27,20 @@ Link = tuple[str, str]
 
 
 class Refused(ConnectionRefusedError):
-    """Nobody listens there."""
+    """The address has no listener."""
 
 
 class Network:
-    """Knows who listens, who is connected, and what is wrong between which nodes. Clients outside of nodes are node ""."""
+    """Tracks listeners, connections, and the faults between nodes. Clients outside of nodes are node ""."""
 
     def __init__(self, chance: Random, latency_s: tuple[float, float] = LATENCY_S) -> None:
         self.latency_s = latency_s
         self._chance = chance
         self._bound: dict[Address, SimulatedSocket] = {}
         self._listeners: dict[Address, Listener] = {}
-        #: Whose an address is, or was.
+        #: The current or last owner of each address.
         self._homes: dict[Address, str] = {}
-        # A dict, for its order: the same seed has the same order.
+        # A dict, for its order: the same seed must give the same order.
         self._ends: dict[Transport, None] = {}
         self._connections = 0
         self._cut: set[Link] = set()
@@ -49,7 +51,7 @@ class Network:
         return self._chance.uniform(*self._slow.get((source, target), self.latency_s))
 
     def breaks(self, source: str, target: str) -> bool:
-        """Whether this delivery is the last of its connection, and is lost."""
+        """Returns whether this delivery breaks its connection and is lost."""
         likelihood = self._flaky.get((source, target), 0.0)
         return likelihood > 0 and self._chance.random() < likelihood
 
@@ -80,7 +82,7 @@ class Network:
             del self._listeners[listener.address]
 
     async def reach(self, address: Address) -> Listener:
-        """Who listens there. Raises Refused. Through a cut link it takes as long as the cut."""
+        """Returns the listener at the address. Raises Refused. Through a cut link it waits until the link is mended."""
         here, place = (
             name_of(OWNER.get()),
             ("127.0.0.1" if address[0] in ("localhost", "::1") else address[0], address[1]),
@@ -88,13 +90,13 @@ class Network:
         there = self._homes.get(place, here)
         await asyncio.sleep(self.delay(here, there))
         while self.is_cut(here, there) or self.is_cut(there, here):  # noqa: ASYNC110
-            await asyncio.sleep(RETRY_S)  # as TCP does: it tries again
+            await asyncio.sleep(RETRY_S)  # retries, as TCP does
         if place not in self._listeners:
             raise Refused(f"nobody listens on {address[0]}:{address[1]}")
         return self._listeners[place]
 
     async def connect(self, factory: Callable[[], Any], address: Address) -> tuple[Transport, Any]:
-        """As `reach`."""
+        """Connects to the address. Waits and raises as `reach`."""
         listener = await self.reach(address)
         protocol = factory()
         self._connections += 1
@@ -116,25 +118,25 @@ class Network:
         return (source, target) in self._cut
 
     def cut(self, source: str, target: str) -> None:
-        """What `source` sends to `target` waits from now on."""
+        """Makes data from `source` to `target` wait from now on."""
         self._cut.add((source, target))
 
     def isolate(self, node: str, others: Iterable[str]) -> None:
-        """Cut both ways from each of the others."""
+        """Cuts the links to and from each of the others."""
         for other in others:
             self.cut(node, other)
             self.cut(other, node)
 
     def slow_down(self, source: str, target: str, latency_s: tuple[float, float]) -> None:
-        """Deliveries take so long from now on."""
+        """Sets the latency of later deliveries."""
         self._slow[source, target] = latency_s
 
     def loosen(self, source: str, target: str, likelihood: float) -> None:
-        """Each delivery breaks its connection by chance, and is lost with it."""
+        """Makes each delivery break its connection with this likelihood, and get lost with it."""
         self._flaky[source, target] = likelihood
 
     def mend(self, node: str | None = None) -> None:
-        """All that is wrong, or what is wrong between the node and others, is well again."""
+        """Ends all faults, or those between the node and others."""
         for faults in (self._slow, self._flaky):
             for link in [link for link in faults if node is None or node in link]:
                 del faults[link]
@@ -143,13 +145,15 @@ class Network:
             end.flow()
 
     def reset(self, node: str, other: str | None = None) -> None:
-        """Every connection of the node (with the other) breaks, for both ends."""
+        """Breaks every connection of the node (with the other) for both ends."""
         for end in list(self._ends):
             if end.node == node and other in (None, end.other.node):
                 end.abort()
 
     def crashed(self, node: str) -> None:
-        """Its connections break for the peers, who learn it as far as links let them; nobody listens any more."""
+        """Breaks a crashed node's connections for the peers, which notice as far as links permit, and removes its
+        listeners.
+        """
         for end in [end for end in self._ends if end.node == node]:
             end.die()
         for address in [address for address, one in self._listeners.items() if one.node == node]:
@@ -159,7 +163,7 @@ class Network:
 
 
 class Listener:
-    """As asyncio's servers are, as far as ours is used."""
+    """Implements the part of asyncio's servers that the broker uses."""
 
     def __init__(self, network: Network, factory: Callable[[], Any], bound: Any) -> None:
         self.factory = factory
@@ -182,7 +186,7 @@ class Listener:
 
 
 class SimulatedSocket:
-    """As a socket is, as far as ours take an address with one, or ask whether anybody listens."""
+    """Implements the part of a socket that the broker uses: binding an address, and checking for a listener."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -195,10 +199,10 @@ class SimulatedSocket:
         self.close()
 
     def setsockopt(self, *_: object) -> None:
-        """There is nothing to be set."""
+        """Does nothing: there are no options."""
 
     def setblocking(self, flag: bool) -> None:
-        """Nothing here waits."""
+        """Does nothing: no operation blocks."""
 
     def bind(self, address: Address) -> None:
         self._address = self._network.bind(self, (address[0], address[1]))

@@ -1,4 +1,4 @@
-"""One end of a connection in memory: what asyncio's transports do, with a delay and without a socket."""
+"""One end of a connection in memory: an asyncio transport with a delay and without a socket."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .loop import OWNER, VirtualLoop, name_of
 if TYPE_CHECKING:
     from .network import Address, Network
 
-#: How often something is tried again over a link that is cut.
+#: The retry interval over a cut link.
 RETRY_S = 0.05
-#: Where a transport asks its protocol to stop writing, unless the protocol says otherwise.
+#: The high-water mark at which a transport pauses its protocol's writing, unless the protocol sets another.
 HIGH_WATER_BYTES = 64 * 1024
 
 
@@ -81,19 +81,19 @@ class Transport(asyncio.Transport):
         return False
 
     def flow(self) -> None:
-        """The next delivery sets out, unless one is on its way."""
+        """Starts the next delivery, unless one is in flight."""
         if not self._is_flowing and not self._is_over and (self._sent or self._is_closing):
             self._is_flowing = True
             self._later(self._network.delay(self.node, self.other.node), self._arrive)
 
     def _later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """It is the network's doing, whoever is alive: outside of all contexts."""
+        """Schedules work of the network, which runs outside of all contexts, whichever nodes are alive."""
         contextvars.Context().run(self._loop.call_later, delay_s, function)
 
     def _arrive(self) -> None:
         self._is_flowing = False
         if self._is_over or self._network.is_cut(self.node, self.other.node) or not self.other._reads:
-            return  # mending the link, or reading on, has it flow again
+            return  # mending the link or resuming reading continues the flow
         if self._sent:
             if self._network.breaks(self.node, self.other.node):
                 self.abort()
@@ -124,7 +124,7 @@ class Transport(asyncio.Transport):
     def _deliver_buffered(self, data: bytes) -> None:
         pos = 0
         while pos < len(data) and not self._is_over:
-            if not self._reads:  # what is left comes first when it reads again
+            if not self._reads:  # the rest is delivered first when reading resumes
                 self.other._sent.appendleft(data[pos:])
                 self.other._sent_bytes += len(data) - pos
                 return
@@ -144,10 +144,10 @@ class Transport(asyncio.Transport):
         self._reads = True
         self.other.flow()
 
-    # ---- endings
+    # ---- closing
 
     def close(self) -> None:
-        """What was written still goes."""
+        """Closes the connection after delivering the written data."""
         if not self.is_closing():
             self._is_closing = True
             self.flow()
@@ -156,7 +156,7 @@ class Transport(asyncio.Transport):
         self._end(ConnectionResetError("the connection was reset"))
 
     def die(self) -> None:
-        """This end's node is no more: only the other end hears of it."""
+        """Ends the connection of a crashed node: only the other end is notified."""
         self._is_over = True
         self._network.forget(self)
         self._later(self._network.delay(self.node, self.other.node), self._break_other)
@@ -171,7 +171,7 @@ class Transport(asyncio.Transport):
 
     def _break_other(self) -> None:
         if self._network.is_cut(self.node, self.other.node) and not self.other._is_over:
-            # The other end hears nothing while the link is cut.
+            # The other end is not notified while the link is cut.
             self._later(RETRY_S, self._break_other)
             return
         other = self.other

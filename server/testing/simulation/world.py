@@ -1,4 +1,4 @@
-"""The simulation as a whole: its clock, network, disk and chance, and the nodes in it."""
+"""The simulation as a whole: its clock, network, disk, randomness, and nodes."""
 
 from __future__ import annotations
 
@@ -25,35 +25,36 @@ from .loop import OWNER, Incarnation, VirtualLoop
 from .network import LATENCY_S, Network, SimulatedSocket
 
 T = TypeVar("T")
-#: Between two looks at the clock of turns: work is divided into slices as it is in real time, but by the work alone.
+#: The time between two readings of the turn clock: work is divided into slices as in real time, but by the amount of
+#: work alone.
 TURN_CLOCK_STEP_S = 50e-6
-#: Disks are simulated; where the real one would be, memory will do.
+#: Disks are simulated, so their files are kept in memory.
 _IN_MEMORY = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), None)
-#: A cleaner is a process of its own, which simulated time does not reach.
+#: A cleaner is a separate process, which simulated time does not control.
 _PROPERTIES = {**EMBEDDED_DEFAULTS, "log.cleaner.enable": "false"}
 
 
 class Node:
-    """A broker that may crash and start again on its data. Make it by `Simulation.node`."""
+    """A broker that may crash and start again on its data. Create it with `Simulation.node`."""
 
     def __init__(self, simulation: Simulation, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
         self.directory = simulation.directory / name
         self._simulation = simulation
         self._properties = {**_PROPERTIES, "listeners": "PLAINTEXT://127.0.0.1:0", **properties}
-        #: How far its clock is from the true time; it may be changed at any moment.
+        #: The offset of its clock from the true time; may be changed at any moment.
         self.skew_s = 0.0
         self._life: Incarnation | None = None
         self._server: BrokerServer | None = None
 
     @property
     def is_running(self) -> bool:
-        """Or starting."""
+        """True while the node is running or starting."""
         return self._server is not None
 
     @property
     def life(self) -> Incarnation | None:
-        """From a start to a crash or stop; each is another object."""
+        """The current incarnation, from a start to a crash or stop; each is a different object."""
         return self._life
 
     @property
@@ -66,7 +67,7 @@ class Node:
         return ",".join(self.server.addresses)
 
     async def start(self) -> None:
-        """Returns when it serves, on the port of its first start."""
+        """Starts the node. Returns when it serves, on the port of its first start."""
         assert self._server is None, f"{self.name} runs already"
         config = BrokerConfig({"log.dirs": str(self.directory), **self._properties})
         time_s = asyncio.get_running_loop().time
@@ -79,16 +80,18 @@ class Node:
         self._properties["listeners"] = ",".join(said)
 
     async def stop(self) -> None:
-        """Returns when its process has ended in good order."""
+        """Stops the node. Returns after an orderly shutdown of its process."""
         life = self._life
         await self._within(self.server.stop())
-        if life is not None and self._life is life:  # it did not crash in its last moment
+        if life is not None and self._life is life:  # it did not crash at the last moment
             life.is_alive = False
             self._life = self._server = None
             self._simulation.network.crashed(self.name)
 
     def crash(self, *, power: bool = False) -> None:
-        """As kill -9, at this instant: nothing of it runs any more. With `power`, what was not synced is lost too."""
+        """Crashes the node immediately, as kill -9 does: none of its code runs any more. With `power`, unsynced data is
+        lost too.
+        """
         assert self._life is not None, f"{self.name} does not run"
         server, self._server = self.server, None
         self._life.is_alive = False
@@ -106,7 +109,7 @@ class Node:
 
 
 class Process:
-    """Somebody's program, apart from the nodes: `kill` ends it between two steps, its connections break."""
+    """A user's program outside the nodes. `kill` ends it between two steps and breaks its connections."""
 
     def __init__(self, simulation: Simulation, name: str, coroutine: Coroutine[Any, Any, Any]) -> None:
         self.name = name
@@ -122,10 +125,10 @@ class Process:
 
 
 class Simulation:
-    """Enter it, make nodes, and `run` a coroutine. While it is entered, time, chance and sockets of this process are its
-    own.
+    """A simulation: enter it, create nodes, and `run` a coroutine. While entered, it replaces time, randomness and
+    sockets of this process.
 
-    `started`: when it begins, in seconds since 1970; today, unless said.
+    `started`: the start time in seconds since 1970; today by default.
     """
 
     def __init__(
@@ -139,15 +142,15 @@ class Simulation:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def node(self, name: str, properties: Mapping[str, str] | None = None) -> Node:
-        """One that has not been started yet. `properties` are laid over what an embedded broker has."""
+        """Creates a node without starting it. `properties` override those of an embedded broker."""
         return Node(self, name, properties or {})
 
     def process(self, name: str, coroutine: Coroutine[Any, Any, Any]) -> Process:
-        """Starts `coroutine` as a program of its own, which links can be cut from by `name`."""
+        """Starts `coroutine` as a separate program. Links to it can be cut by its `name`."""
         return Process(self, name, coroutine)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Plays it to its end. Raises Deadlock when it waits for what will never be."""
+        """Runs the coroutine to its end. Raises Deadlock when it waits for an event that never comes."""
         return self.loop.run_until_complete(coroutine)
 
     def __enter__(self) -> Simulation:
@@ -170,7 +173,7 @@ class Simulation:
         while self._undo:
             setattr(*self._undo.pop())
         random.seed()
-        # What crashed is still in the middle of something; it ends here, without a word.
+        # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):

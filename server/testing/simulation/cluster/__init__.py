@@ -1,9 +1,9 @@
-"""A cluster of three whole nodes under seeded faults, looked at after each event: see invariants.py for what must hold.
+"""A cluster of three whole nodes under seeded faults, checked after each event; invariants.py lists what must hold.
 
     python -m odradek.server.testing.simulation --seeds 0-99
     python -m odradek.server.testing.simulation --seeds 7 --trace
 
-A seed and a commit play the same run: the same trace, which its hash tells.
+A seed and a commit determine the run: the trace is the same, as its hash shows.
 """
 
 from .invariants import Broken

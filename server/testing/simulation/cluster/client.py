@@ -1,4 +1,4 @@
-"""A small client: one request after the other on each connection, answers or `Unreachable`. It knows the protocol only."""
+"""A small client that only knows the protocol: one request in flight per connection, and a response or `Unreachable`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .....protocol.messages.metadata import MetadataRequest, MetadataRequestTopi
 from .....protocol.schema import Message
 from ..network import Address
 
-#: Between two attempts.
+#: Delay between two attempts.
 BACKOFF_S = 0.1
 _METADATA_VERSION = 12
 _TIMEOUT_S = 6.0
@@ -22,7 +22,7 @@ _MAX_FRAME_BYTES = 16 << 20
 
 
 class Unreachable(ConnectionError):
-    """No answer, for whatever reason; nobody knows whether it was heard."""
+    """There was no response, for whatever reason; the request may or may not have been received."""
 
 
 class _Connection(asyncio.Protocol):
@@ -60,14 +60,14 @@ class Leader(NamedTuple):
 
 
 class Client:
-    """Its calls may overlap if each has a `lane` of its own."""
+    """A client. Its calls may overlap if each has its own `lane`."""
 
     def __init__(self, bootstrap: list[Address], topic: str) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._connections: dict[tuple[Address, str], _Connection] = {}
         self._leaders: dict[int, Leader] = {}
-        #: The newest that was told of each partition.
+        #: The newest known leader of each partition.
         self._epochs: dict[int, int] = {}
         self._turn = 0
         self._correlation = 0
@@ -85,7 +85,7 @@ class Client:
             self._drop((address, lane))
             raise Unreachable(str(failure)) from None
         except asyncio.CancelledError:
-            self._drop((address, lane))  # its answer is nobody's
+            self._drop((address, lane))  # a late response must not be taken for the next one's
             raise
 
     async def _ask(self, address: Address, request: Message, version: int, lane: str) -> Any:
@@ -111,15 +111,15 @@ class Client:
         if connection is not None:
             connection.transport.abort()
 
-    # ---- who leads
+    # ---- leaders
 
     def any_address(self) -> Address:
-        """One after the other."""
+        """Returns the bootstrap addresses in rotation."""
         self._turn += 1
         return self._bootstrap[self._turn % len(self._bootstrap)]
 
     async def leader(self, index: int, lane: str) -> Leader:
-        """Asks until somebody knows."""
+        """Sends requests until a node returns the partition's leader."""
         while index not in self._leaders:
             try:
                 found = await self._metadata(lane)
@@ -127,7 +127,7 @@ class Client:
                 await asyncio.sleep(BACKOFF_S)
                 continue
             for one, leader in found.items():
-                # Who was cut off tells of the past (KIP-320).
+                # A node that was cut off returns stale metadata (KIP-320).
                 if leader.epoch >= self._epochs.get(one, 0):
                     self._leaders[one], self._epochs[one] = leader, leader.epoch
             if index not in self._leaders:
@@ -135,7 +135,7 @@ class Client:
         return self._leaders[index]
 
     def forget(self, index: int) -> None:
-        """The leader of the partition is another, or does not answer."""
+        """Forgets the leader of the partition, which changed or does not respond."""
         self._leaders.pop(index, None)
 
     async def _metadata(self, lane: str) -> dict[int, Leader]:

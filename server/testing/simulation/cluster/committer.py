@@ -1,4 +1,4 @@
-"""A consumer without a group's membership, who commits where it is: 1, 2, 3... What was acknowledged is there in the end."""
+"""A consumer without group membership that commits the offsets 1, 2, 3... Acknowledged commits must exist at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIND_VERSION, _COMMIT_VERSION, _FETCH_VERSION = 3, 8, 7
 
 
 class Committer:
-    """`acknowledged`: the last offset of which it was told that it is committed."""
+    """Commits offsets. `acknowledged`: the last offset whose commit was acknowledged."""
 
     def __init__(self, client: Client, chance: Random) -> None:
         self.acknowledged = -1
@@ -44,7 +44,9 @@ class Committer:
                 self.acknowledged = self._sent
 
     async def check(self) -> None:
-        """Asks until it is told. Who was cut off may tell of the past, so this is for when all is well again."""
+        """Checks the committed offset, retrying until there is a response. A node that was cut off may return a stale
+        offset, so this runs after all faults have ended.
+        """
         request = OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic(TOPIC, [0])])
         while True:
             answer = await self._ask(request, _FETCH_VERSION)
@@ -63,7 +65,7 @@ class Committer:
         return not error
 
     async def _ask(self, request: Message, version: int) -> Any:
-        """The coordinator's answer; None when there is none."""
+        """Returns the coordinator's response; None when there is none."""
         try:
             if self._coordinator is None:
                 asked = FindCoordinatorRequest(key=GROUP)

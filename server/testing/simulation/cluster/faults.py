@@ -1,4 +1,4 @@
-"""What goes wrong, and when, by a seed: processes killed, power lost, links cut, slow and loose, clocks that jump."""
+"""Injects seeded faults: killed processes, power loss, cut, slow and unreliable links, and clock jumps."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..loop import OUTSIDE
 from .nodes import Cluster
 from .watch import Watch
 
-#: The worst that links do: as slow as that, and so many deliveries break their connection.
+#: The worst link faults: this latency, and this share of deliveries that break their connection.
 _SLOW_S = ((0.02, 0.3), (0.2, 2.5))
 _LOOSE = (0.02, 0.2)
-#: Less than an hour, from which on records of the future are refused (message.timestamp.after.max.ms).
+#: Less than an hour, beyond which records from the future are rejected (message.timestamp.after.max.ms).
 _SKEWS_S = (0.0, 0.3, 5.0, 60.0, 1700.0)
 _STOP_DEADLINE_S = 20.0
 
 
 class Faults:
-    """`mend` ends them all."""
+    """Injects faults. `mend` ends them all."""
 
     def __init__(self, cluster: Cluster, watch: Watch, chance: Random) -> None:
         self._cluster = cluster
@@ -28,7 +28,7 @@ class Faults:
         self._watch = watch
         self._network = cluster.simulation.network
         self._chance = chance
-        #: What will happen later, and stops that are on their way.
+        #: Scheduled actions, and stops in progress.
         self._later: list[asyncio.Task[None]] = []
         self._stopping: list[asyncio.Task[None]] = []
         self._kinds: list[tuple[int, Callable[[], None]]] = [
@@ -45,7 +45,7 @@ class Faults:
             (3, self._jump),
             (4, self._mend_links),
         ]
-        #: A seed has a few kinds of faults, each then more often than among all.
+        #: A seed uses a few kinds of faults, so each occurs more often than if all were used.
         count = chance.choice((2, 3, 5, len(self._kinds) - 1))
         self._kinds = [*chance.sample(self._kinds[:-1], count), self._kinds[-1]]
 
@@ -59,7 +59,7 @@ class Faults:
             chance.choices([kind for _, kind in self._kinds], weights)[0]()
 
     async def mend(self) -> None:
-        """Everything is well again, but for the clocks: those stay where they are."""
+        """Ends all faults except clock offsets, which stay."""
         self._say("all is mended")
         for task in self._later:
             task.cancel()
@@ -90,8 +90,8 @@ class Faults:
             self._crash(node_id, power=False)
 
     def _lose_power(self) -> None:
-        """Nothing is synced, so a record is safe as long as another one in sync has it, who was not killed either: who
-        was counts for unclean, and is taken out of the set in sync (KIP-966).
+        """Injects a power loss. Nothing is synced, so a record is safe only while another ISR member has it that was
+        not killed either: a killed broker counts as an unclean shutdown and is removed from the ISR (KIP-966).
         """
         node_id = self._chance.choice(self._node_ids)
         others_hold = all(
@@ -104,7 +104,7 @@ class Faults:
 
     @property
     def _somebody_has_lost(self) -> bool:
-        """And is not back in every set in sync."""
+        """Returns whether a broker lost records and is not back in every ISR."""
         lost = [
             node_id for node_id in self._node_ids if self._watch.has_lost(node_id) or self._cluster.is_dark(node_id)
         ]

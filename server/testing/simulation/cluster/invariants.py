@@ -1,7 +1,7 @@
-"""What must hold of a cluster after each event of any of its nodes. Each breach names its invariant.
+"""The invariants of a cluster, checked after each event of any of its nodes. Each breach names its invariant.
 
-"Committed" is what a leader has ever held for committed: of the metadata log any node's high watermark, of a partition
-its leader's.
+"Committed" means that a leader has ever considered it committed: in the metadata log below any node's high watermark,
+in a partition below its leader's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Broken(AssertionError):
 
 
 class History:
-    """One replicated log, as all its replicas together have it."""
+    """One replicated log, as seen across all its replicas."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,20 +42,22 @@ class History:
         self._written: dict[tuple[int, int], Digest] = {}
 
     def led(self, epoch: int, leader: object) -> None:
-        """`leader`: a life of a node."""
+        """Notes a leader of an epoch. `leader`: an incarnation of a node."""
         known = self._leaders.setdefault(epoch, leader)
         if known is not leader:
             raise Broken(ONE_LEADER, f"{self.name}: two lead in epoch {epoch}")
 
     def written(self, replica: str, digests: Iterable[Digest]) -> None:
-        """By whomever: a batch of the same offset and epoch is the same batch."""
+        """Notes written batches: batches with the same offset and epoch must be equal, whichever replica wrote them."""
         for digest in digests:
             known = self._written.setdefault((digest.base_offset, digest.leader_epoch), digest)
             if known != digest:
                 raise Broken(LOG_MATCHING, f"{self.name} at {replica}: {digest}, elsewhere {known}")
 
     def commit(self, replica: str, shadow: LogShadow, high_watermark: int) -> bool:
-        """A leader holds for committed what is below; whether there is more of it now."""
+        """Notes that a leader considers everything below its high watermark committed. Returns whether the committed
+        part grew.
+        """
         if high_watermark > shadow.end_offset:
             raise Broken(COMMITTED, f"{self.name}: {replica} lacks what is below its high watermark {high_watermark}")
         self.verify(replica, shadow, high_watermark)
@@ -69,7 +71,7 @@ class History:
         return True
 
     def verify(self, replica: str, shadow: LogShadow, high_watermark: int) -> None:
-        """Below its high watermark every replica has what is committed."""
+        """Checks that the replica has the committed batches below its high watermark."""
         end = min(high_watermark, self.end_offset)
         while shadow.verified < len(shadow.digests):
             digest = shadow.digests[shadow.verified]
@@ -81,7 +83,7 @@ class History:
             shadow.verified += 1
 
     def hold(self, replica: str, shadow: LogShadow | None, invariant: str) -> None:
-        """The replica must have all that is committed."""
+        """Checks that the replica has everything committed."""
         end = 0 if shadow is None else shadow.end_offset
         if end < self.end_offset:
             raise Broken(invariant, f"{self.name}: {replica} ends at {end}, committed is {self.end_offset}")
@@ -100,14 +102,14 @@ def _from(digests: Sequence[Digest], offset: int) -> Sequence[Digest]:
 
 
 class Images:
-    """What was published, by offset."""
+    """The published images, by offset."""
 
     def __init__(self) -> None:
         self._known: dict[int, MetadataImage] = {}
         self.newest = MetadataImage()
 
     def published(self, node: str, image: MetadataImage) -> bool:
-        """Whether it is newer than all before it."""
+        """Notes a published image. Returns whether it is newer than all earlier ones."""
         known = self._known.setdefault(image.offset, image)
         if known is not image and known != image:
             raise Broken(IMAGES, f"at offset {image.offset}, {node}: {_difference(known, image)}")
@@ -123,7 +125,7 @@ def _difference(one: Any, other: Any) -> str:
 
 
 class Monotonic:
-    """A high watermark while its owner is the same."""
+    """Checks that a high watermark is monotonic while its owner is the same."""
 
     __slots__ = ("_owner", "_value")
 

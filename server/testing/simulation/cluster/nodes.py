@@ -1,5 +1,5 @@
-"""Whole nodes, three that are brokers and voters both and maybe a mere broker, on simulated machines that lose their
-process, or their power.
+"""Whole nodes on simulated machines that lose their process or their power: three that are brokers and voters, and
+maybe one that is only a broker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .invariants import NO_BUG, Broken
 from .trace import Trace
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-#: Brokers that vote, and one that does not, in some seeds.
+#: Brokers that vote, and in some seeds one that does not.
 VOTER_IDS = (1, 2, 3)
 OBSERVER_ID = 4
 _PROPERTIES = {
@@ -28,7 +28,7 @@ _PROPERTIES = {
     "offsets.topic.num.partitions": "1",
     "auto.create.topics.enable": "false",
 }
-#: What a seed chooses of: how soon replicas are late, how much they fetch, how often the quorum has a snapshot.
+#: The settings that a seed chooses from: replica lag, fetch sizes, frequency of the quorum's snapshots.
 _CHOICES = {
     "replica.lag.time.max.ms": ("1500", "4000", "10000", "30000"),
     "metadata.log.max.record.bytes.between.snapshots": ("2000", "6000", "20971520"),
@@ -46,12 +46,12 @@ _CHOICES = {
 
 
 class Cluster:
-    """`nodes` by id. A process that has ended is started again by whoever ended it."""
+    """The cluster. `nodes` by id. The code that ends a process also restarts it."""
 
     def __init__(self, simulation: Simulation, trace: Trace, chance: Random) -> None:
         self.simulation = simulation
         self.trace = trace
-        #: Voters that the log names (KIP-853), or the configuration.
+        #: The voters are named by the log (KIP-853) or by the configuration.
         self._voters_in_log = chance.random() < 0.5
         self._directory_ids = {node_id: chance.randbytes(16) for node_id in VOTER_IDS}
         chosen = {key: chance.choice(values) for key, values in _CHOICES.items()}
@@ -62,9 +62,9 @@ class Cluster:
         self._starting: dict[int, asyncio.Task[None]] = {}
         #: Machines without power.
         self._dark: set[int] = set()
-        #: Told of a node before it loses what it has not synced.
+        #: Called with a node before it loses its unsynced data.
         self.on_power_failure: Callable[[int], None] = lambda node_id: None
-        #: Told of what ended a node that was not to end.
+        #: Called with the failure that ended a node unexpectedly.
         self.failed: Callable[[BaseException], None] = lambda failure: None
 
     def _node(self, node_id: int, chosen: Mapping[str, str]) -> Node:
@@ -99,7 +99,7 @@ class Cluster:
         return [node_id for node_id, node in self.nodes.items() if node.is_running]
 
     def start(self, node_id: int) -> None:
-        """Begins; it serves some time later, when a majority is there."""
+        """Begins the start of a node. It serves some time later, when there is a majority."""
         node = self.nodes[node_id]
         assert not node.is_running
         self.trace.say(node.name, "starts")
@@ -131,7 +131,7 @@ class Cluster:
         node = self.nodes[node_id]
         self.trace.say(node.name, "loses power" if power else "is killed")
         if power:
-            # The machine says nothing any more, not even that nobody listens.
+            # The machine sends nothing any more, not even connection refusals.
             self._dark.add(node_id)
             self.mended()
             self.on_power_failure(node_id)
@@ -139,21 +139,21 @@ class Cluster:
         node.crash(power=power)
 
     def serves(self, node_id: int) -> bool:
-        """Whether its start is over, and it has not ended since."""
+        """Returns whether the node's start is complete and it has not ended since."""
         return node_id in self._serving
 
     def is_dark(self, node_id: int) -> bool:
         return node_id in self._dark
 
     def mended(self) -> None:
-        """To be called when links are well again: machines without power stay dark."""
+        """To be called when links are mended: machines without power stay disconnected."""
         for node_id in sorted(self._dark):
             name = self.nodes[node_id].name
             others = [other.name for other in self.nodes.values() if other.name != name]
             self.simulation.network.isolate(name, [*others, OUTSIDE])
 
     async def stop(self, node_id: int, deadline_s: float) -> None:
-        """A stop that takes too long becomes a kill."""
+        """Stops a node. A stop that takes too long becomes a kill."""
         node = self.nodes[node_id]
         self.trace.say(node.name, "is stopped")
         life = node.life

@@ -1,4 +1,4 @@
-"""Somebody who changes the cluster all the time: topics come and go, grow and are configured, replicas and leaders move."""
+"""Changes the cluster constantly: creates, deletes, grows and configures topics, and moves replicas and leaders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_PARTITIONS = 4
 
 
 class Operator:
-    """Each request is sent once, and may fail; but it may not meet a bug."""
+    """Sends each request once. A request may fail, but not by a bug."""
 
     def __init__(self, client: Client, node_ids: Sequence[int], chance: Random) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class Operator:
             await self._ask(*self._chance.choice(self._kinds)())
 
     async def end(self) -> None:
-        """Every partition is to be where it was; what was asked before may still be on its way."""
+        """Reassigns every partition to its original replicas. Earlier requests may still be in flight."""
         while True:
             await self._ask(*self._reassignment(list(VOTER_IDS), every=True))
             await asyncio.sleep(_AGAIN_S)
@@ -94,7 +94,7 @@ class Operator:
         return ElectLeadersRequest(0, None, _TIMEOUT_MS), 2
 
     def _reassign(self) -> tuple[Message, int]:
-        """Two replicas are the least, which all is safe with."""
+        """Reassigns a partition. Two replicas are the minimum for durability."""
         replicas = self._chance.sample(self._node_ids, self._chance.choice((2, 3)))
         return self._reassignment(replicas, every=False)
 
@@ -108,7 +108,7 @@ class Operator:
 
 
 def _errors(answer: Any) -> Iterator[int]:
-    """Every error code of an answer, wherever it stands."""
+    """Yields every error code in a response, at any depth."""
     for field in fields(answer):
         value = getattr(answer, field.name)
         if field.name == "error_code":

@@ -1,4 +1,4 @@
-"""One seed, from the first start of three nodes to the last look at what they have."""
+"""Runs one seed, from the first start of three nodes to the final check of their logs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from .workload import PARTITIONS, TOPIC, Consumer, Producer, create_topic
 
 #: Runs begin at the same time, so that they write the same bytes.
 STARTED_S = 1_800_000_000.0
-#: For a cluster without faults to start, and to be whole again after the last: sessions of 9 s, and clocks that jumped.
+#: The time for a cluster without faults to start, and to recover after the last fault: sessions of 9 s, and clocks that
+#: jumped.
 WELL_WITHIN_S = 120.0
-#: And that clients write and read: less than any broker or client remembers what went wrong for.
+#: The time in which clients must be able to write and read: less than any broker or client remembers an error.
 SERVES_WITHIN_S = 25.0
 _LOOK_S = 0.25
-#: Of all links: those of a room, those of a building with many doors.
+#: Latencies of all links: within a room, or within a building.
 _LATENCIES_S = ((0.0001, 0.002), (0.001, 0.06))
-#: Between two changes of the cluster, two commits of a consumer, and two batches of a producer in a partition.
+#: Intervals between two changes of the cluster, two commits of a consumer, and two batches of a producer in a
+#: partition.
 _OPERATOR_S = (0.5, 3.0, 1e6)
 _COMMITS_S = (0.3, 2.0)
 _INTERVALS_S = (0.06, 0.25, 0.25)
@@ -40,7 +42,7 @@ PRODUCERS = 2
 
 
 class Ran(NamedTuple):
-    """`hash`: equal for equal runs. `seconds`: of virtual time."""
+    """The result of a run. `hash`: equal for equal runs. `seconds`: virtual time."""
 
     hash: int
     seconds: float
@@ -49,7 +51,7 @@ class Ran(NamedTuple):
 
 
 class Run:
-    """`show` is given each line of the trace."""
+    """The run of one seed. `show` gets each line of the trace."""
 
     def __init__(self, seed: int, duration_s: float = 40.0, show: Callable[[str], None] | None = None) -> None:
         self._chance = Random(seed)
@@ -61,8 +63,8 @@ class Run:
         self._over: asyncio.Future[None]
 
     def run(self) -> Ran:
-        """Raises Broken, and whatever else this code meets."""
-        gc.disable()  # what is garbage goes when it is over
+        """Raises Broken, and any other exception of this code."""
+        gc.disable()  # garbage is freed when the run is over
         try:
             return self._play()
         finally:
@@ -111,7 +113,7 @@ class Run:
     def _dice(self) -> Random:
         return Random(self._chance.getrandbits(64))
 
-    # ---- the story
+    # ---- the scenario
 
     async def _story(self) -> None:
         cluster = self._cluster
@@ -140,7 +142,7 @@ class Run:
         self._operating = group.create_task(self._operator.run(chance.choice(_OPERATOR_S)))
 
     async def _come_to_the_end(self, group: asyncio.TaskGroup) -> None:
-        """Nothing goes wrong any more: all that was begun is done, soon."""
+        """Ends all faults and waits until all started operations are complete."""
         self._operating.cancel()
         moving_back = group.create_task(self._operator.end())
         for producer in self._producers:
@@ -173,7 +175,7 @@ class Run:
         return topic.id, index
 
     async def _until(self, holds: Callable[[], bool], what: str, within_s: float = WELL_WITHIN_S) -> None:
-        """Raises Broken when it does not come to be."""
+        """Waits for a condition. Raises Broken when it does not become true in time."""
         loop = self._simulation.loop
         deadline = loop.time() + within_s
         while not holds():
@@ -207,7 +209,9 @@ class Run:
         )
 
     def _judge(self) -> None:
-        """Each acknowledged record is at its offset, nothing is there twice, and consumers have read just that."""
+        """Checks that each acknowledged record is at its offset, none is duplicated, and consumers have read exactly
+        these records.
+        """
         consumer = self._consumer
         for index in range(PARTITIONS):
             values = self._values(index)
@@ -221,7 +225,7 @@ class Run:
                     raise Broken(ACKNOWLEDGED, f"{TOPIC}-{index}: at {offset} there is not {sent}")
 
     def _values(self, index: int) -> list[bytes]:
-        """What the log of one replica, which is equal to the others, has."""
+        """Returns the values in the log of one replica, which equals the other logs."""
         hosted = self._cluster.nodes[VOTER_IDS[0]].server.partitions.get((TOPIC, index))
         assert hosted is not None
         values: list[bytes] = []
@@ -245,7 +249,7 @@ def _bare(failure: BaseException) -> BaseException:
 
 
 class _Bugs(logging.Handler):
-    """What the server calls a bug in its log is one."""
+    """Reports what the server logs as a bug."""
 
     def __init__(self, tell: Callable[[BaseException], None]) -> None:
         super().__init__(logging.ERROR)

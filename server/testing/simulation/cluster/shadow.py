@@ -1,4 +1,4 @@
-"""What a replica's log holds, read from its files as it grows, and kept beyond the life of its process."""
+"""Tracks the content of a replica's log from its files as it grows, and keeps it beyond the life of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _READ_BYTES = 1 << 20
 
 
 class Digest(NamedTuple):
-    """One batch. The CRC is of its records, which a leader leaves as they are."""
+    """The digest of one batch. The CRC covers its records, which a leader leaves unchanged."""
 
     base_offset: int
     end_offset: int
@@ -21,20 +21,20 @@ class Digest(NamedTuple):
 
 
 class LogShadow:
-    """`digests`: the batches from `start_offset` on."""
+    """The tracked log. `digests`: the batches from `start_offset` on."""
 
     def __init__(self) -> None:
         self.digests: list[Digest] = []
         self.start_offset = 0
         self.end_offset = 0
-        #: So many of the digests are known to be the committed ones.
+        #: The number of digests known to be committed.
         self.verified = 0
-        #: For each digest, the descriptor's holder and where the batch ends in its file.
+        #: For each digest, the owner of the file descriptor and the position at which the batch ends in its file.
         self._places: list[tuple[object, int, int]] = []
         self._log: Log | None = None
 
     def follow(self, log: Log) -> int:
-        """Reads what is new. How many of the digests are as they were."""
+        """Reads what is new. Returns how many digests are unchanged."""
         if log is not self._log:
             self._log = log
             self._clear(log.log_start_offset)
@@ -76,14 +76,14 @@ class LogShadow:
         self.end_offset = found.next_offset
 
     def is_synced(self, end_offset: int, synced_bytes: Callable[[int], int]) -> bool:
-        """Whether the disk has the batch that ends there, and so all before it."""
+        """Returns whether the batch that ends at this offset is synced, and so all before it."""
         for digest, (_, fd, end) in zip(reversed(self.digests), reversed(self._places), strict=True):
             if digest.end_offset <= end_offset:
                 return digest.end_offset == end_offset and synced_bytes(fd) >= end
         return end_offset <= self.start_offset
 
     def lose(self, synced_bytes: Callable[[int], int]) -> None:
-        """The power has failed: what was not synced is gone."""
+        """Removes everything that was not synced, after a power loss."""
         kept = 0
         while kept < len(self._places) and synced_bytes(self._places[kept][1]) >= self._places[kept][2]:
             kept += 1

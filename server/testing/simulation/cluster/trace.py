@@ -1,4 +1,4 @@
-"""What happened, in virtual time, and a number that says whether two runs were the same."""
+"""Records events in virtual time, and a hash that shows whether two runs were the same."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 
-#: Lines that are kept for the report of a failure.
+#: The number of lines kept for the report of a failure.
 KEPT_LINES = 400
 
 
 class Trace:
-    """`show` is given every line."""
+    """The trace of a run. `show` gets every line."""
 
     def __init__(self, clock: Callable[[], float], show: Callable[[str], None] | None = None) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
-"""Looks at a node after each of its events: what has changed of its logs, roles and image, and whether it may.
+"""Inspects a node after each of its events: checks that the changes in its logs, roles and image are allowed.
 
-It reads the state of the node, not what it tells others.
+It reads the state of the node, not its responses to others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOTHING: tuple[Any, ...] = ()
 
 
 class _Replica:
-    """Of a partition, or of the metadata log (`history` says of which), on a node."""
+    """A replica on a node, of a partition or of the metadata log, as `history` shows."""
 
     __slots__ = ("high_watermark", "history", "seen", "shadow")
 
@@ -47,9 +47,9 @@ class Watch:
         self._metadata_replicas = {node_id: _Replica(self.metadata) for node_id in cluster.nodes}
         self.replicas: dict[int, dict[Key, _Replica]] = {node_id: {} for node_id in cluster.nodes}
         self._published: dict[int, MetadataImage] = {}
-        #: By node: the epoch of its last life that ended with the loss of what was not synced.
+        #: By node: the epoch of its last incarnation that ended with the loss of unsynced data.
         self.lost: dict[int, int] = {}
-        #: How many events were looked at.
+        #: The number of events inspected.
         self.events = 0
 
     def __call__(self, name: str) -> None:
@@ -143,7 +143,7 @@ class Watch:
         if shadow.end_offset < was_at:
             self._hold_in_sync((hosted.topic_id, hosted.index), IN_SYNC)
 
-    # ---- what is published
+    # ---- published images
 
     def _look_at_image(self, node_id: int, image: MetadataImage) -> None:
         before = self.images.newest
@@ -165,7 +165,9 @@ class Watch:
         return topic.partitions.get(key[1]) if topic is not None else None
 
     def _hold_in_sync(self, key: Key, invariant: str) -> None:
-        """Who is in sync by the newest word of the controller, or might be elected, has all that is committed."""
+        """Checks that all members of the controller's newest ISR, and all electable replicas, have everything
+        committed.
+        """
         registration, history = self.registration(key), self.histories.get(key)
         if registration is None or history is None:
             return
@@ -176,7 +178,7 @@ class Watch:
                 history.hold(name, found.shadow if found is not None else None, invariant)
 
     def has_lost(self, node_id: int) -> bool:
-        """Whether it is the life before a loss of power that the controller still has for in sync."""
+        """Returns whether the ISR in the controller's state refers to the incarnation before a power loss."""
         lost = self.lost.get(node_id)
         return lost is not None and self._broker_epoch(node_id) <= lost
 
@@ -185,7 +187,7 @@ class Watch:
         return -1 if broker is None else broker.epoch
 
     def power_failed(self, node_id: int) -> None:
-        """To be called before its files are cut."""
+        """To be called before the node's files are truncated."""
         self.lost[node_id] = self._broker_epoch(node_id)
         for found in (self._metadata_replicas[node_id], *self.replicas[node_id].values()):
             found.shadow.lose(self._disk.synced_bytes)

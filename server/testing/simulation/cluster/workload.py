@@ -1,4 +1,4 @@
-"""Idempotent producers with acks=all, consumers, and somebody who changes the cluster; and what each must never see."""
+"""The workload: idempotent producers with acks=all and consumers, with checks for what they must never see."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .invariants import ACKNOWLEDGED, Broken
 TOPIC = "orders"
 PARTITIONS = 2
 _CREATE_VERSION, _INIT_VERSION, _PRODUCE_VERSION, _FETCH_VERSION = 7, 4, 9, 12
-#: What a client's own retries absorb.
+#: The errors that a client's own retries absorb.
 RETRIABLE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -50,7 +50,7 @@ class Acknowledged(NamedTuple):
     values: list[bytes]
 
 
-#: Told of (partition, end offset) of what was acknowledged.
+#: Called with (partition, end offset) of each acknowledged batch.
 Committed = Callable[[int, int], None]
 
 
@@ -60,7 +60,7 @@ def refuse_fatal(error: int, what: str) -> None:
 
 
 async def until_done(client: Client, request: Any, version: int, lane: str, error_of: Callable[[Any], int]) -> Any:
-    """The first answer without an error, of whatever broker."""
+    """Sends the request to any broker until there is a response without an error, and returns that response."""
     while True:
         try:
             answer = await client.ask(client.any_address(), request, version, lane)
@@ -84,7 +84,7 @@ async def create_topic(client: Client, name: str, partitions: int) -> None:
 
 
 class Producer:
-    """Each partition has one batch on its way, which is sent until it is acknowledged."""
+    """A producer. Each partition has one batch in flight, which is sent until it is acknowledged."""
 
     def __init__(self, name: str, client: Client, chance: Random, committed: Committed) -> None:
         self.acknowledged: list[Acknowledged] = []
@@ -96,7 +96,7 @@ class Producer:
         self._number = 0
 
     def end(self) -> None:
-        """What is on its way still comes to its end."""
+        """Ends the producer. Batches in flight are still delivered."""
         self._is_over = True
 
     async def run(self, interval_s: float) -> None:
@@ -111,7 +111,7 @@ class Producer:
         while not self._is_over:
             await asyncio.sleep(self._chance.uniform(0, 2 * interval_s))
             values = [self._value() for _ in range(self._chance.choice((1, 1, 1, 2, 5)))]
-            now_ms = int(asyncio.get_running_loop().time() * 1000)  # whose records are old is forgotten
+            now_ms = int(asyncio.get_running_loop().time() * 1000)  # old records are deleted by retention
             batch = encode_batch(
                 [Record(number, now_ms, value=value) for number, value in enumerate(values)],
                 producer_id=producer.producer_id,
@@ -128,7 +128,7 @@ class Producer:
         return b"%s-%d" % (self._name.encode(), self._number)
 
     async def _deliver(self, index: int, batch: bytes) -> int:
-        """Its offset."""
+        """Delivers a batch. Returns its offset."""
         topic = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index, batch)])
         request = ProduceRequest(acks=-1, timeout_ms=self._chance.choice((1500, 5000)), topic_data=[topic])
         while True:
@@ -146,10 +146,10 @@ class Producer:
 
 
 class Consumer:
-    """Reads every partition from the beginning: offsets go up by one, and each record is there once."""
+    """Reads every partition from the beginning and checks that offsets increase by one and no record is duplicated."""
 
     def __init__(self, client: Client) -> None:
-        #: By partition: what was read, where its place is its offset.
+        #: By partition: the records read; a record's index is its offset.
         self.values: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
         self._client = client
 
