@@ -7,7 +7,7 @@ on. A new controller gets one at once. So does a controller that waits for this 
 registration, or the new leaders of a broker that shuts down. A request without a response is sent again, after a while,
 to the active controller of that time.
 
-Alone, with the controller in the same process, none of this happens (`quorum_start.py`).
+Alone, with the controller in the same process, none of this happens (`startup.py`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LEAVING_INTERVAL_MS = 50
 #: A broker that wants to stop does not wait longer for its leaders to move; nor for a controller, when there is none.
 LEAVING_TIMEOUT_MS = 30_000
 NO_CONTROLLER_TIMEOUT_MS = 3000
-#: A connection for nothing else: the controller takes its end for the end of this process (`liveness.py`).
+#: A connection for nothing else: the controller takes its end for the end of this process (`broker_sessions.py`).
 _PURPOSE = "lifecycle"
 
 

@@ -1,6 +1,6 @@
 """A Fetch of very many partitions, which takes turns with others: named, looked at and answered some at a time.
 
-Otherwise it is what `fetching.py` says. What changes between two slices counts as having come later: partitions that grew
+Otherwise it is what `fetch.py` says. What changes between two slices counts as having come later: partitions that grew
 since they were looked at are looked at again before the fetch is parked.
 """
 

@@ -1,7 +1,7 @@
 """Fetch (key 1), versions 4-18.
 
 Version 7 brought sessions (KIP-227, `fetch_sessions.py`), 13 topic ids (KIP-516). What is read, how much, and when an
-answer is due is in `fetching.py`. An unknown session, a wrong epoch of it, or one begun with names and continued with
+answer is due is in `fetch.py`. An unknown session, a wrong epoch of it, or one begun with names and continued with
 ids is an error for the whole request; everything else is told partition by partition, from version 16 with who leads
 instead (KIP-951).
 

@@ -7,7 +7,7 @@
 - Version 0 leaves out replicas whose broker is away and says so by REPLICA_NOT_AVAILABLE; later versions list them.
 - A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
 - What takes long to be described, as every topic of a large cluster, is described in slices of the loop, out of one image.
-- While leaders of a broker that died move, the answer waits for that, not for long (`departures.py`).
+- While leaders of a broker that died move, the answer waits for that, not for long (`stopped_brokers.py`).
 """
 
 from __future__ import annotations

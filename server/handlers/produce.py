@@ -1,7 +1,7 @@
 """Produce (key 0), versions 3-13.
 
 Each partition gets one record batch of format 2, checked and written by `HostedPartition.append`; what is asked of a
-batch is in `batch_checks.py`. Version 13 names topics by id (KIP-516). Versions from 8 say which records were refused
+batch is in `batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 say which records were refused
 (KIP-467), those from 10 who leads now, beside NOT_LEADER_OR_FOLLOWER (KIP-951).
 
 - acks 0: no answer; an error closes the connection, which is the only way to tell the producer.

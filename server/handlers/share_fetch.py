@@ -1,7 +1,7 @@
 """ShareFetch (key 78), versions 1-2: records for a member of a share group, and what became of those it has (KIP-932).
 
 Version 2 brought how strictly the number of records is meant (KIP-1206), and renewals, with which nothing is fetched
-(KIP-1222). See share_fetching.py and share_acknowledging.py.
+(KIP-1222). See share_fetch.py and share_acknowledge.py.
 """
 
 from __future__ import annotations

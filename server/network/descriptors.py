@@ -78,7 +78,7 @@ class DescriptorBudget:
         #: Connections by the class of their listener, and the classes that are guaranteed a part.
         self._connections: Counter[str] = Counter()
         self._guaranteed: Counter[str] = Counter()
-        #: Second descriptors of connections (sending.py).
+        #: Second descriptors of connections (file_sender.py).
         self._extra = 0
 
     def measure(self) -> None:
