@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ..protocol.records.batch import BatchHeader, iter_headers
-from .aborted import AbortedTransaction, append_aborted, read_aborted
+from .aborted import AbortedTransaction, append_aborted, plausible_aborted
 from .batch_walk import Pread
 from .config import LogConfig
 from .damage import OffsetDamaged, SegmentSuspected
@@ -275,12 +275,19 @@ class Log(LogSegments):
         return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
-        """Those that have records in the range: what a read_committed fetch of it is told. `up_to_offset` is exclusive."""
+        """Those that have records in the range: what a read_committed fetch of it is told. `up_to_offset` is exclusive.
+
+        Raises SegmentSuspected where an index cannot be right; verifying the segment builds it again.
+        """
         found: list[AbortedTransaction] = []
         for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
             if segment.has_aborted is False:
                 continue
-            entries = read_aborted(self._place, segment.base_offset)
+            entries = plausible_aborted(self._place, segment.base_offset, segment.next_offset)
+            if entries is None:
+                raise SegmentSuspected(
+                    segment.base_offset, f"the index of aborted transactions of {segment!r} is damaged"
+                )
             segment.has_aborted = bool(entries)
             for entry in entries:
                 if entry.last_offset >= offset and entry.first_offset < up_to_offset:

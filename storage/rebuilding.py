@@ -104,7 +104,7 @@ class RebuiltSegment:
     def _write_aborted(self, aborted: Iterable[tuple[int, int]]) -> None:
         """The old index, but for a segment that is all of the replica's, or whose index is gone.
 
-        The last stable offset of an entry only says where a search may end, so an early one does no harm.
+        The last stable offset of an entry only says where a search may end: with 0 it never ends early.
         """
         place, base = self._place, self._base_offset
         old = place.file(base, TXN_INDEX_SUFFIX)
@@ -114,7 +114,7 @@ class RebuiltSegment:
         for producer_id, offset in self._aborts:
             first = max((begun for who, begun in aborted if who == producer_id and begun <= offset), default=None)
             if first is not None:
-                append_aborted(place, base, AbortedTransaction(producer_id, first, offset, first), CLEANED_SUFFIX)
+                append_aborted(place, base, AbortedTransaction(producer_id, first, offset, 0), CLEANED_SUFFIX)
 
     def discard(self) -> None:
         """Removes what was written."""

@@ -10,7 +10,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from .aborted import truncate_aborted
+from .aborted import AbortedTransaction, plausible_aborted, read_aborted, replace_aborted, truncate_aborted
 from .config import LogConfig
 from .damage import DamagedRange
 from .files import (
@@ -156,6 +156,25 @@ class LogSegments:
         for segment in self.segments:
             segment.holes = holes.get(os.path.basename(segment.path))
 
+    def correct_aborted(
+        self, segment: Segment, entries: Sequence[AbortedTransaction], next_offset: int, *, is_wrong: bool
+    ) -> bool:
+        """Writes a segment's index of aborted transactions anew, if it is wrong or cannot be right; whether it was.
+
+        `entries` are those of markers below `next_offset`. Others may have been appended since.
+        """
+        base_offset = segment.base_offset
+        try:
+            if not is_wrong and plausible_aborted(self._place, base_offset, segment.next_offset) is not None:
+                return False
+            present = read_aborted(self._place, base_offset)
+            newer = [one for one in present if next_offset <= one.last_offset < segment.next_offset]
+            replace_aborted(self._place, base_offset, [*entries, *newer])
+            segment.has_aborted = None
+        except OSError as error:
+            raise self._failed("writing an index of", error) from error
+        return True
+
     # ---- growing
 
     def roll(self, now_ms: int) -> Segment:
@@ -191,6 +210,11 @@ class LogSegments:
         content = encode_snapshot(self.producers.to_snapshot())
         write_atomically(self._place.file(offset, SNAPSHOT_SUFFIX), content, sync=False)
         self._snapshots.append(offset)
+
+    def segments_before(self, base_offset: int, most: int) -> list[Segment]:
+        """The last `most` segments before the one of `base_offset`, in order."""
+        at = max(bisect_right(self._bases, base_offset) - 1, 0)
+        return self.segments[max(at - most, 0) : at]
 
     def segment_of(self, offset: int) -> Segment:
         return self.segments[max(bisect_right(self._bases, offset) - 1, 0)]

@@ -4,6 +4,8 @@ A `SegmentVerifier` reads its file in pieces, so that a thread may do a little o
 it looks for the next one: by the header of the damaged batch where that is sound, else by searching for bytes that are a
 batch with offsets of this segment and a right CRC. What lies between is a `DamagedRange`.
 
+The indexes are compared with the batches: `.index` and `.timeindex` of closed segments, `.txnindex` of all segments.
+
 Pieces that are in the page cache are read there. Others are read from the disk and dropped from the cache again, so that
 verifying an old log does not displace what clients read.
 """
@@ -20,6 +22,8 @@ from crc32c import crc32c
 
 from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, read_header
 from ..protocol.records.errors import OldFormatInLog
+from .aborted import AbortedTransaction, is_plausible, plausible_aborted, read_aborted
+from .aborted_check import AbortedCheck, TransactionMarkers
 from .damage import DamagedRange
 from .descriptors import open_fd
 from .files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Place, pread_nowait
@@ -43,6 +47,7 @@ class Job(NamedTuple):
     """The segment to verify: `size` bytes of its file hold the offsets from `base_offset` up to `next_offset`.
 
     `is_compacted`: offsets may be missing at its end. `checks_indexes` is not for the segment that is appended to.
+    `earlier`: (base offset, size) of the segments before it, as many as aborted_check.py asks for.
     """
 
     place: Place
@@ -51,6 +56,7 @@ class Job(NamedTuple):
     size: int
     is_compacted: bool
     checks_indexes: bool
+    earlier: tuple[tuple[int, int], ...] = ()
 
 
 class SegmentVerifier:
@@ -65,6 +71,10 @@ class SegmentVerifier:
         self.is_done = False
         #: An index of the segment says something that the log does not.
         self.is_index_wrong = False
+        #: The entries that `.txnindex` should have for markers below the job's `next_offset`; None where that is not known.
+        self.aborted: list[AbortedTransaction] | None = None
+        self.is_aborted_wrong = False
+        self._markers: TransactionMarkers | None = None
         #: The length of the file; None where there is none.
         self.file_size: int | None = None
         self._fd = -1
@@ -170,6 +180,10 @@ class SegmentVerifier:
 
     def _look_inside(self, batch: memoryview) -> None:
         header = read_header(batch)
+        if header.producer_id >= 0 and header.is_transactional:
+            if self._markers is None:
+                self._markers = TransactionMarkers(self.job.place, self.job.base_offset)
+            self._markers.follow(header, batch)
         reason = fault_of(header, batch)
         if reason is not None and len(self.poisoned) < MOST_POISONED:
             self.poisoned.append(PoisonedBatch(header.base_offset, header.last_offset, reason))
@@ -284,6 +298,7 @@ class SegmentVerifier:
                 self._add(size, 0, self._expected, job.next_offset, "the file is cut")
         if not all(self._is_damaged(position) for _, position in self._indexed):
             self.is_index_wrong = True  # entries for what is behind the end
+        self._check_aborted()
         self._finish()
 
     def _finish(self) -> None:
@@ -325,6 +340,31 @@ class SegmentVerifier:
             ):
                 self.is_index_wrong = True
                 indexed.clear()
+
+    def _check_aborted(self) -> None:
+        """Of a segment with damage the markers are not all known: its index is left, unless it cannot be right."""
+        job = self.job
+        entries = [one for one in read_aborted(job.place, job.base_offset) if one.last_offset < job.next_offset]
+        # Of the segment that is appended to, entries may be newer than the job.
+        limit = job.next_offset if job.checks_indexes else 1 << 63
+        can_be_right = plausible_aborted(job.place, job.base_offset, limit) is not None
+        if self.found and can_be_right:
+            return
+        self.aborted = entries
+        if entries or self._markers is not None:
+            markers = self._markers or TransactionMarkers(job.place, job.base_offset)
+            corrected = AbortedCheck(job.place, markers, job.is_compacted, job.earlier).corrected(entries)
+            if corrected is not None:
+                lost = {one.last_offset: one for one in entries if self._is_lost(one)}
+                by_marker = lost | {one.last_offset: one for one in corrected}
+                self.aborted = [by_marker[offset] for offset in sorted(by_marker)]
+        self.is_aborted_wrong = self.aborted != entries or not can_be_right
+
+    def _is_lost(self, entry: AbortedTransaction) -> bool:
+        """Whether the entry's marker lies in a damaged range, so that it may be right."""
+        return is_plausible(entry) and any(
+            one.first_offset <= entry.last_offset < one.next_offset for one in self.found
+        )
 
 
 def build_indexes(segment: Segment, interval: int) -> tuple[bytes, bytes]:

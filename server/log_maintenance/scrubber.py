@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ...storage.aborted_check import MOST_EARLIER_SEGMENTS
 from ...storage.damage import OffsetDamaged, SegmentSuspected
 from ...storage.files import LogDirectoryFailure
 from ...storage.verification import Job, SegmentVerifier, build_indexes
@@ -206,8 +207,10 @@ class Scrubber:
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
         checked = hosted.log
         is_compacted = checked.config.compact or self._broker.cleaner.has_cleaned(hosted)
-        end = segment.next_offset
-        return Job(checked.place, segment.base_offset, end, segment.size, is_compacted, segment is not checked.active)
+        base, end, is_closed = segment.base_offset, segment.next_offset, segment is not checked.active
+        before = checked.segments_before(base, MOST_EARLIER_SEGMENTS)
+        earlier = tuple((one.base_offset, one.size) for one in before)
+        return Job(checked.place, base, end, segment.size, is_compacted, is_closed, earlier)
 
     async def _take_note(self, hosted: HostedPartition, segment: Segment, verifier: SegmentVerifier) -> None:
         checked, counters = hosted.log, self._counters
@@ -233,6 +236,13 @@ class Scrubber:
                 log.error("%s: %d more ranges of %s are damaged", hosted.name, len(new) - MOST_LINES, verifier.path)
         if verifier.found:
             self._broker.healer.wants(hosted)
+        aborted, is_wrong = verifier.aborted, verifier.is_aborted_wrong
+        if aborted is not None and checked.correct_aborted(segment, aborted, job.next_offset, is_wrong=is_wrong):
+            counters.indexes_rebuilt += 1
+            log.warning(
+                "%s: its index of aborted transactions (.txnindex) did not agree with it, and is built again",
+                segment.path,
+            )
         if new:
             await self._in_thread(checked.damage.save)
         if verifier.is_index_wrong and size:

@@ -262,9 +262,11 @@ class ShareFetch(Parked):
         if machine is None:
             return []
         now = self._call.broker.now_ms()
+        # May raise, and nothing is acquired then.
+        stretches = aborted_stretches(found.led.hosted.log, found.batches) if self._is_isolated else []
         acquired = acquire(machine, self._member_id, self._wish, found.fetch_offset, found.batches, now)
-        if self._is_isolated and acquired:
-            for first, last in aborted_stretches(found.led.hosted.log, found.batches):
+        if acquired:
+            for first, last in stretches:
                 acquired = [piece for one in acquired for piece in _outside(one, first, last)]
                 machine.archive_acquired(self._member_id, first, last)
         found.led.settle()
