@@ -173,7 +173,8 @@ class BrokerServer:
                 if not listener.is_started:
                     await listener.start()
             self.config.subscribe(self._listener_changes.config_changed)
-            self.on_published.append(lambda _: DESCRIPTORS.peers_are(self, other_nodes(self)))
+            if any(listener.takes_descriptors for listener in self.listeners):
+                self.on_published.append(lambda _: DESCRIPTORS.peers_are(self, other_nodes(self)))
             if self.lifecycle is not None:
                 await self.lifecycle.run()
             log_started(self, loop.time() - began_s)

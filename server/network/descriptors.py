@@ -16,6 +16,7 @@ import resource
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...storage.descriptors import SPARE_DESCRIPTORS, SPARES
 from ...storage.files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
@@ -71,8 +72,8 @@ class DescriptorBudget:
         self.limit = 0
         #: Open when the broker began to serve, connections and data files apart.
         self.open_at_start = 0
-        #: Other nodes of the cluster, by broker of this process.
-        self._peers: dict[object, int] = {}
+        #: Other nodes of the cluster, by broker of this process. Weak: one that was never stopped has no connections either.
+        self._peers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._serves_metrics = False
         self.shares = Shares(0, 0, 0, 0, 0, 0)
         #: Connections by the class of their listener, and the classes that are guaranteed a part.
@@ -134,14 +135,17 @@ class DescriptorBudget:
 
     def remaining(self, kind: str) -> int:
         """Returns how many more connections a listener of this class may have."""
+        most = self.most_connections
         kept_for_others = sum(
             max(0, self._guarantee_of(other) - self._connections[other])
             for other, count in self._guaranteed.items()
             if other != kind and count
         )
+        # Each class may have a part, however many nodes the cluster has.
+        kept_for_others = min(kept_for_others, most - most // GUARANTEED_SHARE)
         # Of those that connections were to get back from data files, some may be held by answers that are being sent.
         held = max(0, OpenFile.count - max(OPEN_FILES.limit, self.shares.data_files))
-        return max(0, self.most_connections - self.taken - held - kept_for_others)
+        return max(0, most - self.taken - held - kept_for_others)
 
     def _guarantee_of(self, kind: str) -> int:
         """A part of the connections; of nodes of the cluster as many as these open, if that is more."""

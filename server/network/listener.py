@@ -97,11 +97,17 @@ class Listener:
     def is_started(self) -> bool:
         return bool(self._servers)
 
+    @property
+    def takes_descriptors(self) -> bool:
+        """Whether its connections are sockets of this process; those of a simulated network are not."""
+        return any(hasattr(bound, "accept") for bound in self._bound)
+
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        DESCRIPTORS.peers_are(self.broker, other_nodes(self.broker))
-        DESCRIPTORS.measure()
-        DESCRIPTORS.guarantee(self.kind)
+        if self.takes_descriptors:
+            DESCRIPTORS.peers_are(self.broker, other_nodes(self.broker))
+            DESCRIPTORS.measure()
+            DESCRIPTORS.guarantee(self.kind)
         for bound in self._bound:
             if hasattr(bound, "accept"):
                 acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
@@ -142,7 +148,7 @@ class Listener:
     async def stop(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._servers:
+        if self._servers and self.takes_descriptors:
             DESCRIPTORS.withdraw(self.kind)
         for bound in self._bound[len(self._servers) :]:
             bound.close()
