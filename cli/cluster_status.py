@@ -14,7 +14,7 @@ from ..protocol.messages.describe_quorum import (
     TopicDataRequest,
 )
 from ..protocol.messages.metadata import MetadataRequest
-from ..server.network.listener import Endpoint
+from ..server.network.endpoint import Endpoint
 from ..server.peers.peers import Peers
 from .cluster_plan import Plan
 from .cluster_processes import node_pids

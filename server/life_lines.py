@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .broker import BrokerServer
+    from .node import Node
 
 log = logging.getLogger("odradek.broker")
 
 
-def log_starting(broker: BrokerServer) -> None:
+def log_starting(broker: Node) -> None:
     from .. import __version__
 
     held = {"broker": broker.config.is_broker, "controller": broker.config.is_controller}
@@ -21,7 +21,7 @@ def log_starting(broker: BrokerServer) -> None:
     )  # fmt: skip
 
 
-def log_started(broker: BrokerServer, took_s: float) -> None:
+def log_started(broker: Node, took_s: float) -> None:
     listeners = ", ".join(f"{listener.name}://{listener.endpoint.address}" for listener in broker.listeners)
     log.info(
         "node %d of cluster %s started in %.0f ms; listeners %s",
@@ -29,9 +29,9 @@ def log_started(broker: BrokerServer, took_s: float) -> None:
     )  # fmt: skip
 
 
-def log_stopping(broker: BrokerServer) -> None:
+def log_stopping(broker: Node) -> None:
     log.info("stopping node %d", broker.node_id)
 
 
-def log_stopped(broker: BrokerServer, took_s: float) -> None:
+def log_stopped(broker: Node, took_s: float) -> None:
     log.info("node %d stopped in %.0f ms", broker.node_id, took_s * 1000)

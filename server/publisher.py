@@ -24,13 +24,13 @@ from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
     from ..metadata.image import MetadataImage
-    from .broker import BrokerServer
+    from .node import Node
 
 log = logging.getLogger("odradek.publisher")
 
 
 class Publisher:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -55,8 +55,8 @@ class Publisher:
                 self._publish_to_share_groups(delta, image)
         is_first = broker.image is EMPTY_IMAGE
         log_changes(broker.node_id, broker.image, delta, image)
-        broker.image = image
-        for function in broker.on_published:
+        broker.metadata.image = image
+        for function in broker.metadata.on_published:
             with self._contained(f"{function}", is_first=is_first):
                 function(image)
 
@@ -76,7 +76,7 @@ class Publisher:
     def _publish_to_share_groups(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """What nobody has used yet is not made for it."""
         broker = self._broker
-        if "share_states" in broker.__dict__ or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
-            broker.share_states.apply(delta, image)
-        if "share_partitions" in broker.__dict__:
-            broker.share_partitions.apply(bool(delta.topics))
+        if broker.share_states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
+            broker.share_states().apply(delta, image)
+        if broker.share_partitions.made is not None:
+            broker.share_partitions().apply(bool(delta.topics))

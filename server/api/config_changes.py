@@ -22,10 +22,11 @@ from ...metadata.configs import (
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..config.listeners import read_listeners
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import NodeServices
 
 #: Checks one resource of a request; True when it is done with, False when it is for the controller. Raises Refused.
-Check = Callable[[Call, Any], bool]
+Check = Callable[[NodeServices, Call, Any], bool]
 
 
 class Refused(Exception):
@@ -37,10 +38,10 @@ class Refused(Exception):
         self.message = message
 
 
-def change_configs(call: Call, check: Check, outcome_class: type[Any]) -> Message | None:
+def change_configs(services: NodeServices, call: Call, check: Check, outcome_class: type[Any]) -> Message | None:
     """Handles AlterConfigs or IncrementalAlterConfigs; `outcome_class` is what the response has one of per resource."""
     request = call.request
-    outcomes = _checked(call, check)
+    outcomes = _checked(services, call, check)
     remaining = [resource for resource, done in zip(request.resources, outcomes) if done is None]
     response_class: type[Any] = call.api.response
 
@@ -60,7 +61,7 @@ def change_configs(call: Call, check: Check, outcome_class: type[Any]) -> Messag
 
     if not remaining:
         return answer(response_class())
-    call.broker.controller.submit(
+    services.controller.submit(
         dataclasses.replace(request, resources=remaining),
         call.version,
         lambda decided: call.reply(answer(decided)),
@@ -73,7 +74,7 @@ def _key(resource: Any) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _checked(call: Call, check: Check) -> list[tuple[ErrorCode, str | None] | None]:
+def _checked(services: NodeServices, call: Call, check: Check) -> list[tuple[ErrorCode, str | None] | None]:
     """The outcome of each resource that is done with."""
     counts = Counter(map(_key, call.request.resources))
     outcomes: list[tuple[ErrorCode, str | None] | None] = []
@@ -84,7 +85,7 @@ def _checked(call: Call, check: Check) -> list[tuple[ErrorCode, str | None] | No
             names = [config.name for config in resource.configs]
             if len(set(names)) != len(names):
                 raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-            outcomes.append((ErrorCode.NONE, None) if check(call, resource) else None)
+            outcomes.append((ErrorCode.NONE, None) if check(services, call, resource) else None)
         except Refused as refused:
             outcomes.append((refused.error, refused.message))
     return outcomes
@@ -112,31 +113,31 @@ def broker_id_of(name: str, what: str = "Node") -> int:
         raise Refused(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}") from None
 
 
-def check_is_this_broker(call: Call, name: str) -> None:
+def check_is_this_broker(services: NodeServices, call: Call, name: str) -> None:
     """The name of a broker resource must be this broker's id, or "" for all."""
-    if name and broker_id_of(name) != call.broker.node_id:
-        words = f"Unexpected broker id, expected {call.broker.node_id}, but received {name}"
+    if name and broker_id_of(name) != services.node_id:
+        words = f"Unexpected broker id, expected {services.node_id}, but received {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, words)
 
 
-def stored_dynamic(call: Call, name: str) -> dict[str, str]:
+def stored_dynamic(services: NodeServices, call: Call, name: str) -> dict[str, str]:
     """The broker values that are stored now and can be used."""
-    stored = call.broker.image.config(ResourceType.BROKER, name)
+    stored = services.metadata.image.config(ResourceType.BROKER, name)
     return usable_dynamic_configs(stored, per_broker=bool(name), refused=lambda *_: None)
 
 
-def check_broker_values(call: Call, name: str, configs: Mapping[str, str]) -> None:
+def check_broker_values(services: NodeServices, call: Call, name: str, configs: Mapping[str, str]) -> None:
     """Checks that this broker can take these values as all of its own (or, for the name "", as all defaults)."""
     try:
-        after = validate_broker_change(call.broker.config.values, configs, per_broker=bool(name))
-        _check_listeners(call, after)
+        after = validate_broker_change(services.config.values, configs, per_broker=bool(name))
+        _check_listeners(services, call, after)
     except InvalidConfig as refused:
         raise Refused(ErrorCode.INVALID_REQUEST, str(refused)) from None
 
 
-def _check_listeners(call: Call, after: BrokerValues) -> None:
+def _check_listeners(services: NodeServices, call: Call, after: BrokerValues) -> None:
     """New listeners must be such, and those that clients were told of must stay (KIP-226)."""
-    config = call.broker.config
+    config = services.config
     if after.get("listeners") == config.get("listeners"):
         return
     found = read_listeners(after)

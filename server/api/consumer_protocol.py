@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ...metadata.features import GROUP_VERSION
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import Services
 
 #: The level of group.version that brings them.
 NEEDED_LEVEL = 1
 
 
-def has_consumer_groups(broker: BrokerServer) -> bool:
-    if broker.image.features.level(GROUP_VERSION) < NEEDED_LEVEL:
+def has_consumer_groups(services: Services) -> bool:
+    if services.metadata.image.features.level(GROUP_VERSION) < NEEDED_LEVEL:
         return False
-    return "consumer" in broker.config.get("group.coordinator.rebalance.protocols")
+    return "consumer" in services.config.get("group.coordinator.rebalance.protocols")

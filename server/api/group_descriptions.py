@@ -8,12 +8,14 @@ from typing import Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..runtime.gather import by_partition, gather
+from ..services import Services
 from .authorized_operations import GROUP_OPERATIONS
 
 
 def describe(
+    services: Services,
     call: Call,
     group_ids: Iterable[str],
     question: Callable[[list[str]], Message],
@@ -21,7 +23,7 @@ def describe(
     first: Iterable[Any] = (),
 ) -> None:
     """`question` is what is asked for some of the groups; `first` are descriptions that no shard is asked for."""
-    groups = call.broker.groups
+    groups = services.groups
 
     def reply(answers: list[Any]) -> None:
         described = [group for answer in answers for group in answer.groups]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from ...protocol.apis import Api
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..network.dispatch import Handler
+from ..services import NodeServices
 
 #: Apache Kafka's brokers hand them on in an Envelope, as what the controller decides; ours as they are.
 QUESTIONS = frozenset({"DescribeQuorum", "AddRaftVoter", "RemoveRaftVoter"})
@@ -36,9 +37,8 @@ class EnvelopedCall(Call):
     def hold_connection(self) -> None:
         self._envelope.hold_connection()
 
-    def handle(self) -> None:
-        handler = import_module(f"..handlers.{self.api.module}", __package__)
-        response = handler.handle(self)
+    def handle(self, handler: Handler) -> None:
+        response = handler(self)
         if response is not None:
             self._answer(response)
 
@@ -54,9 +54,9 @@ class EnvelopedCall(Call):
         self._answer(response)
 
 
-def ask_leader(call: Call) -> None:
+def ask_leader(services: NodeServices, call: Call) -> None:
     """Answers with what the leader of the quorum answers; NOT_CONTROLLER when there is none that does."""
-    endpoint = call.broker.controller.leader_endpoint
+    endpoint = services.controller.leader_endpoint
 
     def answered(response: Message | None) -> None:
         call.reply(response if response is not None else _nobody(call))
@@ -64,7 +64,7 @@ def ask_leader(call: Call) -> None:
     if endpoint is None:
         answered(None)
     else:
-        call.broker.peers.send(
+        services.peers().send(
             endpoint, call.request, answered, timeout_ms=_TIMEOUT_MS, version=call.version, purpose="questions"
         )
 

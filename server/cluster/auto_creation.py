@@ -14,7 +14,7 @@ from ..runtime.internal_topics import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC
 from ..runtime.peer_text import shown, shown_reason
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 log = logging.getLogger("odradek.topics")
 
@@ -28,7 +28,7 @@ MAX_WANTED = 10_000
 class AutoCreation:
     """Asks the controller, once for each topic at a time; clients that want the topic ask for its metadata again later."""
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         #: Wanted, the first MAX_AT_ONCE of them perhaps asked for already.
         self._wanted: dict[str, None] = {}
@@ -39,7 +39,7 @@ class AutoCreation:
         broker = self._broker
         if topic in INTERNAL_TOPICS:
             if topic == SHARE_GROUP_STATE_TOPIC:
-                broker.share_states.ensure_topic(lambda: None)
+                broker.share_states().ensure_topic(lambda: None)
             else:
                 (broker.groups if topic == broker.groups.topic else broker.transactions).ensure_topic(lambda: None)
         elif len(self._wanted) < MAX_WANTED:

@@ -29,7 +29,7 @@ from ..config.listeners import SECURITY_PROTOCOLS
 from ..partitions.cordoning import CORDONED_KEY, cordoned_ids
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 log = logging.getLogger("odradek.lifecycle")
 
@@ -60,7 +60,7 @@ class RegistrationFailed(Exception):
 
 
 class BrokerLifecycle:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self.state = LifecycleState.REGISTERING
         self.broker_epoch = -1
@@ -78,7 +78,7 @@ class BrokerLifecycle:
         self._last_answered_ms = broker.now_ms()
 
     @classmethod
-    def of_lone_voter(cls, broker: BrokerServer) -> BrokerLifecycle:
+    def of_lone_voter(cls, broker: Node) -> BrokerLifecycle:
         """Returns the lifecycle of a broker that its own controller registered as the only voter."""
         self = cls(broker)
         self.state, self.broker_epoch = LifecycleState.RUNNING, broker.controller.broker_epoch
@@ -149,7 +149,7 @@ class BrokerLifecycle:
         if controller.is_active and self._broker.broker_sessions is not None:
             self._broker.broker_sessions.ask(word, version, answered)
         else:
-            self._broker.forwarding.send_to_controller(
+            self._broker.forwarding().send_to_controller(
                 word, answered, timeout_ms=timeout_ms, version=version, purpose=_PURPOSE
             )
 
@@ -271,5 +271,5 @@ def _someone_leaves(image: MetadataImage, node_id: int) -> bool:
     return any(b.in_controlled_shutdown and not b.fenced and b.id != node_id for b in image.cluster.brokers.values())
 
 
-def _protocol(broker: BrokerServer, listener: str) -> int:
+def _protocol(broker: Node, listener: str) -> int:
     return SECURITY_PROTOCOLS[broker.config.listeners.protocols[listener]]

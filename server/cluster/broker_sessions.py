@@ -39,8 +39,8 @@ from ...replication.controller.upkeep import (
 from ..peers.probes import is_gone
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
     from ..network.connection import Connection
+    from ..node import Node
 
 log = logging.getLogger("odradek.liveness")
 
@@ -51,7 +51,7 @@ Reply = Callable[[Any], None]
 
 
 class BrokerSessionWatch:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._is_active = False
         #: Where a broker's heartbeats come from, and whose they are.

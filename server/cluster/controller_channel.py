@@ -24,7 +24,7 @@ from ...replication.controller.controller import refuse
 from ...replication.controller.result import RefusedRequest
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 Reply = Callable[[Any], None]
 
@@ -57,7 +57,7 @@ class _Forwarded:
 
 
 class Forwarding:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._waiting = 0
         self._is_closed = False
@@ -92,7 +92,7 @@ class Forwarding:
         elif controller.leader_endpoint is None:
             asyncio.get_running_loop().call_soon(reply, None)
         else:
-            self._broker.peers.send(
+            self._broker.peers().send(
                 controller.leader_endpoint, request, reply, timeout_ms=timeout_ms, version=version, purpose=purpose
             )
 
@@ -117,7 +117,7 @@ class Forwarding:
             request, version = (
                 (enveloped(forwarded), 0) if forwarded.enveloped else (forwarded.request, forwarded.version)
             )
-            self._broker.peers.send(
+            self._broker.peers().send(
                 controller.leader_endpoint,
                 request,
                 lambda response: self._answered(forwarded, response),

@@ -9,14 +9,14 @@ from ...replication.controller.chance import random_uuid
 from ..quorum.startup import controller_registration
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 _TIMEOUT_MS = 5_000
 _RETRY_BACKOFF_MS = 200
 
 
 class ControllerRegistrar:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._incarnation_id = random_uuid(random.SystemRandom())
         self._is_asking = False
@@ -34,7 +34,7 @@ class ControllerRegistrar:
             return
         self._is_asking = True
         request = controller_registration(broker, image.features, self._incarnation_id)
-        broker.forwarding.send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
+        broker.forwarding().send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
 
     def _answered(self, response: Any) -> None:
         """Handles the response. An accepted registration is published soon and checked then; a failed one is sent

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ..network.listener import Endpoint
+from ..network.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..node import Node as Parts
 
 NO_LEADER = -1
 
@@ -51,7 +51,7 @@ def _node(call: Call, broker_id: int) -> Node | None:
     return Node(broker_id, endpoint.host, endpoint.port, broker.rack)
 
 
-def broker_endpoint(broker: BrokerServer, broker_id: int) -> Endpoint | None:
+def broker_endpoint(broker: Parts, broker_id: int) -> Endpoint | None:
     """Returns the inter-broker endpoint of another broker; None when it is not known."""
     name = broker.config.listeners.inter_broker_name
     found = broker.image.broker(broker_id)
@@ -59,7 +59,7 @@ def broker_endpoint(broker: BrokerServer, broker_id: int) -> Endpoint | None:
     return Endpoint(name, endpoint.host, endpoint.port) if endpoint is not None else None
 
 
-def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | None:
+def other_leader(broker: Parts, topic: str, index: int) -> Endpoint | None:
     """Returns the inter-broker endpoint of a partition's leader; None when this broker leads it, or no broker does."""
     partition = broker.image.partition(topic, index)
     if partition is None or partition.leader in (NO_LEADER, broker.node_id):
@@ -67,7 +67,7 @@ def other_leader(broker: BrokerServer, topic: str, index: int) -> Endpoint | Non
     return broker_endpoint(broker, partition.leader)
 
 
-def absent_error(broker: BrokerServer, topic: str | bytes, index: int) -> int:
+def absent_error(broker: Parts, topic: str | bytes, index: int) -> int:
     """Returns the error for a partition, by its topic's name or id, that this broker does not host: it is hosted on other
     brokers, it does not exist, or there is no room for it here.
     """

@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 log = logging.getLogger("odradek.producer_ids")
 
@@ -24,7 +24,7 @@ Taken = Callable[[int, int], None]
 
 
 class ProducerIds:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._next = 0
         self._end = 0

@@ -21,7 +21,7 @@ from ...metadata.image import BrokerImage, ClusterImage, MetadataImage
 from ..peers.probes import AGAIN_S, is_gone
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 #: Most leaders have moved long before; a client that hears nothing for longer might think that this broker is gone too.
 HELD_MS = 500
@@ -32,7 +32,7 @@ LISTED_MS = 2000
 
 
 class StoppedBrokers:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._cluster: ClusterImage = broker.image.cluster
         #: Who is not fenced yet though nobody is there, or though it is just being found out.
@@ -42,7 +42,7 @@ class StoppedBrokers:
         self._fenced_at: dict[int, float] = {}
 
     def start(self) -> None:
-        self._broker.peers.on_any_lost = self._connection_lost
+        self._broker.peers().on_any_lost = self._connection_lost
         self._broker.on_published.append(self._published)
 
     def stop(self) -> None:
@@ -58,7 +58,7 @@ class StoppedBrokers:
 
     def when_heard(self, answer: Callable[[], None]) -> None:
         """Calls `answer` when this node has read that connections to it have ended: at once, unless some have just now."""
-        if self._broker.peers.have_some_ended():
+        if self._broker.peers().have_some_ended():
             self._after_turns(HEARD_TURNS, answer)
         else:
             answer()

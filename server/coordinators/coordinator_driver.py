@@ -32,7 +32,7 @@ from .pending_requests import Client
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
     from .group_shard_driver import GroupShardDriver
     from .transaction_markers import Marker
@@ -61,7 +61,7 @@ class CoordinatorDriver:
     partitions_key: str
     replication_key: str
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._shards: dict[int, Any] = {}
         self._clock = MonotonicClock(broker.now_ms)
@@ -209,7 +209,7 @@ class GroupDriver(CoordinatorDriver):
     partitions_key = "offsets.topic.num.partitions"
     replication_key = "offsets.topic.replication.factor"
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         super().__init__(broker)
         self._image = broker.image
         self.counters = GroupCounters()

@@ -20,7 +20,7 @@ from ..runtime.gather import gather
 from .share_state_driver import coordinator_key
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 Reply = Callable[[Any], None]
 
@@ -47,12 +47,12 @@ ASKER = Asker()
 
 
 class Persister:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
 
     def ask(self, request: Any, reply: Reply) -> None:
         """Sends the request. `reply` gets one response for all share partitions, in the order of the request."""
-        driver = self._broker.share_states
+        driver = self._broker.share_states()
         if self._broker.image.topic(driver.topic) is None:
             driver.ensure_topic(partial(self._ask_each, request, reply))
         else:
@@ -65,7 +65,7 @@ class Persister:
         gather([partial(self._ask_one, one, MOST_TRIES) for one in singles(request)], partial(joined, request, reply))
 
     def _ask_one(self, request: Any, tries: int, reply: Reply) -> None:
-        driver, broker = self._broker.share_states, self._broker
+        driver, broker = self._broker.share_states(), self._broker
         key = coordinator_key(key_of(request))
         index = driver.partition_for(key)
         done = partial(self._answered, request, tries - 1, reply)
@@ -73,7 +73,7 @@ class Persister:
         if endpoint is None:
             driver.submit(key, request, LATEST, ASKER, done)
         else:
-            broker.peers.send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
+            broker.peers().send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
 
     def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
         if response is None:
@@ -89,9 +89,9 @@ class Persister:
             reply(response)
 
 
-def submit_here(broker: BrokerServer, request: Any, version: int, client: Any, reply: Reply) -> None:
+def submit_here(broker: Node, request: Any, version: int, client: Any, reply: Reply) -> None:
     """Handles a request that another broker sends to this broker's shards."""
-    driver = broker.share_states
+    driver = broker.share_states()
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         reply(FORMS[type(request)].response())
         return

@@ -30,7 +30,7 @@ from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 
@@ -51,7 +51,7 @@ class ShareStateDriver(CoordinatorDriver):
     partitions_key = "share.coordinator.state.topic.num.partitions"
     replication_key = "share.coordinator.state.topic.replication.factor"
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         super().__init__(broker)
         self._image = broker.image
         self._pruning: asyncio.TimerHandle | None = None

@@ -11,7 +11,7 @@ from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsReque
 
 if TYPE_CHECKING:
     from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
-    from ..broker import BrokerServer
+    from ..node import Node
 
 CREATE_TOPICS_VERSION = 7
 CREATE_TOPICS_TIMEOUT_MS = 30_000
@@ -22,7 +22,7 @@ TOLD_ERRORS = 3
 REMEMBERED_ERRORS = 1_000
 
 
-def is_offered(broker: BrokerServer) -> bool:
+def is_offered(broker: Node) -> bool:
     """Returns whether the streams protocol is enabled by the cluster's features and the broker's configuration."""
     protocols = {name.lower() for name in broker.config.get("group.coordinator.rebalance.protocols")}
     return "streams" in protocols and broker.image.features.level(STREAMS_VERSION) > 0
@@ -33,7 +33,7 @@ class StreamsTopics:
     until the topics exist.
     """
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._in_flight: set[str] = set()
         #: Topic -> why it could not be created.

@@ -39,7 +39,7 @@ from .transaction_markers import Marker, send_marker
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.transactions")
@@ -67,7 +67,7 @@ class TransactionDriver(CoordinatorDriver):
     partitions_key = "transaction.state.log.num.partitions"
     replication_key = "transaction.state.log.replication.factor"
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         super().__init__(broker)
         self._transaction_version = 0
 
@@ -112,7 +112,7 @@ class TransactionShardDriver(ShardDriver):
 
     def __init__(
         self,
-        broker: BrokerServer,
+        broker: Node,
         partition: HostedPartition,
         config: TransactionsConfig,
         clock: Callable[[], int],

@@ -20,7 +20,7 @@ from ..cluster.leaders import absent_error, other_leader
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 
 class Marker(NamedTuple):
@@ -38,7 +38,7 @@ REQUEST_TIMEOUT_MS = 30_000
 PURPOSE = "transaction-markers"
 
 
-def send_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+def send_marker(broker: Node, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
     """Writes a marker as `write_marker` does, on the partition's leader wherever it is."""
     endpoint = other_leader(broker, topic, index)
     if endpoint is None:
@@ -55,10 +55,10 @@ def send_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, do
             done(response.markers[0].topics[0].partitions[0].error_code)
 
     request = WriteTxnMarkersRequest([asked])
-    broker.peers.send(endpoint, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
+    broker.peers().send(endpoint, request, answered, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
 
 
-def write_marker(broker: BrokerServer, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
+def write_marker(broker: Node, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
     """Writes a marker. `done` gets an error code, or 0 when the marker is committed. A marker for a group's offsets
     also goes to the group's shard.
     """

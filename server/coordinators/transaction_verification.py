@@ -21,7 +21,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 from ..cluster.leaders import other_leader
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
 
 ADDING_VERSION = 5
 REQUEST_TIMEOUT_MS = 10_000
@@ -68,7 +68,7 @@ def _ask(call: Call, asked: Membership, answered: Answered, until_ms: int) -> No
     if endpoint is None:
         transactions.submit(asked.transactional_id, request, ADDING_VERSION, call, reply)
     else:
-        call.broker.peers.send(endpoint, request, reply, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
+        call.broker.peers().send(endpoint, request, reply, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
 
 
 def _replied(

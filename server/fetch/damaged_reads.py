@@ -9,7 +9,7 @@ from ..partitions.page_cache import sendable
 from .fetch_response import Found, nothing_yet
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
     from .fetch_sessions import FetchedPartition
 
@@ -37,9 +37,7 @@ def piece_of(one: Found, *, may_wait: bool) -> Any:
         raise Inspection(one.hosted, suspected.base_offset) from suspected
 
 
-def waits_for_healing(
-    broker: BrokerServer, hosted: HostedPartition, wanted: FetchedPartition, met: OffsetDamaged
-) -> Found:
+def waits_for_healing(broker: Node, hosted: HostedPartition, wanted: FetchedPartition, met: OffsetDamaged) -> Found:
     """No records and no error while they are being fetched from another replica. Raises `met` where nobody has them."""
     if not hosted.is_healing:
         broker.scrubber.met(hosted, met)
@@ -47,7 +45,7 @@ def waits_for_healing(
     return nothing_yet(hosted, wanted)
 
 
-def inspects_again(broker: BrokerServer, hosted: HostedPartition, replica: int, offset: int) -> None:
+def inspects_again(broker: Node, hosted: HostedPartition, replica: int, offset: int) -> None:
     """Notes where a follower was given records. One that asks for the same again could not use them: its CRCs are wrong."""
     given = hosted.given
     if given is None:

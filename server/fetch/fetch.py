@@ -50,7 +50,7 @@ from .fetch_response import (
 from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
 
 _NONE = int(ErrorCode.NONE)
 _OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -321,7 +321,7 @@ class Fetch(Parked):
         high_watermark = hosted.role.high_watermark
         stable = log.last_stable_offset(high_watermark)
         if self._replica_id >= 0:
-            is_held_up = self._call.broker.replication.leaders.holds_up(hosted, self._replica_id)
+            is_held_up = self._call.broker.replication().leaders.holds_up(hosted, self._replica_id)
             limit = max(offset, log.log_start_offset) if is_held_up else log.log_end_offset
         else:
             limit = stable if self._isolated else high_watermark

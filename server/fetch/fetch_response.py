@@ -24,7 +24,7 @@ from ..cluster.leaders import current_leader
 if TYPE_CHECKING:
     from ...storage.log import Log
     from ...storage.slices import LogSlice
-    from ..network.dispatch import Call
+    from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
     from .fetch_sessions import FetchedPartition
 

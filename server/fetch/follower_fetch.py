@@ -28,7 +28,7 @@ from .fetch_sessions import FetchContext, FetchedPartition, FetchSession
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchResponse
-    from ..network.dispatch import Call
+    from ..network.call import Call
 
 
 class FollowerFetch(Fetch):
@@ -91,7 +91,7 @@ class FollowerFetch(Fetch):
         for one in found:
             if one.records is not None and one.hosted is not None:
                 inspects_again(self._call.broker, one.hosted, self._replica_id, one.wanted.fetch_offset)
-        quota = self._call.broker.replication.leaders
+        quota = self._call.broker.replication().leaders
         if quota.is_on:
             for one in found:
                 if one.records is not None and one.hosted is not None:

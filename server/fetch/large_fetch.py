@@ -23,7 +23,7 @@ from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 from .follower_fetch import FollowerFetch
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
 
 #: Partitions that are looked at in one step.
 LOOKED_AT_ONCE = 64

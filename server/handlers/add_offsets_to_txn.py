@@ -17,16 +17,17 @@ from ...protocol.messages.add_partitions_to_txn import (
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 FENCED_VERSION = 2
 #: The client's form of AddPartitionsToTxn.
 CLIENT_VERSION = 3
 
 
-def handle(call: Call) -> AddOffsetsToTxnResponse | None:
+def handle(services: Services, call: Call) -> AddOffsetsToTxnResponse | None:
     request: AddOffsetsToTxnRequest = call.request
-    index = call.broker.groups.partition_for(request.group_id)
+    index = services.groups.partition_for(request.group_id)
     asked = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=request.transactional_id,
         v3_and_below_producer_id=request.producer_id,
@@ -40,5 +41,5 @@ def handle(call: Call) -> AddOffsetsToTxnResponse | None:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         call.reply(AddOffsetsToTxnResponse(error_code=error))
 
-    call.broker.transactions.submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
+    services.transactions.submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
     return None

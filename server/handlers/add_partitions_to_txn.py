@@ -25,32 +25,36 @@ if TYPE_CHECKING:
 
     from ...metadata.image import MetadataImage
     from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 BATCHED_VERSION = 4
 
 
-def handle(call: Call) -> AddPartitionsToTxnResponse | None:
+def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
     request: AddPartitionsToTxnRequest = call.request
     if call.version >= BATCHED_VERSION:
         gather(
-            [partial(_ask, call, transaction) for transaction in request.transactions],
+            [partial(_ask, services, call, transaction) for transaction in request.transactions],
             lambda results: call.reply(AddPartitionsToTxnResponse(results_by_transaction=results)),
         )
         return None
-    refused = _refused(call.broker.image, request.v3_and_below_topics)
+    refused = _refused(services.metadata.image, request.v3_and_below_topics)
     if refused is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
     key = request.v3_and_below_transactional_id
-    call.broker.transactions.submit(key, request, call.version, call, call.reply)
+    services.transactions.submit(key, request, call.version, call, call.reply)
     return None
 
 
 def _ask(
-    call: Call, transaction: AddPartitionsToTxnTransaction, done: Callable[[AddPartitionsToTxnResult], None]
+    services: Services,
+    call: Call,
+    transaction: AddPartitionsToTxnTransaction,
+    done: Callable[[AddPartitionsToTxnResult], None],
 ) -> None:
     key = transaction.transactional_id
-    refused = _refused(call.broker.image, transaction.topics)
+    refused = _refused(services.metadata.image, transaction.topics)
     if refused is not None:
         done(AddPartitionsToTxnResult(transactional_id=key, topic_results=refused))
         return
@@ -59,7 +63,7 @@ def _ask(
         done(response.results_by_transaction[0])
 
     single = AddPartitionsToTxnRequest(transactions=[transaction])
-    call.broker.transactions.submit(key, single, call.version, call, reply)
+    services.transactions.submit(key, single, call.version, call, reply)
 
 
 def _refused(image: MetadataImage, topics: list[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopicResult] | None:

@@ -15,17 +15,18 @@ from ..api.config_changes import (
     is_for_controller,
     refuse_nulls,
 )
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import NodeServices
 
 
-def handle(call: Call) -> Message | None:
-    return change_configs(call, _check, AlterConfigsResourceResponse)
+def handle(services: NodeServices, call: Call) -> Message | None:
+    return change_configs(services, call, _check, AlterConfigsResourceResponse)
 
 
-def _check(call: Call, resource: AlterConfigsResource) -> bool:
+def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -> bool:
     refuse_nulls(config.name for config in resource.configs if config.value is None)
     if not is_for_controller(resource.resource_type):
-        check_is_this_broker(call, resource.resource_name)
+        check_is_this_broker(services, call, resource.resource_name)
         configs = {config.name: config.value for config in resource.configs if config.value is not None}
-        check_broker_values(call, resource.resource_name, configs)
+        check_broker_values(services, call, resource.resource_name, configs)
     return False

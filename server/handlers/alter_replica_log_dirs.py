@@ -21,18 +21,18 @@ from ...protocol.messages.alter_replica_log_dirs import (
 )
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files import LogDirectoryFailure
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..partitions.cordoning import cordoned_directories
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import Services
 
 log = logging.getLogger("odradek.moves")
 
 _LONGEST_NAME = 255
 
 
-def handle(call: Call) -> AlterReplicaLogDirsResponse:
+def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
     request: AlterReplicaLogDirsRequest = call.request
     wanted = {
         (topic.name, index): directory.path
@@ -53,16 +53,16 @@ def handle(call: Call) -> AlterReplicaLogDirsResponse:
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _directory(broker: BrokerServer, path: str) -> LogDirectory | ErrorCode:
-    directory = next((d for d in broker.directories if d.path == path), None)
+def _directory(services: Services, path: str) -> LogDirectory | ErrorCode:
+    directory = next((d for d in services.directories if d.path == path), None)
     if directory is None:
-        configured = (os.path.abspath(name) for name in broker.config.log_dirs)  # noqa: PTH100  (as LogDirectory has it)
+        configured = (os.path.abspath(name) for name in services.config.log_dirs)  # noqa: PTH100  (as LogDirectory has it)
         return ErrorCode.KAFKA_STORAGE_ERROR if path in configured else ErrorCode.LOG_DIR_NOT_FOUND
     return directory if directory.is_online else ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _move(
-    broker: BrokerServer,
+    services: Services,
     topic: str,
     index: int,
     directory: LogDirectory | ErrorCode,
@@ -74,16 +74,16 @@ def _move(
         return directory
     if directory in cordoned:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    hosted = broker.partitions.get((topic, index))
+    hosted = services.partitions.get((topic, index))
     if hosted is None:
-        exists = broker.image.partition(topic, index) is not None
+        exists = services.metadata.image.partition(topic, index) is not None
         return ErrorCode.REPLICA_NOT_AVAILABLE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if hosted.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        broker.moves.move(hosted, directory)
+        services.moves.move(hosted, directory)
     except LogDirectoryFailure as failure:
-        broker.partitions.directory_failed(failure)
+        services.partitions.directory_failed(failure)
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE
 

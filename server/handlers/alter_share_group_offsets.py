@@ -12,19 +12,20 @@ from ...protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateResponse,
 )
 from ..api.share_errors import is_enabled
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 from ..share.share_groups import initialize
 
 
-def handle(call: Call) -> AlterShareGroupOffsetsResponse | None:
-    if not is_enabled(call):
+def handle(services: Services, call: Call) -> AlterShareGroupOffsetsResponse | None:
+    if not is_enabled(services, call):
         error = ErrorCode.UNSUPPORTED_VERSION
         return AlterShareGroupOffsetsResponse(error_code=error)
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, call))
+    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, services, call))
     return None
 
 
-def _noted(call: Call, answer: Followed[AlterShareGroupOffsetsResponse]) -> None:
+def _noted(services: Services, call: Call, answer: Followed[AlterShareGroupOffsetsResponse]) -> None:
     if isinstance(answer.request, InitializeShareGroupStateRequest):
         initialize(call.broker, answer.request, partial(_reply, call, answer.response))
     else:

@@ -29,8 +29,8 @@ from ...protocol.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import NodeServices
 
 PRODUCE_KEY = 0
 #: KIP-896: shown, and refused.
@@ -39,7 +39,7 @@ LOWEST_PRODUCE_VERSION_SHOWN = 0
 _SOFTWARE_WORD = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(call: Call) -> ApiVersionsResponse:
+def handle(services: NodeServices, call: Call) -> ApiVersionsResponse:
     request: ApiVersionsRequest | None = call.request
     if request is None:  # of a version that is not known
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_shown(APIS[API_VERSIONS_KEY])])
@@ -52,7 +52,7 @@ def handle(call: Call) -> ApiVersionsResponse:
     return response
 
 
-def _error(request: ApiVersionsRequest, version: int, broker: BrokerServer) -> int:
+def _error(request: ApiVersionsRequest, version: int, services: NodeServices) -> int:
     if version >= 3:
         words = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE_WORD.fullmatch(word) for word in words):
@@ -61,8 +61,8 @@ def _error(request: ApiVersionsRequest, version: int, broker: BrokerServer) -> i
         if (request.cluster_id is None) != (request.node_id == -1):
             return ErrorCode.INVALID_REQUEST
         if request.cluster_id is not None and (request.cluster_id, request.node_id) != (
-            broker.cluster_id,
-            broker.node_id,
+            services.cluster_id,
+            services.node_id,
         ):
             return ErrorCode.REBOOTSTRAP_REQUIRED
     return ErrorCode.NONE
@@ -73,9 +73,9 @@ def _shown(api: Api) -> ApiVersion:
     return ApiVersion(api_key=api.key, min_version=low, max_version=api.latest_stable_version)
 
 
-def _add_features(response: ApiVersionsResponse, broker: BrokerServer, version: int) -> None:
-    image = broker.image
-    registration = image.broker(broker.node_id)
+def _add_features(response: ApiVersionsResponse, services: NodeServices, version: int) -> None:
+    image = services.metadata.image
+    registration = image.broker(services.node_id)
     response.finalized_features_epoch = image.offset
     # A node that is only a controller has no registration; nor has a broker that has not met its cluster yet.
     supported = registration.features if registration is not None else supported_features(image.features)
@@ -86,5 +86,5 @@ def _add_features(response: ApiVersionsResponse, broker: BrokerServer, version: 
     ]
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-        for name, level in finalized_features(image.features, broker.controller.kraft_version).items()
+        for name, level in finalized_features(image.features, services.controller.kraft_version).items()
     ]

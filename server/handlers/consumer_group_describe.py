@@ -13,13 +13,20 @@ from ...protocol.messages.consumer_group_describe import (
 )
 from ..api.consumer_protocol import has_consumer_groups
 from ..api.group_descriptions import describe
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> ConsumerGroupDescribeResponse | None:
+def handle(services: Services, call: Call) -> ConsumerGroupDescribeResponse | None:
     group_ids: list[str] = call.request.group_ids
     if not has_consumer_groups(call.broker):
         refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)
-    describe(call, group_ids, lambda ids: ConsumerGroupDescribeRequest(group_ids=ids), ConsumerGroupDescribeResponse)
+    describe(
+        services,
+        call,
+        group_ids,
+        lambda ids: ConsumerGroupDescribeRequest(group_ids=ids),
+        ConsumerGroupDescribeResponse,
+    )
     return None

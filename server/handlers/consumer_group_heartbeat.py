@@ -5,11 +5,12 @@ from __future__ import annotations
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ..api.consumer_protocol import has_consumer_groups
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> ConsumerGroupHeartbeatResponse | None:
+def handle(services: Services, call: Call) -> ConsumerGroupHeartbeatResponse | None:
     if not has_consumer_groups(call.broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None

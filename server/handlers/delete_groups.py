@@ -8,19 +8,20 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..runtime.gather import by_partition, gather
+from ..services import Services
 from ..share.share_groups import delete_states_of_groups
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: DeleteGroupsRequest = call.request
     asked_once = list(dict.fromkeys(request.groups_names))
-    delete_states_of_groups(call.broker, asked_once, partial(_delete, call, asked_once))
+    delete_states_of_groups(call.broker, asked_once, partial(_delete, services, call, asked_once))
 
 
-def _delete(call: Call, group_ids: list[str], refused: dict[str, int]) -> None:
-    groups = call.broker.groups
+def _delete(services: Services, call: Call, group_ids: list[str], refused: dict[str, int]) -> None:
+    groups = services.groups
 
     def reply(answers: list[DeleteGroupsResponse]) -> None:
         results = [DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in refused.items()]

@@ -22,27 +22,29 @@ from ...protocol.messages.delete_records import (
 )
 from ..cluster.leaders import absent_error
 from ..partitions.hosted_partition import HostedPartition
-from ..runtime.waiters import Parked
+from ..runtime.waiters import Deadlines, Parked
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 HIGH_WATERMARK = -1
 _NO_WATERMARK = -1
 
 
-def handle(call: Call) -> DeleteRecordsResponse | None:
+def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
     request: DeleteRecordsRequest = call.request
     response = DeleteRecordsResponse()
     waiting: list[_Deletion] = []
     for topic in request.topics:
         results = [
-            _delete(call, topic.name, asked.partition_index, asked.offset, waiting) for asked in topic.partitions
+            _delete(services, call, topic.name, asked.partition_index, asked.offset, waiting)
+            for asked in topic.partitions
         ]
         response.topics.append(DeleteRecordsTopicResult(topic.name, results))
     if not waiting:
         return response
-    ParkedDeletion(call, response, waiting)
+    ParkedDeletion(services.deadlines, call, response, waiting)
     return None
 
 
@@ -54,8 +56,10 @@ class _Deletion(NamedTuple):
     result: DeleteRecordsPartitionResult
 
 
-def _delete(call: Call, topic: str, index: int, offset: int, waiting: list[_Deletion]) -> DeleteRecordsPartitionResult:
-    hosted = call.broker.partitions.get((topic, index))
+def _delete(
+    services: Services, call: Call, topic: str, index: int, offset: int, waiting: list[_Deletion]
+) -> DeleteRecordsPartitionResult:
+    hosted = services.partitions.get((topic, index))
     if hosted is None:
         return DeleteRecordsPartitionResult(index, _NO_WATERMARK, absent_error(call.broker, topic, index))
     up_to_offset = hosted.high_watermark if offset == HIGH_WATERMARK else offset
@@ -72,14 +76,17 @@ def _delete(call: Call, topic: str, index: int, offset: int, waiting: list[_Dele
 class ParkedDeletion(Parked):
     """An answer that waits for followers to delete too."""
 
-    __slots__ = ("_call", "_pending", "_response")
+    __slots__ = ("_call", "_deadlines", "_pending", "_response")
 
-    def __init__(self, call: Call, response: DeleteRecordsResponse, waiting: list[_Deletion]) -> None:
+    def __init__(
+        self, deadlines: Deadlines, call: Call, response: DeleteRecordsResponse, waiting: list[_Deletion]
+    ) -> None:
         super().__init__()
         self._call = call
         self._response = response
         self._pending = {id(one.result): one for one in waiting}
-        call.broker.deadlines.add(self, max(0, call.request.timeout_ms))
+        self._deadlines = deadlines
+        deadlines.add(self, max(0, call.request.timeout_ms))
         for one in waiting:
             one.hosted.when_deleted(one.offset, partial(self._settled, one))
 
@@ -89,7 +96,7 @@ class ParkedDeletion(Parked):
         one.result.error_code = error
         one.result.low_watermark = _NO_WATERMARK if error else one.hosted.low_watermark
         if not self._pending:
-            self._call.broker.deadlines.remove(self)
+            self._deadlines.remove(self)
             self._call.reply(self._response)
 
     def expired(self) -> None:

@@ -12,28 +12,29 @@ from ...protocol.messages.delete_share_group_offsets import (
 )
 from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from ..api.share_errors import is_enabled
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 from ..share.share_groups import delete_states
 
 
-def handle(call: Call) -> DeleteShareGroupOffsetsResponse | None:
-    if not is_enabled(call):
+def handle(services: Services, call: Call) -> DeleteShareGroupOffsetsResponse | None:
+    if not is_enabled(services, call):
         error = ErrorCode.UNSUPPORTED_VERSION
         return DeleteShareGroupOffsetsResponse(error_code=error)
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, call))
+    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_noted, services, call))
     return None
 
 
-def _noted(call: Call, answer: Followed[DeleteShareGroupOffsetsResponse]) -> None:
+def _noted(services: Services, call: Call, answer: Followed[DeleteShareGroupOffsetsResponse]) -> None:
     if isinstance(answer.request, DeleteShareGroupStateRequest):
-        delete_states(call.broker, answer.request, partial(_reply, call, answer.response))
+        delete_states(call.broker, answer.request, partial(_reply, services, call, answer.response))
     else:
         call.reply(answer.response)
 
 
-def _reply(call: Call, response: DeleteShareGroupOffsetsResponse, errors: dict[bytes, int]) -> None:
+def _reply(services: Services, call: Call, response: DeleteShareGroupOffsetsResponse, errors: dict[bytes, int]) -> None:
     for topic_id, error in errors.items():
-        topic = call.broker.image.topic_by_id(topic_id)
+        topic = services.metadata.image.topic_by_id(topic_id)
         response.responses.append(
             DeleteShareGroupOffsetsResponseTopic(
                 topic_id=topic_id,

@@ -13,29 +13,30 @@ from ...protocol.messages.describe_cluster import (
 )
 from ..api.authorized_operations import CLUSTER_OPERATIONS
 from ..cluster.cluster_view import ClusterView
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import NodeServices
 
 _BROKERS, _CONTROLLERS = 1, 2
 _TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
-def handle(call: Call) -> DescribeClusterResponse:
+def handle(services: NodeServices, call: Call) -> DescribeClusterResponse:
     request: DescribeClusterRequest = call.request
-    served = _CONTROLLERS if _is_controller_listener(call) else _BROKERS
+    served = _CONTROLLERS if _is_controller_listener(services, call) else _BROKERS
     if request.endpoint_type != served:
         return _wrong_endpoint(request.endpoint_type, served, call.version)
-    response = DescribeClusterResponse(endpoint_type=served, cluster_id=call.broker.cluster_id)
+    response = DescribeClusterResponse(endpoint_type=served, cluster_id=services.cluster_id)
     if served == _BROKERS:
-        _describe_brokers(call, request, response)
+        _describe_brokers(services, call, request, response)
     else:
-        _describe_controllers(call, response)
+        _describe_controllers(services, call, response)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
 
 
-def _is_controller_listener(call: Call) -> bool:
-    return any(listener.name == call.listener for listener in call.broker.config.listeners.controllers)
+def _is_controller_listener(services: NodeServices, call: Call) -> bool:
+    return any(listener.name == call.listener for listener in services.config.listeners.controllers)
 
 
 def _wrong_endpoint(asked: int, served: int, version: int) -> DescribeClusterResponse:
@@ -53,8 +54,10 @@ def _wrong_endpoint(asked: int, served: int, version: int) -> DescribeClusterRes
     )
 
 
-def _describe_brokers(call: Call, request: DescribeClusterRequest, response: DescribeClusterResponse) -> None:
-    view = ClusterView(call.broker.image, call.listener)
+def _describe_brokers(
+    services: NodeServices, call: Call, request: DescribeClusterRequest, response: DescribeClusterResponse
+) -> None:
+    view = ClusterView(services.metadata.image, call.listener)
     shown = view.brokers() if request.include_fenced_brokers else view.alive_brokers()
     response.brokers = [
         DescribeClusterBroker(
@@ -65,12 +68,12 @@ def _describe_brokers(call: Call, request: DescribeClusterRequest, response: Des
     response.controller_id = view.controller_id()
 
 
-def _describe_controllers(call: Call, response: DescribeClusterResponse) -> None:
-    for controller_id, controller in sorted(call.broker.image.cluster.controllers.items()):
+def _describe_controllers(services: NodeServices, call: Call, response: DescribeClusterResponse) -> None:
+    for controller_id, controller in sorted(services.metadata.image.cluster.controllers.items()):
         endpoint = controller.listeners.get(call.listener)
         if endpoint is not None:
             response.brokers.append(
                 DescribeClusterBroker(broker_id=controller_id, host=endpoint.host, port=endpoint.port)
             )
-    if any(shown.broker_id == call.broker.node_id for shown in response.brokers):
-        response.controller_id = call.broker.node_id
+    if any(shown.broker_id == services.node_id for shown in response.brokers):
+        response.controller_id = services.node_id

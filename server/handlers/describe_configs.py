@@ -25,7 +25,8 @@ from ...protocol.messages.describe_configs import (
 from ...replication.controller.topic_names import check_name
 from ..api import loggers
 from ..api.config_changes import Refused, broker_id_of
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import NodeServices
 
 Entries = list[DescribeConfigsResourceResult]
 
@@ -36,17 +37,17 @@ _MALFORMED = (
 )
 
 
-def handle(call: Call) -> DescribeConfigsResponse:
+def handle(services: NodeServices, call: Call) -> DescribeConfigsResponse:
     request: DescribeConfigsRequest = call.request
     if any(resource.resource_type not in _DESCRIBED for resource in request.resources):
         refused = Refused(ErrorCode.INVALID_REQUEST, _MALFORMED)
         return DescribeConfigsResponse(results=[_refusal(each, refused) for each in request.resources])
-    return DescribeConfigsResponse(results=[_described(call, resource) for resource in request.resources])
+    return DescribeConfigsResponse(results=[_described(services, call, resource) for resource in request.resources])
 
 
-def _described(call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _described(services: NodeServices, call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     try:
-        entries = _DESCRIBED[ResourceType(resource.resource_type)](call, resource.resource_name)
+        entries = _DESCRIBED[ResourceType(resource.resource_type)](services, call, resource.resource_name)
     except Refused as refused:
         return _refusal(resource, refused)
     if resource.configuration_keys:
@@ -71,26 +72,26 @@ def _refusal(resource: DescribeConfigsResource, refused: Refused) -> DescribeCon
     )
 
 
-def _topic(call: Call, name: str) -> Entries:
+def _topic(services: NodeServices, call: Call, name: str) -> Entries:
     fault = check_name(name)
     if fault is not None:
         raise Refused(fault.code, fault.message)
-    if name not in call.broker.image.topics.by_name:
+    if name not in services.metadata.image.topics.by_name:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    return entries_of.describe_topic(call.broker.image.config(ResourceType.TOPIC, name), call.broker.config.values)
+    return entries_of.describe_topic(services.metadata.image.config(ResourceType.TOPIC, name), services.config.values)
 
 
-def _broker(call: Call, name: str) -> Entries:
+def _broker(services: NodeServices, call: Call, name: str) -> Entries:
     if not name:
-        return entries_of.describe_broker_defaults(call.broker.config.values)
-    _check_id(call, name, "or empty string, but received")
-    return entries_of.describe_broker(call.broker.config.values)
+        return entries_of.describe_broker_defaults(services.config.values)
+    _check_id(services, call, name, "or empty string, but received")
+    return entries_of.describe_broker(services.config.values)
 
 
-def _broker_loggers(call: Call, name: str) -> Entries:
+def _broker_loggers(services: NodeServices, call: Call, name: str) -> Entries:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    _check_id(call, name, "but received")
+    _check_id(services, call, name, "but received")
     source = entries_of.ConfigSource.BROKER_LOGGER
     return [
         DescribeConfigsResourceResult(name=logger, value=level, config_source=source)
@@ -98,26 +99,26 @@ def _broker_loggers(call: Call, name: str) -> Entries:
     ]
 
 
-def _check_id(call: Call, name: str, words: str) -> None:
+def _check_id(services: NodeServices, call: Call, name: str, words: str) -> None:
     broker_id = broker_id_of(name, "Broker")
-    if broker_id != call.broker.node_id:
-        message = f"Unexpected broker id, expected {call.broker.node_id} {words} {name}"
+    if broker_id != services.node_id:
+        message = f"Unexpected broker id, expected {services.node_id} {words} {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-def _client_metrics(call: Call, name: str) -> Entries:
+def _client_metrics(services: NodeServices, call: Call, name: str) -> Entries:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    return entries_of.describe_client_metrics(call.broker.image.config(ResourceType.CLIENT_METRICS, name))
+    return entries_of.describe_client_metrics(services.metadata.image.config(ResourceType.CLIENT_METRICS, name))
 
 
-def _group(call: Call, name: str) -> Entries:
+def _group(services: NodeServices, call: Call, name: str) -> Entries:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-    return entries_of.describe_group(call.broker.image.config(ResourceType.GROUP, name), call.broker.config.values)
+    return entries_of.describe_group(services.metadata.image.config(ResourceType.GROUP, name), services.config.values)
 
 
-_DESCRIBED: dict[int, Callable[[Call, str], Entries]] = {
+_DESCRIBED: dict[int, Callable[[NodeServices, Call, str], Entries]] = {
     ResourceType.TOPIC: _topic,
     ResourceType.BROKER: _broker,
     ResourceType.BROKER_LOGGER: _broker_loggers,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..api.group_descriptions import describe
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> None:
-    describe(call, call.request.groups, lambda ids: DescribeGroupsRequest(groups=ids), DescribeGroupsResponse)
+def handle(services: Services, call: Call) -> None:
+    describe(services, call, call.request.groups, lambda ids: DescribeGroupsRequest(groups=ids), DescribeGroupsResponse)

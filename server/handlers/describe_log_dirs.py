@@ -21,24 +21,23 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.directory import LogDirectory
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..partitions.cordoning import cordoned_directories
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import Services
 
 
-def handle(call: Call) -> DescribeLogDirsResponse:
+def handle(services: Services, call: Call) -> DescribeLogDirsResponse:
     request: DescribeLogDirsRequest = call.request
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    broker = call.broker
-    cordoned = cordoned_directories(broker)
-    by_path = {directory.path: directory for directory in broker.directories}
+    cordoned = cordoned_directories(call.broker)
+    by_path = {directory.path: directory for directory in services.directories}
     results = [
-        _described(broker, by_path[path], asked, by_path[path] in cordoned) if path in by_path else _offline(path)
-        for path in _configured(broker.config.log_dirs)
+        _described(services, by_path[path], asked, by_path[path] in cordoned) if path in by_path else _offline(path)
+        for path in _configured(services.config.log_dirs)
     ]
     return DescribeLogDirsResponse(results=results)
 
@@ -52,7 +51,7 @@ def _offline(path: str) -> DescribeLogDirsResult:
 
 
 def _described(
-    broker: BrokerServer, directory: LogDirectory, asked: set[tuple[str, int]] | None, is_cordoned: bool
+    services: Services, directory: LogDirectory, asked: set[tuple[str, int]] | None, is_cordoned: bool
 ) -> DescribeLogDirsResult:
     if not directory.is_online:
         return _offline(directory.path)
@@ -61,7 +60,7 @@ def _described(
     except OSError:
         return _offline(directory.path)
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for topic, partition in _partitions(broker, directory):
+    for topic, partition in _partitions(services, directory):
         if asked is None or (topic, partition.partition_index) in asked:
             topics.setdefault(topic, DescribeLogDirsTopic(name=topic)).partitions.append(partition)
     return DescribeLogDirsResult(
@@ -73,14 +72,14 @@ def _described(
     )
 
 
-def _partitions(broker: BrokerServer, directory: LogDirectory) -> Iterable[tuple[str, DescribeLogDirsPartition]]:
-    for hosted in broker.partitions.in_directory(directory):
+def _partitions(services: Services, directory: LogDirectory) -> Iterable[tuple[str, DescribeLogDirsPartition]]:
+    for hosted in services.partitions.in_directory(directory):
         lag = max(hosted.high_watermark - hosted.log_end_offset, 0)
         yield (
             hosted.topic,
             DescribeLogDirsPartition(partition_index=hosted.index, partition_size=hosted.log.size, offset_lag=lag),
         )
-    for move in broker.moves.into(directory):
+    for move in services.moves.into(directory):
         yield (
             move.hosted.topic,
             DescribeLogDirsPartition(

@@ -20,20 +20,21 @@ from ...replication.controller.topic_names import check_name
 from ..cluster.leaders import absent_error
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 
-def handle(call: Call) -> DescribeProducersResponse:
+def handle(services: Services, call: Call) -> DescribeProducersResponse:
     request: DescribeProducersRequest = call.request
     response = DescribeProducersResponse()
     for topic in request.topics:
-        answers = [_describe(call, topic.name, index) for index in topic.partition_indexes]
+        answers = [_describe(services, call, topic.name, index) for index in topic.partition_indexes]
         response.topics.append(TopicResponse(topic.name, answers))
     return response
 
 
-def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
-    hosted = call.broker.partitions.get((topic, index))
+def _describe(services: Services, call: Call, topic: str, index: int) -> PartitionResponse:
+    hosted = services.partitions.get((topic, index))
     if hosted is not None and hosted.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if hosted is None:
@@ -41,7 +42,7 @@ def _describe(call: Call, topic: str, index: int) -> PartitionResponse:
         if invalid is not None:
             return PartitionResponse(index, invalid.code, invalid.message)
         error = absent_error(call.broker, topic, index)
-        known = call.broker.image.topic(topic) is not None
+        known = services.metadata.image.topic(topic) is not None
         return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
     producers = hosted.log.producers.by_id.values()
     return PartitionResponse(

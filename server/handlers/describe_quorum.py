@@ -19,12 +19,13 @@ from ...protocol.messages.describe_quorum import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..api.quorum_queries import ask_leader
-from ..network.dispatch import Call
+from ..network.call import BROKER, Call
 from ..quorum.metadata_log import TOPIC
 
 if TYPE_CHECKING:
     from ...replication.quorum.replica import QuorumReplica
     from ...replication.quorum.voters import ReplicaKey
+    from ..services import NodeServices
 
 #: A constant in Kafka too.
 OBSERVER_SESSION_MS = 300_000
@@ -34,17 +35,17 @@ _NOT_LEADER = (
 _NOT_HOSTED = "This server does not host this topic-partition."
 
 
-def handle(call: Call) -> DescribeQuorumResponse | None:
+def handle(services: NodeServices, call: Call) -> DescribeQuorumResponse | None:
     request: DescribeQuorumRequest = call.request
     if not _is_of_the_quorum(request):
         return DescribeQuorumResponse(topics=_unknown(request))
-    controller = call.broker.controller
+    controller = services.controller
     if controller.raft is None:
-        return _alone(call)
+        return _alone(services, call)
     if controller.raft.replica.is_leader:
-        return _led_here(call, controller.raft.replica)
-    if call.connection.dispatcher is call.broker.dispatcher:
-        ask_leader(call)
+        return _led_here(services, call, controller.raft.replica)
+    if call.listener_kind == BROKER:
+        ask_leader(services, call)
         return None
     return _not_the_leader(controller.leader_id, controller.epoch)
 
@@ -57,7 +58,7 @@ def _not_the_leader(leader_id: int, epoch: int) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(topics=[TopicDataResponse(topic_name=TOPIC, partitions=[said])])
 
 
-def _led_here(call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
+def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
     from ...replication.quorum.roles import Leader
 
     role, now_ms = replica.role, call.now_ms
@@ -74,7 +75,7 @@ def _led_here(call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
         )
         for key, progress in role.progress.items()
     }
-    voters = [_voter(call, key, known, now_ms) for key in (v.key for v in replica.voter_set.voters.values())]
+    voters = [_voter(services, call, key, known, now_ms) for key in (v.key for v in replica.voter_set.voters.values())]
     observers = [state for key, state in known.items() if key not in replica.voter_set and _is_live(state, now_ms)]
     partition = PartitionDataResponse(
         partition_index=0,
@@ -96,10 +97,12 @@ def _led_here(call: Call, replica: QuorumReplica) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
 
-def _voter(call: Call, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int) -> ReplicaState:
+def _voter(
+    services: NodeServices, call: Call, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int
+) -> ReplicaState:
     """A voter that was not heard of in this epoch has fetched nothing. The leader is always with itself."""
-    if key.id == call.broker.node_id:
-        end_offset = call.broker.controller.quorum_log.end_offset
+    if key.id == services.node_id:
+        end_offset = services.controller.quorum_log.end_offset
         return ReplicaState(
             replica_id=key.id,
             replica_directory_id=key.directory_id,
@@ -117,15 +120,15 @@ def _is_live(observer: ReplicaState, now_ms: int) -> bool:
     return now_ms - observer.last_fetch_timestamp < OBSERVER_SESSION_MS
 
 
-def _alone(call: Call) -> DescribeQuorumResponse:
+def _alone(services: NodeServices, call: Call) -> DescribeQuorumResponse:
     """A quorum of one is its leader: it has caught up with itself at the time of the answer."""
-    topic = TopicDataResponse(topic_name=TOPIC, partitions=[_partition(call)])
+    topic = TopicDataResponse(topic_name=TOPIC, partitions=[_partition(services, call)])
     nodes = [
         Node(
             node_id=voter.voter_id,
             listeners=[Listener(name=e.name, host=e.host, port=e.port) for e in voter.endpoints],
         )
-        for voter in call.broker.controller.quorum_log.quorum.voters
+        for voter in services.controller.quorum_log.quorum.voters
     ]
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
@@ -154,12 +157,12 @@ def _unknown(request: DescribeQuorumRequest) -> list[TopicDataResponse]:
     ]
 
 
-def _partition(call: Call) -> PartitionDataResponse:
-    controller = call.broker.controller
+def _partition(services: NodeServices, call: Call) -> PartitionDataResponse:
+    controller = services.controller
     directories = {voter.voter_id: voter.voter_directory_id for voter in controller.quorum_log.quorum.voters}
     state = ReplicaState(
-        replica_id=call.broker.node_id,
-        replica_directory_id=directories.get(call.broker.node_id, ZERO_UUID),
+        replica_id=services.node_id,
+        replica_directory_id=directories.get(services.node_id, ZERO_UUID),
         log_end_offset=controller.quorum_log.end_offset,
         last_fetch_timestamp=call.now_ms,
         last_caught_up_timestamp=call.now_ms,
@@ -167,7 +170,7 @@ def _partition(call: Call) -> PartitionDataResponse:
     return PartitionDataResponse(
         partition_index=0,
         error_message="",
-        leader_id=call.broker.node_id,
+        leader_id=services.node_id,
         leader_epoch=controller.epoch,
         high_watermark=controller.high_watermark,
         current_voters=[state],

@@ -22,8 +22,9 @@ from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ..api.share_errors import is_enabled
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..runtime.gather import gather
+from ..services import Services
 from ..share.latest_offsets import End, Ends, latest_offsets
 
 UNINITIALIZED = -1
@@ -31,37 +32,40 @@ MAX_INT64 = (1 << 63) - 1
 Done = Callable[[DescribeShareGroupOffsetsResponseGroup], None]
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: DescribeShareGroupOffsetsRequest = call.request
 
     def reply(groups: list[DescribeShareGroupOffsetsResponseGroup]) -> None:
         call.reply(DescribeShareGroupOffsetsResponse(groups=groups))
 
-    gather([partial(_describe, call, group) for group in request.groups], reply)
+    gather([partial(_describe, services, call, group) for group in request.groups], reply)
 
 
-def _describe(call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Done) -> None:
+def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Done) -> None:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-    if not is_enabled(call):
+    if not is_enabled(services, call):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         done(answer)
     elif group.topics is None:
         asked = InitializedPartitions(group.group_id)
-        call.broker.groups.submit(group.group_id, asked, 0, call, partial(_known, call, answer, done))
+        services.groups.submit(group.group_id, asked, 0, call, partial(_known, services, call, answer, done))
     else:
-        _named(call, group, answer, done)
+        _named(services, call, group, answer, done)
 
 
-def _known(call: Call, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions) -> None:
+def _known(
+    services: Services, call: Call, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions
+) -> None:
     if known.error:
         answer.error_code = known.error
         done(answer)
         return
-    there = {t: sorted(p) for t, p in known.partitions.items() if call.broker.image.topic_by_id(t) is not None}
-    _ask(call, answer, there, done)
+    there = {t: sorted(p) for t, p in known.partitions.items() if services.metadata.image.topic_by_id(t) is not None}
+    _ask(services, call, answer, there, done)
 
 
 def _named(
+    services: Services,
     call: Call,
     group: DescribeShareGroupOffsetsRequestGroup,
     answer: DescribeShareGroupOffsetsResponseGroup,
@@ -70,7 +74,7 @@ def _named(
     wanted: dict[bytes, list[int]] = {}
     absent: list[DescribeShareGroupOffsetsResponseTopic] = []
     for topic in group.topics or ():
-        found = call.broker.image.topic(topic.topic_name)
+        found = services.metadata.image.topic(topic.topic_name)
         if found is not None:
             wanted[found.id] = topic.partitions
         else:
@@ -80,7 +84,7 @@ def _named(
         one.topics += absent
         done(one)
 
-    _ask(call, answer, wanted, described)
+    _ask(services, call, answer, wanted, described)
 
 
 def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
@@ -95,7 +99,11 @@ def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsRespon
 
 
 def _ask(
-    call: Call, answer: DescribeShareGroupOffsetsResponseGroup, partitions: dict[bytes, list[int]], done: Done
+    services: Services,
+    call: Call,
+    answer: DescribeShareGroupOffsetsResponseGroup,
+    partitions: dict[bytes, list[int]],
+    done: Done,
 ) -> None:
     if not partitions:
         done(answer)
@@ -107,10 +115,11 @@ def _ask(
         for topic_id, indexes in partitions.items()
     ]
     request = summary.ReadShareGroupStateSummaryRequest(group_id=answer.group_id, topics=topics)
-    call.broker.persister.ask(request, partial(_summed_up, call, answer, done))
+    services.persister().ask(request, partial(_summed_up, services, call, answer, done))
 
 
 def _summed_up(
+    services: Services,
     call: Call,
     answer: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
@@ -118,7 +127,7 @@ def _summed_up(
 ) -> None:
     names: dict[bytes, str] = {}
     for result in response.results:
-        topic = call.broker.image.topic_by_id(result.topic_id)
+        topic = services.metadata.image.topic_by_id(result.topic_id)
         names[result.topic_id] = "" if topic is None else topic.name
 
     def ends_are_known(ends: Ends) -> None:

@@ -21,20 +21,23 @@ from ...protocol.messages.describe_topic_partitions import (
 from ...replication.controller.topic_names import topic_name_fault
 from ..api.authorized_operations import TOPIC_OPERATIONS
 from ..cluster.cluster_view import ClusterView
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import Steps, in_order
+from ..services import Services
 
 _START = CursorRequest(topic_name="", partition_index=0)
 
 
-def handle(call: Call) -> None:
-    work_in_turns(call, _page(call, call.request), call.reply)
+def handle(services: Services, call: Call) -> None:
+    work_in_turns(call, _page(services, call, call.request), call.reply)
 
 
-def _page(call: Call, request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
-    view = ClusterView(call.broker.image, call.listener)
+def _page(
+    services: Services, call: Call, request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
+    view = ClusterView(services.metadata.image, call.listener)
     cursor = request.cursor or _START
     asked: dict[str, None] = {}
     for number, topic in enumerate(request.topics):
@@ -45,7 +48,7 @@ def _page(call: Call, request: DescribeTopicPartitionsRequest) -> Steps[Describe
         return (yield from _refused(asked))
     wanted = (name for name in asked or view.image.topics.by_name if name >= cursor.topic_name)
     names = yield from in_order(wanted)
-    limit: int = call.broker.config.get("max.request.partition.size.limit")
+    limit: int = services.config.get("max.request.partition.size.limit")
     page = _Page(view, max(min(limit, request.response_partition_limit), 1))
     for name in names:
         start = cursor.partition_index if name == cursor.topic_name else 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..runtime.gather import by_partition, gather
+from ..services import Services
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: DescribeTransactionsRequest = call.request
-    driver = call.broker.transactions
+    driver = services.transactions
 
     def reply(answers: list[DescribeTransactionsResponse]) -> None:
         described = [state for answer in answers for state in answer.transaction_states]

@@ -19,20 +19,22 @@ from ...protocol.schema import Message
 from ...replication.controller.controller import DECISIONS
 from ..api.quorum_queries import QUESTIONS, EnvelopedCall
 from ..cluster.controller_channel import decoded_principal, is_not_controller
-from ..network.dispatch import MAX_HEADER_BYTES, Call
+from ..network.call import BROKER, Call
+from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, work_in_turns
 from ..network.request_limits import PORTIONINGS
 from ..runtime.sliced_work import Steps
+from ..services import NodeServices
 
 log = logging.getLogger("odradek.quorum")
 
 _KEY_BYTES = 4
 
 
-def handle(call: Call) -> EnvelopeResponse | None:
-    if not call.broker.controller.is_active:
+def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
+    if not services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    work_in_turns(call, _opened(call.request), partial(_handle, call))
+    work_in_turns(call, _opened(call.request), partial(_handle, services, call))
     return None
 
 
@@ -40,7 +42,7 @@ def handle(call: Call) -> EnvelopeResponse | None:
 _Opened = tuple[Api, RequestHeader, Any] | None
 
 
-def _handle(call: Call, opened: _Opened) -> None:
+def _handle(services: NodeServices, call: Call, opened: _Opened) -> None:
     if opened is None:
         call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
@@ -58,11 +60,11 @@ def _handle(call: Call, opened: _Opened) -> None:
                 is_elsewhere.append(is_not_controller(part.request, response))
             part.reply(response)
 
-        call.broker.controller.decide(part.request, header.request_api_version, decided)
+        services.controller.decide(part.request, header.request_api_version, decided)
 
     enveloped = EnvelopedCall(call, api, header, inner, answer)
     if api.name in QUESTIONS:
-        enveloped.handle()
+        enveloped.handle(services.dispatchers[BROKER].handler(api))
     elif api.name in PORTIONINGS:
         in_portions(api.name, decide)(enveloped)
     else:

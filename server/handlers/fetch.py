@@ -18,29 +18,32 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
+from ..network.call import CONTROLLER
 from ..runtime.sliced_work import run_to_completion
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 
-def handle(call: Call) -> FetchResponse | None:
-    broker = call.broker
-    if call.connection.dispatcher is not broker.dispatcher:
-        broker.controller.quorum_request(call, call.request)
+def handle(services: Services, call: Call) -> FetchResponse | None:
+    if call.listener_kind == CONTROLLER:
+        services.controller.quorum_request(call, call.request)
         return None
     request = call.request
     state = request.replica_state
     is_follower = (request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else state.replica_id) >= 0
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
-        context = broker.fetch_sessions.go_on(request, call.version, broker.now_ms(), call.connection)
+        context = services.fetch_sessions.go_on(request, call.version, services.clock.now_ms(), call.connection)
     elif is_large_fetch(request):
         from ..fetch.large_fetch import open_and_fetch
 
         open_and_fetch(call, is_follower=is_follower)
         return None
     else:
-        context = run_to_completion(broker.fetch_sessions.open(request, call.version, broker.now_ms(), call.connection))
+        context = run_to_completion(
+            services.fetch_sessions.open(request, call.version, services.clock.now_ms(), call.connection)
+        )
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
     if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):

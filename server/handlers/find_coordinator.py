@@ -15,7 +15,8 @@ from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRe
 from ...protocol.uuids import uuid_from_text
 from ..cluster.leaders import current_leader
 from ..coordinators.coordinator_driver import CoordinatorDriver
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
@@ -42,22 +43,22 @@ NOT_AVAILABLE = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 NOT_SERVED = Found(ErrorCode.INVALID_REQUEST)
 
 
-def handle(call: Call) -> FindCoordinatorResponse | None:
-    driver = _driver(call)
-    if driver is not None and call.broker.image.topic(driver.topic) is None:
-        driver.ensure_topic(partial(_reply, call))
+def handle(services: Services, call: Call) -> FindCoordinatorResponse | None:
+    driver = _driver(services, call)
+    if driver is not None and services.metadata.image.topic(driver.topic) is None:
+        driver.ensure_topic(partial(_reply, services, call))
         return None
-    return _answer(call)
+    return _answer(services, call)
 
 
-def _driver(call: Call) -> CoordinatorDriver | None:
-    key_type, broker = call.request.key_type, call.broker
+def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
+    key_type = call.request.key_type
     if key_type == GROUP_KEY_TYPE:
-        return broker.groups
+        return services.groups
     if key_type == TRANSACTION_KEY_TYPE:
-        return broker.transactions
+        return services.transactions
     is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
-    return broker.share_states if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
+    return services.share_states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 
 
 def _is_share_key(key: str) -> bool:
@@ -71,20 +72,20 @@ def _is_share_key(key: str) -> bool:
     return bool(group_id.strip()) and partition.isdigit()
 
 
-def _reply(call: Call) -> None:
-    call.reply(_answer(call))
+def _reply(services: Services, call: Call) -> None:
+    call.reply(_answer(services, call))
 
 
-def _answer(call: Call) -> FindCoordinatorResponse:
+def _answer(services: Services, call: Call) -> FindCoordinatorResponse:
     request: FindCoordinatorRequest = call.request
     if call.version < SEVERAL_KEYS_VERSION:
-        error, node_id, host, port = _find(call, request.key)
+        error, node_id, host, port = _find(services, call, request.key)
         return FindCoordinatorResponse(
             error_code=error, error_message=MESSAGES[error], node_id=node_id, host=host, port=port
         )
     coordinators = []
     for key in request.coordinator_keys:
-        error, node_id, host, port = _find(call, key)
+        error, node_id, host, port = _find(services, call, key)
         # Kafka gives no words for a share partition's key that it cannot read.
         message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST and request.key_type != SHARE_KEY_TYPE else ""
         coordinators.append(
@@ -93,12 +94,12 @@ def _answer(call: Call) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-def _find(call: Call, key: str) -> Found:
-    driver = _driver(call)
+def _find(services: Services, call: Call, key: str) -> Found:
+    driver = _driver(services, call)
     if driver is None:
         return NOT_SERVED
     place = (driver.topic, driver.partition_for(key))
-    if place in call.broker.partitions.unmade:
+    if place in services.partitions.unmade:
         return NOT_AVAILABLE
     node = current_leader(call, *place).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)

@@ -26,27 +26,28 @@ from ..api.config_changes import (
     refuse_nulls,
     stored_dynamic,
 )
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import NodeServices
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _WORDS = {_APPEND: "append", _SUBTRACT: "subtract"}
 
 
-def handle(call: Call) -> Message | None:
-    return change_configs(call, _check, AlterConfigsResourceResponse)
+def handle(services: NodeServices, call: Call) -> Message | None:
+    return change_configs(services, call, _check, AlterConfigsResourceResponse)
 
 
-def _check(call: Call, resource: AlterConfigsResource) -> bool:
+def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -> bool:
     refuse_nulls(c.name for c in resource.configs if c.config_operation != _DELETE and c.value is None)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        _change_loggers(call, resource)
+        _change_loggers(services, call, resource)
         return True
     if not is_for_controller(resource.resource_type):
-        check_is_this_broker(call, resource.resource_name)
-        configs = stored_dynamic(call, resource.resource_name)
+        check_is_this_broker(services, call, resource.resource_name)
+        configs = stored_dynamic(services, call, resource.resource_name)
         for config in resource.configs:
             _apply(configs, config)
-        check_broker_values(call, resource.resource_name, configs)
+        check_broker_values(services, call, resource.resource_name, configs)
     return False
 
 
@@ -84,10 +85,10 @@ def _list_changed(configs: dict[str, str], config: AlterableConfig) -> str:
     return ",".join(elements)
 
 
-def _change_loggers(call: Call, resource: AlterConfigsResource) -> None:
+def _change_loggers(services: NodeServices, call: Call, resource: AlterConfigsResource) -> None:
     node_id = broker_id_of(resource.resource_name)
-    if node_id != call.broker.node_id:
-        words = f"Unexpected node id. Expected {call.broker.node_id}, but received {node_id}"
+    if node_id != services.node_id:
+        words = f"Unexpected node id. Expected {services.node_id}, but received {node_id}"
         raise Refused(ErrorCode.INVALID_REQUEST, words)
     for config in resource.configs:
         _check_logger(config)

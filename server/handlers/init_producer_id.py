@@ -12,26 +12,27 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 FIRST_EPOCH = 0
 
 
-def handle(call: Call) -> InitProducerIdResponse | None:
+def handle(services: Services, call: Call) -> InitProducerIdResponse | None:
     request: InitProducerIdRequest = call.request
     half_known = (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     if half_known or request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        call.broker.transactions.submit(request.transactional_id, request, call.version, call, call.reply)
+        services.transactions.submit(request.transactional_id, request, call.version, call, call.reply)
         return None
 
     def answer(error: int, producer_id: int) -> None:
         call.reply(_refused(error) if error else InitProducerIdResponse(0, 0, producer_id, FIRST_EPOCH))
 
-    call.broker.producer_ids.take(answer)
+    services.producer_ids.take(answer)
     return None
 
 

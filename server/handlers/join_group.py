@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 #: The first version whose answers may name no protocol.
 NO_PROTOCOL_VERSION = 7
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: JoinGroupRequest = call.request
 
     def reply(response: JoinGroupResponse) -> None:
@@ -17,4 +18,4 @@ def handle(call: Call) -> None:
             response.protocol_name = ""
         call.reply(response)
 
-    call.broker.groups.submit(request.group_id, request, call.version, call, reply)
+    services.groups.submit(request.group_id, request, call.version, call, reply)

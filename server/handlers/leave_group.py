@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 #: The first version in which several members leave at once.
 SEVERAL_MEMBERS_VERSION = 3
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: LeaveGroupRequest = call.request
     if call.version < SEVERAL_MEMBERS_VERSION:
         request.members = [MemberIdentity(member_id=request.member_id)]
@@ -23,4 +24,4 @@ def handle(call: Call) -> None:
             response.error_code = response.members[0].error_code
         call.reply(response)
 
-    call.broker.groups.submit(request.group_id, request, call.version, call, reply)
+    services.groups.submit(request.group_id, request, call.version, call, reply)

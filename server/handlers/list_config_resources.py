@@ -13,7 +13,8 @@ from ...metadata.configs import ResourceType
 from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesResponse
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 _KNOWN = {
     0: (ResourceType.CLIENT_METRICS,),
@@ -27,7 +28,7 @@ _KNOWN = {
 }
 
 
-def handle(call: Call) -> ListConfigResourcesResponse:
+def handle(services: Services, call: Call) -> ListConfigResourcesResponse:
     known = _KNOWN[call.version]
     asked = call.request.resource_types or known
     if not set(asked) <= set(known):
@@ -37,7 +38,7 @@ def handle(call: Call) -> ListConfigResourcesResponse:
             ConfigResource(name, resource_type)
             for resource_type in known
             if resource_type in asked
-            for name in sorted(_names(call.broker.image, resource_type))
+            for name in sorted(_names(services.metadata.image, resource_type))
         ]
     )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_groups import ListGroupsResponse
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     def reply(answers: list[ListGroupsResponse]) -> None:
         errors = [a.error_code for a in answers if a.error_code not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)]
         if errors:
@@ -15,4 +16,4 @@ def handle(call: Call) -> None:
         else:
             call.reply(ListGroupsResponse(groups=[group for answer in answers for group in answer.groups]))
 
-    call.broker.groups.submit_to_all(call.request, call.version, call, reply)
+    services.groups.submit_to_all(call.request, call.version, call, reply)

@@ -36,7 +36,8 @@ from ..partitions.opening import opening_threads
 from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 LATEST = -1
 EARLIEST = -2
@@ -63,7 +64,7 @@ class Refused(Exception):
         self.error = error
 
 
-def handle(call: Call) -> ListOffsetsResponse | None:
+def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
     request: ListOffsetsRequest = call.request
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     response = ListOffsetsResponse()
@@ -78,7 +79,7 @@ def handle(call: Call) -> ListOffsetsResponse | None:
             try:
                 if asked[topic.name, index] > 1:
                     raise Refused(ErrorCode.INVALID_REQUEST)
-                _fill(answer, _find(call, topic.name, partition))
+                _fill(answer, _find(services, call, topic.name, partition))
             except Refused as refused:
                 answer.error_code = refused.error
             except _Later as later:
@@ -122,11 +123,11 @@ def _answer_later(
     opening.add_done_callback(reply)
 
 
-def _find(call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
+def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOffset:
     request: ListOffsetsRequest = call.request
     if asked.timestamp < 0 and call.version < _FIRST_VERSION.get(asked.timestamp, 1 << 15):
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
-    hosted = call.broker.partitions.get((topic, asked.partition_index))
+    hosted = services.partitions.get((topic, asked.partition_index))
     if hosted is None:
         raise Refused(absent_error(call.broker, topic, asked.partition_index))
     leader_only = request.replica_id != DEBUGGING_CONSUMER
@@ -141,7 +142,7 @@ def _find(call: Call, topic: str, asked: ListOffsetsPartition) -> TimestampedOff
         hosted.on_failure(failure)
         raise Refused(ErrorCode.KAFKA_STORAGE_ERROR) from None
     except BatchError as damaged:
-        call.broker.scrubber.met(hosted, damaged)
+        services.scrubber.met(hosted, damaged)
         raise Refused(damaged.error_code) from None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ...coordinator.transactions.admin import unknown_states
 from ...protocol.messages.list_transactions import ListTransactionsResponse
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     def reply(answers: list[ListTransactionsResponse]) -> None:
         errors = [answer.error_code for answer in answers if answer.error_code]
         if errors:
@@ -17,4 +18,4 @@ def handle(call: Call) -> None:
         response.transaction_states = [one for answer in answers for one in answer.transaction_states]
         call.reply(response)
 
-    call.broker.transactions.submit_to_all(call.request, call.version, call, reply)
+    services.transactions.submit_to_all(call.request, call.version, call, reply)

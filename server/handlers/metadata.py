@@ -29,13 +29,14 @@ from ...protocol.uuids import ZERO_UUID
 from ...replication.controller.topic_names import topic_name_fault
 from ..api.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ..cluster.cluster_view import ClusterView
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..network.large_requests import work_in_turns
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import SeenValues, Steps, in_order
 
 if TYPE_CHECKING:
     from ..cluster.stopped_brokers import StoppedBrokers
+    from ..services import Services
 
 log = logging.getLogger("odradek.metadata")
 
@@ -48,13 +49,13 @@ _KEPT_TOPICS = 1000
 _FREED_AT_ONCE = 64
 
 
-def handle(call: Call) -> MetadataResponse | None:
+def handle(services: Services, call: Call) -> MetadataResponse | None:
     request: MetadataRequest = call.request
-    stopped_brokers = call.broker.stopped_brokers
+    stopped_brokers = services.stopped_brokers
     if stopped_brokers is None or not _names_topics(request, call.version):
-        _respond(call, _Wanted(request), call.reply)
+        _respond(services, call, _Wanted(request), call.reply)
     else:
-        stopped_brokers.when_heard(lambda: _answer(call, _Wanted(request), stopped_brokers))
+        stopped_brokers.when_heard(lambda: _answer(services, call, _Wanted(request), stopped_brokers))
     return None
 
 
@@ -101,44 +102,44 @@ class _Wanted:
         self.error = error
 
 
-def _answer(call: Call, wanted: _Wanted, stopped_brokers: StoppedBrokers) -> None:
+def _answer(services: Services, call: Call, wanted: _Wanted, stopped_brokers: StoppedBrokers) -> None:
     def made(response: MetadataResponse) -> None:
         if wanted.is_released or not stopped_brokers.leaving or _leaders(response).isdisjoint(stopped_brokers.leaving):
             call.reply(response)
         else:
-            stopped_brokers.when_known(lambda: _respond(call, wanted, call.reply))
+            stopped_brokers.when_known(lambda: _respond(services, call, wanted, call.reply))
 
-    _respond(call, wanted, made)
+    _respond(services, call, wanted, made)
 
 
 def _leaders(response: MetadataResponse) -> set[int]:
     return {partition.leader_id for topic in response.topics for partition in topic.partitions}
 
 
-def _respond(call: Call, wanted: _Wanted, made: Callable[[MetadataResponse], None]) -> None:
+def _respond(services: Services, call: Call, wanted: _Wanted, made: Callable[[MetadataResponse], None]) -> None:
     """`made` gets the response, before this returns if it did not take long."""
 
     def failed(failure: Exception) -> None:
         log.error("a bug: the topics could not be described", exc_info=failure)
         call.reply(MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
 
-    view = ClusterView(call.broker.image, call.listener)
-    work_in_turns(call, _made(call, wanted, view), made, failed)
+    view = ClusterView(services.metadata.image, call.listener)
+    work_in_turns(call, _made(services, call, wanted, view), made, failed)
 
 
-def _made(call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataResponse]:
+def _made(services: Services, call: Call, wanted: _Wanted, view: ClusterView) -> Steps[MetadataResponse]:
     yield from wanted.read(call.version)
     if wanted.error:
         return (yield from _refused(wanted.request, wanted.error))
-    response = _response(call, wanted.request, view)
-    yield from _describe(call, wanted, view, response.topics)
+    response = _response(services, call, wanted.request, view)
+    yield from _describe(services, call, wanted, view, response.topics)
     yield from wanted.release()
     return response
 
 
-def _response(call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
+def _response(services: Services, call: Call, request: MetadataRequest, view: ClusterView) -> MetadataResponse:
     """All but the topics."""
-    stopped_brokers = call.broker.stopped_brokers
+    stopped_brokers = services.stopped_brokers
     still_listed = stopped_brokers.still_listed() if stopped_brokers is not None else ()
     response = MetadataResponse(
         brokers=[
@@ -146,7 +147,7 @@ def _response(call: Call, request: MetadataRequest, view: ClusterView) -> Metada
             for broker, endpoint in view.brokers()
             if not broker.fenced or broker.id in still_listed
         ],
-        cluster_id=call.broker.cluster_id,
+        cluster_id=services.cluster_id,
         controller_id=view.controller_id(),
     )
     asked = _FIRST_WITH_OPERATIONS <= call.version <= _LAST_WITH_CLUSTER_OPERATIONS
@@ -175,7 +176,9 @@ def _refused(request: MetadataRequest, error: ErrorCode) -> Steps[MetadataRespon
     return response
 
 
-def _describe(call: Call, wanted: _Wanted, view: ClusterView, answer: list[MetadataResponseTopic]) -> Steps[None]:
+def _describe(
+    services: Services, call: Call, wanted: _Wanted, view: ClusterView, answer: list[MetadataResponseTopic]
+) -> Steps[None]:
     """Adds the topics to the answer, a partition at a time; each once, however often it is asked for."""
     image, request = view.image, wanted.request
     if request.topics is None or (call.version == 0 and not request.topics):
@@ -199,7 +202,7 @@ def _describe(call: Call, wanted: _Wanted, view: ClusterView, answer: list[Metad
             missing.append(name)
         yield
     yield from described(call, request, view, known, answer)
-    yield from _absent(call, request, missing, answer)
+    yield from _absent(services, call, request, missing, answer)
 
 
 def described(
@@ -218,12 +221,14 @@ def described(
             yield
 
 
-def _absent(call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]) -> Steps[None]:
-    creates = request.allow_auto_topic_creation and call.broker.config.get("auto.create.topics.enable")
+def _absent(
+    services: Services, call: Call, request: MetadataRequest, names: list[str], answer: list[MetadataResponseTopic]
+) -> Steps[None]:
+    creates = request.allow_auto_topic_creation and services.config.get("auto.create.topics.enable")
     for name in names:
         legal = topic_name_fault(name) is None
         if legal and creates:
-            call.broker.auto_creation.create(name)
+            services.auto_creation.create(name)
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
         answer += _with_operations(call, request, [_missing(error, name)])
         yield

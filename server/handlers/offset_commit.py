@@ -19,14 +19,15 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ..api.topic_results import merged
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 TOPIC_ID_VERSION = 10
 
 
-def handle(call: Call) -> OffsetCommitResponse | None:
+def handle(services: Services, call: Call) -> OffsetCommitResponse | None:
     request: OffsetCommitRequest = call.request
-    image = call.broker.image
+    image = services.metadata.image
     by_id = call.version >= TOPIC_ID_VERSION
     refusals: list[OffsetCommitResponseTopic] = []
     topics: list[OffsetCommitRequestTopic] = []
@@ -43,7 +44,7 @@ def handle(call: Call) -> OffsetCommitResponse | None:
         return OffsetCommitResponse(topics=refusals)
     request.topics = topics
     reply = partial(_reply, call, refusals) if refusals else call.reply
-    call.broker.groups.submit(request.group_id, request, call.version, call, reply)
+    services.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 

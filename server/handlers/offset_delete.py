@@ -12,12 +12,13 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: OffsetDeleteRequest = call.request
-    known, refusals = _split(call.broker.image, request.topics)
+    known, refusals = _split(services.metadata.image, request.topics)
 
     def reply(response: OffsetDeleteResponse) -> None:
         if response.error_code == ErrorCode.NONE:
@@ -25,7 +26,7 @@ def handle(call: Call) -> None:
         call.reply(response)
 
     asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
-    call.broker.groups.submit(request.group_id, asked, call.version, call, reply)
+    services.groups.submit(request.group_id, asked, call.version, call, reply)
 
 
 def _split(

@@ -24,22 +24,23 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...protocol.uuids import ZERO_UUID
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..runtime.gather import gather
+from ..services import Services
 
 TOP_LEVEL_ERROR_VERSION = 2
 SEVERAL_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     """Asks each shard once, for all the groups that it has."""
     request: OffsetFetchRequest = call.request
     groups = request.groups if call.version >= SEVERAL_GROUPS_VERSION else [_as_group(request)]
     positions: dict[int, list[int]] = {}
     for position, group in enumerate(groups):
-        positions.setdefault(call.broker.groups.partition_for(group.group_id), []).append(position)
-    questions = [partial(_fetch, call, [groups[p] for p in found]) for found in positions.values()]
+        positions.setdefault(services.groups.partition_for(group.group_id), []).append(position)
+    questions = [partial(_fetch, services, call, [groups[p] for p in found]) for found in positions.values()]
 
     def answered(answers: list[list[OffsetFetchResponseGroup]]) -> None:
         ordered: list[Any] = [None] * len(groups)
@@ -59,6 +60,7 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _fetch(
+    services: Services,
     call: Call,
     groups: list[OffsetFetchRequestGroup],
     done: Callable[[list[OffsetFetchResponseGroup]], None],
@@ -70,19 +72,19 @@ def _fetch(
     if by_id:
         for position, group in enumerate(groups):
             if group.topics is not None:
-                group.topics, unknown[position] = _named(call.broker.image, group.topics)
+                group.topics, unknown[position] = _named(services.metadata.image, group.topics)
 
     def reply(response: OffsetFetchResponse) -> None:
         if by_id:
             for position, answer in enumerate(response.groups):
                 if answer.error_code == ErrorCode.NONE:
                     if fetches_all[position]:
-                        answer.topics = _with_ids(call.broker.image, answer.topics)
+                        answer.topics = _with_ids(services.metadata.image, answer.topics)
                     answer.topics += unknown.get(position, [])
         done(response.groups)
 
     asked = OffsetFetchRequest(groups=groups, require_stable=call.request.require_stable)
-    call.broker.groups.submit(groups[0].group_id, asked, call.version, call, reply)
+    services.groups.submit(groups[0].group_id, asked, call.version, call, reply)
 
 
 def _named(

@@ -19,20 +19,23 @@ from ...protocol.messages.offset_for_leader_epoch import (
 from ..cluster.leaders import absent_error
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 
-def handle(call: Call) -> OffsetForLeaderEpochResponse:
+def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
     request: OffsetForLeaderEpochRequest = call.request
     topics = [
-        OffsetForLeaderTopicResult(topic.topic, [_end_of_epoch(call, topic.topic, asked) for asked in topic.partitions])
+        OffsetForLeaderTopicResult(
+            topic.topic, [_end_of_epoch(services, call, topic.topic, asked) for asked in topic.partitions]
+        )
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _end_of_epoch(call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    hosted = call.broker.partitions.get((topic, asked.partition))
+def _end_of_epoch(services: Services, call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    hosted = services.partitions.get((topic, asked.partition))
     if hosted is None:
         error = absent_error(call.broker, topic, asked.partition)
     else:

@@ -49,7 +49,8 @@ from ..produce.transactional_produce import ask_first, is_trusted, unasked
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -63,7 +64,7 @@ _NOT_ADDED = "Partition was not added to the transaction"
 _ATTRIBUTES_AT = 22
 
 
-def handle(call: Call) -> ProduceResponse | None:
+def handle(services: Services, call: Call) -> ProduceResponse | None:
     if call.request.transactional_id is not None:
         if is_trusted(call):
             return _produce(call, _NOT_ASKED, trusted=True)

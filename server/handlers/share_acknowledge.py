@@ -19,7 +19,8 @@ from ...protocol.messages.share_acknowledge import (
 )
 from ..api.share_errors import refuse
 from ..cluster.leaders import current_leader
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 from ..share import share_configs
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, acknowledge
 from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
@@ -27,24 +28,24 @@ from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(call: Call) -> ShareAcknowledgeResponse | None:
+def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
     request: ShareAcknowledgeRequest = call.request
-    error = refuse(call, request.group_id, request.member_id)
+    error = refuse(services, call, request.group_id, request.member_id)
     if error:
         return ShareAcknowledgeResponse(error_code=error)
     key = SessionKey(request.group_id or "", request.member_id or "")
-    session = call.broker.share_sessions.acknowledge(key, request.share_session_epoch)
+    session = services.share_sessions().acknowledge(key, request.share_session_epoch)
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
     renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
     is_final = request.share_session_epoch == FINAL_EPOCH
-    acknowledge(call.broker, key, request.topics, renewing, partial(_acknowledged, call, session, is_final))
+    acknowledge(call.broker, key, request.topics, renewing, partial(_acknowledged, services, call, session, is_final))
     return None
 
 
-def _acknowledged(call: Call, session: ShareSession, is_final: bool, outcome: Outcome) -> None:
+def _acknowledged(services: Services, call: Call, session: ShareSession, is_final: bool, outcome: Outcome) -> None:
     if is_final:
-        call.broker.share_sessions.end(session)
+        services.share_sessions().end(session)
     response = ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=share_configs.lock_duration_ms(call.broker, session.key.group_id)
     )
@@ -54,7 +55,7 @@ def _acknowledged(call: Call, session: ShareSession, is_final: bool, outcome: Ou
         data = PartitionData(partition_index=index)
         if refusal is not None:
             data.error_code, data.error_message = refusal.error, refusal.message
-            topic = call.broker.image.topic_by_id(topic_id)
+            topic = services.metadata.image.topic_by_id(topic_id)
             if refusal.error in _LED_ELSEWHERE and topic is not None:
                 leader = current_leader(call, topic.name, index)
                 data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)

@@ -19,7 +19,8 @@ from ...protocol.messages.share_fetch import (
 )
 from ..api.share_errors import refuse
 from ..cluster.leaders import current_leader
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 from ..share import share_configs
 from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, acknowledge, topic_counters
 from ..share.share_fetch import Answer, ShareFetch
@@ -28,35 +29,40 @@ from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(call: Call) -> ShareFetchResponse | None:
+def handle(services: Services, call: Call) -> ShareFetchResponse | None:
     request: ShareFetchRequest = call.request
-    error = refuse(call, request.group_id, request.member_id)
+    error = refuse(services, call, request.group_id, request.member_id)
     is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
     if is_renewing and any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)):
         error = error or ErrorCode.INVALID_REQUEST
     if error:
         return ShareFetchResponse(error_code=error)
     has_acks = any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
-    session = call.broker.share_sessions.open(request, call.connection, has_acks)
+    session = services.share_sessions().open(request, call.connection, has_acks)
     if isinstance(session, ErrorCode):
-        return _without_session(call, request, session)
-    _Answering(call, session, is_renewing, has_acks).start()
+        return _without_session(services, call, request, session)
+    _Answering(services, call, session, is_renewing, has_acks).start()
     return None
 
 
-def _without_session(call: Call, request: ShareFetchRequest, error: ErrorCode) -> ShareFetchResponse | None:
+def _without_session(
+    services: Services, call: Call, request: ShareFetchRequest, error: ErrorCode
+) -> ShareFetchResponse | None:
     response = ShareFetchResponse(error_code=error)
     if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
         return response
     # Who is told at once comes again at once.
-    call.broker.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
+    services.clock.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
     return None
 
 
 class _Answering:
     """First what became of the member's records, then, when that is written, records for it."""
 
-    def __init__(self, call: Call, session: ShareSession, is_renewing: bool, has_acks: bool) -> None:
+    def __init__(
+        self, services: Services, call: Call, session: ShareSession, is_renewing: bool, has_acks: bool
+    ) -> None:
+        self._services = services
         self._call = call
         self._request: ShareFetchRequest = call.request
         self._session = session
@@ -87,7 +93,7 @@ class _Answering:
             counters.share_fetches += 1
             counters.failed_share_fetches += topic_id in failed
         if self._is_final:
-            call.broker.share_sessions.end(self._session)
+            self._services.share_sessions().end(self._session)
         for place, refusal in self._outcome.items():
             if place not in answer:
                 answer[place] = PartitionData(partition_index=place[1], records=b"")
@@ -110,7 +116,7 @@ class _Answering:
         call.reply(response)
 
     def _add_leader(self, topic_id: bytes, data: PartitionData, nodes: dict[int, NodeEndpoint]) -> None:
-        topic = self._call.broker.image.topic_by_id(topic_id)
+        topic = self._services.metadata.image.topic_by_id(topic_id)
         if topic is not None:
             leader = current_leader(self._call, topic.name, data.partition_index)
             data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)

@@ -13,13 +13,16 @@ from ...protocol.messages.share_group_describe import (
 )
 from ..api.group_descriptions import describe
 from ..api.share_errors import is_enabled
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> ShareGroupDescribeResponse | None:
+def handle(services: Services, call: Call) -> ShareGroupDescribeResponse | None:
     group_ids: list[str] = call.request.group_ids
-    if not is_enabled(call):
+    if not is_enabled(services, call):
         refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
         return ShareGroupDescribeResponse(groups=refused)
-    describe(call, group_ids, lambda ids: ShareGroupDescribeRequest(group_ids=ids), ShareGroupDescribeResponse)
+    describe(
+        services, call, group_ids, lambda ids: ShareGroupDescribeRequest(group_ids=ids), ShareGroupDescribeResponse
+    )
     return None

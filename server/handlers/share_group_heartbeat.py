@@ -9,19 +9,20 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from ..api.share_errors import is_enabled
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 from ..share.share_groups import initialize
 
 
-def handle(call: Call) -> ShareGroupHeartbeatResponse | None:
-    if not is_enabled(call):
+def handle(services: Services, call: Call) -> ShareGroupHeartbeatResponse | None:
+    if not is_enabled(services, call):
         error = ErrorCode.UNSUPPORTED_VERSION
         return ShareGroupHeartbeatResponse(error_code=error)
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, call))
+    services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, services, call))
     return None
 
 
-def _reply(call: Call, answer: Followed[ShareGroupHeartbeatResponse]) -> None:
+def _reply(services: Services, call: Call, answer: Followed[ShareGroupHeartbeatResponse]) -> None:
     call.reply(answer.response)
     if isinstance(answer.request, InitializeShareGroupStateRequest):
         initialize(call.broker, answer.request)

@@ -15,17 +15,18 @@ from ...protocol.messages.streams_group_describe import (
 )
 from ..api.group_descriptions import describe
 from ..coordinators.streams_topics import is_offered
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> StreamsGroupDescribeResponse | None:
+def handle(services: Services, call: Call) -> StreamsGroupDescribeResponse | None:
     request: StreamsGroupDescribeRequest = call.request
     if not is_offered(call.broker):
         refused = [_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in request.group_ids]
         return StreamsGroupDescribeResponse(groups=refused)
     named = [group_id for group_id in request.group_ids if group_id]
     unnamed = [_refused("", ErrorCode.INVALID_GROUP_ID) for group_id in request.group_ids if not group_id]
-    describe(call, named, lambda ids: replace(request, group_ids=ids), StreamsGroupDescribeResponse, unnamed)
+    describe(services, call, named, lambda ids: replace(request, group_ids=ids), StreamsGroupDescribeResponse, unnamed)
     return None
 
 

@@ -12,11 +12,12 @@ from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRe
 from ...protocol.schema import Message
 from ...replication.controller.topic_names import topic_name_fault
 from ..coordinators.streams_topics import is_offered
-from ..network.dispatch import Call
+from ..network.call import Call
 from ..runtime.internal_topics import INTERNAL_TOPICS
+from ..services import Services
 
 
-def handle(call: Call) -> StreamsGroupHeartbeatResponse | None:
+def handle(services: Services, call: Call) -> StreamsGroupHeartbeatResponse | None:
     request, broker = call.request, call.broker
     if not is_offered(broker):
         return _refused(ErrorCode.UNSUPPORTED_VERSION)

@@ -7,11 +7,12 @@ from ...protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 from ..coordinators.streams_topics import is_offered
-from ..network.dispatch import Call
+from ..network.call import Call
+from ..services import Services
 
 
-def handle(call: Call) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
+def handle(services: Services, call: Call) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
     if not is_offered(call.broker):
         return StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
+    services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None

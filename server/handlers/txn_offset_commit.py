@@ -27,41 +27,43 @@ from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from ...storage.verifications import Verification
-    from ..network.dispatch import Call
+    from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
+    from ..services import Services
 
 TOPIC_ID_VERSION = 6
 ADDING_VERSION = 5
 ABORTABLE_VERSION = 4
 
 
-def handle(call: Call) -> TxnOffsetCommitResponse | None:
+def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
     request: TxnOffsetCommitRequest = call.request
     if not request.group_id:
         return transactional_commit_refused(request, ErrorCode.INVALID_GROUP_ID)
-    refusals = _take_out_unknown(call, request)
+    refusals = _take_out_unknown(services, call, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refusals)
-    place = (GROUP_METADATA_TOPIC, call.broker.groups.partition_for(request.group_id))
-    hosted = call.broker.partitions.get(place)
-    if hosted is None or not hosted.is_leader or not _is_asked(call, hosted):
-        _commit(call, refusals)
+    place = (GROUP_METADATA_TOPIC, services.groups.partition_for(request.group_id))
+    hosted = services.partitions.get(place)
+    if hosted is None or not hosted.is_leader or not _is_asked(services, call, hosted):
+        _commit(services, call, refusals)
         return None
     producer_id, epoch, adds = request.producer_id, request.producer_epoch, call.version >= ADDING_VERSION
-    now_ms = call.broker.now_ms()
+    now_ms = services.clock.now_ms()
     verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
     asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
-    ask(call, asked, partial(_answered, call, refusals, hosted, verification))
+    ask(call, asked, partial(_answered, services, call, refusals, hosted, verification))
     return None
 
 
-def _is_asked(call: Call, hosted: HostedPartition) -> bool:
+def _is_asked(services: Services, call: Call, hosted: HostedPartition) -> bool:
     if hosted.is_in_transaction(call.request.producer_id, call.request.producer_epoch):
         return False
-    return call.version >= ADDING_VERSION or bool(call.broker.config.get("transaction.partition.verification.enable"))
+    return call.version >= ADDING_VERSION or bool(services.config.get("transaction.partition.verification.enable"))
 
 
 def _answered(
+    services: Services,
     call: Call,
     refusals: list[TxnOffsetCommitResponseTopic],
     hosted: HostedPartition,
@@ -71,7 +73,7 @@ def _answered(
     (error,) = errors.values()
     error = error or _error_by_now(call.request, hosted, verification)
     if not error:
-        _commit(call, refusals)
+        _commit(services, call, refusals)
         return
     if error == ErrorCode.PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -96,16 +98,18 @@ def _error_by_now(request: TxnOffsetCommitRequest, hosted: HostedPartition, veri
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_stale else ErrorCode.INVALID_TXN_STATE
 
 
-def _commit(call: Call, refusals: list[TxnOffsetCommitResponseTopic]) -> None:
+def _commit(services: Services, call: Call, refusals: list[TxnOffsetCommitResponseTopic]) -> None:
     def reply(response: TxnOffsetCommitResponse) -> None:
         call.reply(TxnOffsetCommitResponse(topics=merged(refusals, response.topics)))
 
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, reply)
+    services.groups.submit(call.request.group_id, call.request, call.version, call, reply)
 
 
-def _take_out_unknown(call: Call, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
+def _take_out_unknown(
+    services: Services, call: Call, request: TxnOffsetCommitRequest
+) -> list[TxnOffsetCommitResponseTopic]:
     """Leaves in the request what exists, with names and ids both; the answers for the others."""
-    image, by_id = call.broker.image, call.version >= TOPIC_ID_VERSION
+    image, by_id = services.metadata.image, call.version >= TOPIC_ID_VERSION
     refusals: list[TxnOffsetCommitResponseTopic] = []
     kept: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:

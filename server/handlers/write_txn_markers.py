@@ -23,18 +23,21 @@ from ..runtime.gather import gather
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..network.dispatch import Call
+    from ..network.call import Call
+    from ..services import Services
 
 
-def handle(call: Call) -> None:
+def handle(services: Services, call: Call) -> None:
     request: WriteTxnMarkersRequest = call.request
     gather(
-        [partial(_write, call, marker) for marker in request.markers],
+        [partial(_write, services, call, marker) for marker in request.markers],
         lambda results: call.reply(WriteTxnMarkersResponse(markers=results)),
     )
 
 
-def _write(call: Call, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]) -> None:
+def _write(
+    services: Services, call: Call, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]
+) -> None:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,

@@ -27,7 +27,7 @@ from ...storage.poison import PoisonedBatch
 from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.cleaner")
@@ -39,7 +39,7 @@ SMALL_JOB_RECORDS = 50_000
 
 
 class LogCleaner:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
         #: Up to where each log is clean, as each directory's checkpoint says.

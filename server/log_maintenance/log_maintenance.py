@@ -24,7 +24,7 @@ from ..partitions.hosted_partition import HostedPartition
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..broker import BrokerServer
+    from ..node import Node
 
 log = logging.getLogger("odradek.upkeep")
 
@@ -37,7 +37,7 @@ REMOVAL_INTERVAL_MS = 1_000
 
 
 class LogMaintenance:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         #: What the checkpoints say, by their path: they are written only when they would say something else.

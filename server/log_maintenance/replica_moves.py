@@ -20,7 +20,7 @@ from ...storage.log import Log
 from ...storage.partition_metadata import read_topic_id, write_topic_id
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.moves")
@@ -58,7 +58,7 @@ class ReplicaMove:
 
 
 class ReplicaMoves:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._moves: dict[HostedPartition, ReplicaMove] = {}
         self._at_a_time = asyncio.Semaphore(max(1, len(broker.directories)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ...storage.log import Log
     from ...storage.segment import Segment
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.damage")
@@ -52,7 +52,7 @@ MOST_LINES = 10
 
 
 class Scrubber:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._counters = broker.damage
         self._pool: ThreadPoolExecutor | None = None

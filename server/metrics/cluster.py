@@ -6,23 +6,20 @@ Metrics that Kafka does not have are named odradek_.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from ...metadata.image import NO_LEADER
 from ...replication.quorum.roles import Leader
-
-if TYPE_CHECKING:
-    from ..broker import BrokerServer
+from ..services import NodeServices, Services
 
 
-def cluster(broker: BrokerServer) -> Iterator[Metric]:
-    image = broker.image
+def cluster(services: NodeServices) -> Iterator[Metric]:
+    image = services.metadata.image
     partitions = [p for topic in image.topics.by_name.values() for p in topic.partitions.values()]
     brokers = image.cluster.brokers.values()
     counts = {
-        "activecontrollercount": (broker.controller.is_active, "1 on the active controller."),
+        "activecontrollercount": (services.controller.is_active, "1 on the active controller."),
         "activebrokercount": (sum(not b.fenced for b in brokers), "Brokers that serve."),
         "fencedbrokercount": (sum(b.fenced for b in brokers), "Brokers that are registered and do not serve."),
         "controlledshutdownbrokercount": (
@@ -40,27 +37,28 @@ def cluster(broker: BrokerServer) -> Iterator[Metric]:
     }
     for name, (count, words) in counts.items():
         yield GaugeMetricFamily(f"kafka_controller_kafkacontroller_{name}", words, value=int(count))
-    yield from _elections(broker)
-    yield from _in_sync_changes(broker)
+    yield from _elections(services)
+    yield from _in_sync_changes(services)
 
 
-def _elections(broker: BrokerServer) -> Iterator[Metric]:
+def _elections(services: NodeServices) -> Iterator[Metric]:
     """Metrics of leader elections by this node since it became the active controller."""
-    if broker.controller.is_active:
-        elections = broker.controller.controller.elections
+    if services.controller.is_active:
+        elections = services.controller.controller.elections
         yield _counter("odradek_leader_elections", "Partitions that got another leader.", elections.leaders)
         unclean = "kafka_controller_controllerstats_uncleanleaderelections"
         yield _counter(unclean, "Partitions that got a leader which was not in sync.", elections.unclean)
-    if broker.broker_sessions is not None:
+    if services.broker_sessions is not None:
         expired = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
         words = "Brokers fenced since nothing was heard of them."
-        yield GaugeMetricFamily(expired, words, value=broker.broker_sessions.expired_sessions)
+        yield GaugeMetricFamily(expired, words, value=services.broker_sessions.expired_sessions)
         gone = "Brokers fenced since their process was gone."
-        yield _counter("odradek_brokers_gone", gone, broker.broker_sessions.refused_brokers)
+        yield _counter("odradek_brokers_gone", gone, services.broker_sessions.refused_brokers)
 
 
-def _in_sync_changes(broker: BrokerServer) -> Iterator[Metric]:
-    changes = broker.replication.isr_changes if "replication" in broker.__dict__ else None
+def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:
+    replication = services.replication.made if isinstance(services, Services) else None
+    changes = replication.isr_changes if replication is not None else None
     name = "kafka_server_replicamanager"
     yield _counter(f"{name}_isrshrinks", "Times a replica left the in-sync set.", changes.shrinks if changes else 0)
     yield _counter(f"{name}_isrexpands", "Times a replica entered it.", changes.expands if changes else 0)
@@ -70,8 +68,8 @@ def _counter(name: str, words: str, value: float) -> Metric:
     return CounterMetricFamily(name, words, value=value)
 
 
-def quorum(broker: BrokerServer) -> Iterator[Metric]:
-    controller = broker.controller
+def quorum(services: NodeServices) -> Iterator[Metric]:
+    controller = services.controller
     values = {
         "current_leader": controller.leader_id,
         "current_epoch": controller.epoch,
@@ -82,9 +80,9 @@ def quorum(broker: BrokerServer) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"kafka_server_raft_metrics_{name}", "Of the metadata log.", value=value)
     applied = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
     yield GaugeMetricFamily(
-        applied, "The offset of the last metadata record that was applied.", value=broker.image.offset
+        applied, "The offset of the last metadata record that was applied.", value=services.metadata.image.offset
     )
-    yield from _lag(broker)
+    yield from _lag(services)
     if controller.raft is not None:
         waits = controller.leaderless
         yield SummaryMetricFamily(
@@ -95,14 +93,14 @@ def quorum(broker: BrokerServer) -> Iterator[Metric]:
         )
 
 
-def _lag(broker: BrokerServer) -> Iterator[Metric]:
+def _lag(services: NodeServices) -> Iterator[Metric]:
     """On the leader: how many offsets of the metadata log each of the others lacks."""
-    raft = broker.controller.raft
+    raft = services.controller.raft
     if raft is None or not isinstance(raft.replica.role, Leader):
         return
     words = "Offsets of the metadata log that this replica lacks."
     lag = GaugeMetricFamily("odradek_quorum_replica_lag", words, labels=("replica",))
-    end = broker.controller.quorum_log.end_offset
+    end = services.controller.quorum_log.end_offset
     for key, progress in raft.replica.role.progress.items():
         lag.add_metric([str(key.id)], max(0, end - progress.end_offset))
     yield lag

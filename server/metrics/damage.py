@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import Services
 
 _COUNTERS = {
     "damage_ranges_found": ("ranges_found", "Damaged ranges that readers and the scrubber have found."),
@@ -27,23 +27,23 @@ _COUNTERS = {
 }
 
 
-def damage(broker: BrokerServer) -> Iterator[Metric]:
+def damage(services: Services) -> Iterator[Metric]:
     for name, (counter, words) in _COUNTERS.items():
-        yield CounterMetricFamily(f"odradek_{name}", words, value=getattr(broker.damage, counter))
+        yield CounterMetricFamily(f"odradek_{name}", words, value=getattr(services.damage, counter))
     yield GaugeMetricFamily(
         "odradek_scrub_last_round_time_seconds",
         "When all segments had been verified last, in seconds since 1970; 0 before.",
-        value=broker.damage.last_round_ms / 1000,
+        value=services.damage.last_round_ms / 1000,
     )
     yield GaugeMetricFamily(
         "odradek_scrub_last_round_duration_seconds",
         "How long that took.",
-        value=broker.damage.last_round_took_ms / 1000,
+        value=services.damage.last_round_took_ms / 1000,
     )
-    yield from _ranges(broker)
+    yield from _ranges(services)
 
 
-def _ranges(broker: BrokerServer) -> Iterator[Metric]:
+def _ranges(services: Services) -> Iterator[Metric]:
     """Metrics of present damage: a sample for each range, so that a scrape names its offsets too."""
     labels = ("topic", "partition")
     count = GaugeMetricFamily("odradek_damage_ranges", "Damaged ranges of a partition.", labels=labels)
@@ -54,7 +54,7 @@ def _ranges(broker: BrokerServer) -> Iterator[Metric]:
         "The first offset of a damaged range; next_offset is the one after its last.",
         labels=(*labels, "next_offset"),
     )
-    for partition in broker.partitions:
+    for partition in services.partitions:
         damaged = partition.log.damage
         if partition.offline or not damaged:
             continue

@@ -15,10 +15,10 @@ from ...storage.files import OpenFile
 from ..network.descriptors import DESCRIPTORS
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import NodeServices
 
 
-def descriptors(broker: BrokerServer) -> Iterator[Metric]:
+def descriptors(services: NodeServices) -> Iterator[Metric]:
     remaining = GaugeMetricFamily(
         "odradek_network_connections_remaining",
         "Connections that the listener may still accept before descriptors are refused.",
@@ -29,7 +29,7 @@ def descriptors(broker: BrokerServer) -> Iterator[Metric]:
         "Connections closed when they were accepted, and silent ones closed to make room, by reason.",
         labels=("listener", "reason"),
     )
-    for listener in broker.listeners:
+    for listener in services.listeners:
         remaining.add_metric([listener.name], DESCRIPTORS.remaining(listener.kind))
         for reason, count in listener.refused.items():
             refused.add_metric([listener.name, reason], count)

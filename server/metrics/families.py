@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from ...protocol.errors import ErrorCode
 from ..runtime.counters import Times, TopicMetrics
 from ..runtime.turn_budget import TURN_BUDGET_S
+from ..services import NodeServices, Services
 from . import cluster as metrics_cluster
 from . import damage as metrics_damage
 from . import descriptors as metrics_descriptors
@@ -23,7 +24,6 @@ from . import groups as metrics_groups
 from . import share as metrics_share
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
     from ..partitions.hosted_partition import HostedPartition
 
 #: Kafka's number for a broker that serves.
@@ -47,29 +47,29 @@ _TOPIC_COUNTERS = {
 }
 
 
-def families(broker: BrokerServer) -> Iterator[Metric]:
+def families(services: NodeServices) -> Iterator[Metric]:
     """Every metric of a broker, now."""
-    yield from _topics(broker)
-    yield from _requests(broker)
-    yield from _turns(broker)
-    yield from _connections(broker)
-    yield from metrics_descriptors.descriptors(broker)
-    yield from metrics_cluster.cluster(broker)
-    yield from metrics_cluster.quorum(broker)
-    if not broker.config.is_broker:
+    yield from _topics(services)
+    yield from _requests(services)
+    yield from _turns(services)
+    yield from _connections(services)
+    yield from metrics_descriptors.descriptors(services)
+    yield from metrics_cluster.cluster(services)
+    yield from metrics_cluster.quorum(services)
+    if not isinstance(services, Services):  # a mere controller
         return
-    yield from _replicas(broker)
-    yield from _logs(broker)
-    yield from metrics_damage.damage(broker)
-    yield from metrics_groups.groups(broker)
-    yield from metrics_share.share(broker)
-    state = _RUNNING if broker.lifecycle is None else broker.lifecycle.state.value
+    yield from _replicas(services)
+    yield from _logs(services)
+    yield from metrics_damage.damage(services)
+    yield from metrics_groups.groups(services)
+    yield from metrics_share.share(services)
+    state = _RUNNING if services.lifecycle is None else services.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
-    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(broker.fetch_sessions))
-    partitions = broker.fetch_sessions.partition_count
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(services.fetch_sessions))
+    partitions = services.fetch_sessions.partition_count
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "", partitions)
     evictions = CounterMetricFamily("kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "")
-    evictions.add_metric([], broker.fetch_sessions.evictions)
+    evictions.add_metric([], services.fetch_sessions.evictions)
     yield evictions
 
 
@@ -77,10 +77,10 @@ def _gauge(name: str, words: str, value: float) -> Metric:
     return GaugeMetricFamily(name, words, value=value)
 
 
-def _topics(broker: BrokerServer) -> Iterator[Metric]:
+def _topics(services: NodeServices) -> Iterator[Metric]:
     """A sample per topic, and one without a topic for all of them, those included that were deleted."""
-    everything = broker.metrics.all_topics()
-    topics = broker.metrics.topics()
+    everything = services.metrics.all_topics()
+    topics = services.metrics.topics()
     for name, (counter, words) in _TOPIC_COUNTERS.items():
         yield _topic_counter(name, words, topics, everything, (counter,))
     produces = ("produces", "failed_produces")
@@ -101,7 +101,7 @@ def _topic_counter(
     return family
 
 
-def _requests(broker: BrokerServer) -> Iterator[Metric]:
+def _requests(services: NodeServices) -> Iterator[Metric]:
     counts = CounterMetricFamily(
         "kafka_network_requestmetrics_requests", "Requests taken.", labels=("request", "version")
     )
@@ -110,7 +110,7 @@ def _requests(broker: BrokerServer) -> Iterator[Metric]:
     )
     times: dict[str, Times] = {}
     failed: Counter[str] = Counter()
-    for dispatcher in {listener.dispatcher for listener in broker.listeners}:
+    for dispatcher in {listener.dispatcher for listener in services.listeners}:
         for route in dispatcher.routes():
             counts.add_metric([route.api.name, str(route.version)], route.requests)
             times.setdefault(route.api.name, Times()).include(route.times)
@@ -122,12 +122,12 @@ def _requests(broker: BrokerServer) -> Iterator[Metric]:
     yield _request_times(times)
 
 
-def _turns(broker: BrokerServer) -> Iterator[Metric]:
+def _turns(services: NodeServices) -> Iterator[Metric]:
     """Turns of the event loop over their budget (turn_budget.py)."""
-    watch = broker.turn_watch
+    watch = services.turn_watch
     words = "Turns of the event loop that took longer than their budget, by the API of the request."
     family = CounterMetricFamily("odradek_loop_long_turns", words, labels=("request",))
-    for api in broker.turn_watch.counts or ("",):
+    for api in services.turn_watch.counts or ("",):
         family.add_metric([api], watch.counts.get(api, 0))
     yield family
     yield _gauge("odradek_loop_longest_turn_seconds", "The longest of these turns.", watch.longest_s)
@@ -147,16 +147,16 @@ def _request_times(times: dict[str, Times]) -> Metric:
     return family
 
 
-def _connections(broker: BrokerServer) -> Iterator[Metric]:
+def _connections(services: NodeServices) -> Iterator[Metric]:
     name = "kafka_server_socket_server_metrics_connection_count"
     family = GaugeMetricFamily(name, "Connections that are open.", labels=("listener",))
-    for listener in broker.listeners:
+    for listener in services.listeners:
         family.add_metric([listener.name], len(listener.connections))
     yield family
 
 
-def _replicas(broker: BrokerServer) -> Iterator[Metric]:
-    hosted = list(broker.partitions)
+def _replicas(services: Services) -> Iterator[Metric]:
+    hosted = list(services.partitions)
     led = [partition for partition in hosted if partition.is_leader]
     counts = {
         "partitioncount": len(hosted),
@@ -165,7 +165,7 @@ def _replicas(broker: BrokerServer) -> Iterator[Metric]:
         "underreplicatedpartitions": sum(len(p.role.isr) < len(p.role.replicas) for p in led),
         "underminisrpartitioncount": sum(len(p.role.isr) < _min_isr(p) for p in led),
         "atminisrpartitioncount": sum(len(p.role.isr) == _min_isr(p) for p in led),
-        "reassigningpartitions": _reassigning(broker, led),
+        "reassigningpartitions": _reassigning(services, led),
     }
     for name, count in counts.items():
         yield _gauge(f"kafka_server_replicamanager_{name}", _REPLICA_WORDS[name], count)
@@ -186,22 +186,22 @@ def _min_isr(partition: HostedPartition) -> int:
     return partition.role.least_in_sync
 
 
-def _reassigning(broker: BrokerServer, led: Iterable[HostedPartition]) -> int:
+def _reassigning(services: NodeServices, led: Iterable[HostedPartition]) -> int:
     count = 0
     for partition in led:
-        topic = broker.image.topics.by_name.get(partition.topic)
+        topic = services.metadata.image.topics.by_name.get(partition.topic)
         registration = topic.partitions.get(partition.index) if topic is not None else None
         count += registration is not None and registration.is_reassigning
     return count
 
 
-def _logs(broker: BrokerServer) -> Iterator[Metric]:
+def _logs(services: Services) -> Iterator[Metric]:
     labels = ("topic", "partition")
     size = GaugeMetricFamily("kafka_log_log_size", "Bytes of a partition's segments.", labels=labels)
     segments = GaugeMetricFamily("kafka_log_log_numlogsegments", "Segments of a partition.", labels=labels)
     start = GaugeMetricFamily("kafka_log_log_logstartoffset", "The first offset of a partition.", labels=labels)
     end = GaugeMetricFamily("kafka_log_log_logendoffset", "The next offset of a partition.", labels=labels)
-    for partition in broker.partitions:
+    for partition in services.partitions:
         if partition.offline:
             continue
         of = [partition.topic, str(partition.index)]
@@ -213,8 +213,8 @@ def _logs(broker: BrokerServer) -> Iterator[Metric]:
     yield from (size, segments, start, end)
     words = "Batches that no consumer can read, as the last cleaning or verification met them."
     poisoned = GaugeMetricFamily("odradek_log_poisoned_batches", words, labels=labels)
-    for (topic, index), met in broker.cleaner.poisoned.items():
+    for (topic, index), met in services.cleaner.poisoned.items():
         poisoned.add_metric([topic, str(index)], len(met))
     yield poisoned
-    offline = sum(not directory.is_online for directory in broker.directories)
+    offline = sum(not directory.is_online for directory in services.directories)
     yield _gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.", offline)

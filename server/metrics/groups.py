@@ -20,7 +20,7 @@ from ...coordinator.groups.share.group import GroupState as ShareGroupState
 from ...coordinator.groups.streams.group import GroupState as StreamsGroupState
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import Services
 
 _OF_COORDINATOR = "kafka_server_group_coordinator_metrics_"
 _OF_GROUPS = "kafka_coordinator_group_groupmetadatamanager_num"
@@ -47,11 +47,11 @@ _COUNTERS = {
 }
 
 
-def groups(broker: BrokerServer) -> Iterator[Metric]:
+def groups(services: Services) -> Iterator[Metric]:
     # Kind and name of the state -> how many groups.
     counts: Counter[tuple[str, str]] = Counter()
     offsets = 0
-    shards = broker.groups.shards()
+    shards = services.groups.shards()
     for driver in shards:
         if driver.shard is None:
             continue
@@ -61,7 +61,7 @@ def groups(broker: BrokerServer) -> Iterator[Metric]:
     yield from _classic(counts, offsets)
     yield from _by_kind(counts)
     for name, (counter, words) in _COUNTERS.items():
-        yield _unknown(_OF_COORDINATOR + name, words, getattr(broker.groups.counters, counter))
+        yield _unknown(_OF_COORDINATOR + name, words, getattr(services.groups.counters, counter))
     loading = sum(driver.shard is None for driver in shards)
     yield _by_state(f"{_OF_COORDINATOR}num_partitions", loading, len(shards) - loading)
 

@@ -26,7 +26,8 @@ from ..network.descriptors import DESCRIPTORS
 from .families import families
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import NodeServices
+
 
 log = logging.getLogger("odradek.metrics")
 
@@ -41,8 +42,8 @@ _REQUEST_DEADLINE_S = 10
 class MetricsServer:
     """Serves one broker's metrics from `start` to `stop`."""
 
-    def __init__(self, broker: BrokerServer) -> None:
-        self._broker = broker
+    def __init__(self, services: NodeServices) -> None:
+        self._services = services
         self._acceptors: list[Acceptor] = []
         self._address = ("", 0)
         #: Connections that are open, the oldest first.
@@ -59,8 +60,8 @@ class MetricsServer:
 
     async def start(self) -> None:
         """Raises OSError when the address cannot be had."""
-        host = self._broker.config.get("odradek.metrics.host")
-        port = self._broker.config.get("odradek.metrics.port")
+        host = self._services.config.get("odradek.metrics.host")
+        port = self._services.config.get("odradek.metrics.port")
         try:
             bound = bound_sockets(host, port)
             self._address = bound[0].getsockname()[:2]
@@ -85,7 +86,7 @@ class MetricsServer:
         if len(self._connections) >= max(1, DESCRIPTORS.shares.metrics):
             oldest = next((one for one in self._connections if not one.has_asked), None)
             words = "refusing connections for metrics: too many are open"
-            self._broker.lines.log(log, logging.WARNING, "", "metrics refused", words)
+            self._services.lines.log(log, logging.WARNING, "", "metrics refused", words)
             if oldest is None:
                 return None
             self._lost(oldest)
@@ -99,7 +100,7 @@ class MetricsServer:
 
     def _nothing_left(self, error: OSError) -> None:
         words = f"no connection for metrics can be accepted now: {error.strerror}"
-        self._broker.lines.log(log, logging.WARNING, "", "metrics system", words)
+        self._services.lines.log(log, logging.WARNING, "", "metrics system", words)
 
     async def _serve(self, connection: _MetricsConnection, reader: asyncio.StreamReader, writer: Any) -> None:
         try:
@@ -123,7 +124,7 @@ class MetricsServer:
             return _response("404 Not Found", "text/plain", b"metrics are at /metrics\n")
         accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
         encode, content_type = choose_encoder(accepted)
-        found = _Found([*families(self._broker), *self._process.collect()])
+        found = _Found([*families(self._services), *self._process.collect()])
         text: bytes = await asyncio.to_thread(encode, found)
         return _response("200 OK", content_type, text if method == "GET" else b"")
 

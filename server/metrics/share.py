@@ -13,7 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from ...coordinator.share_partition.partition import AckType
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..services import Services
+    from ..share.share_partitions import SharePartitions
 
 _PREFIX = "kafka_server_sharegroupmetrics_"
 _OF_PARTITIONS = "kafka_server_sharepartitionmetrics_"
@@ -26,24 +27,23 @@ _DEAD_LETTERS = {
 _TYPES = (AckType.ACCEPT, AckType.RELEASE, AckType.REJECT, AckType.RENEW)
 
 
-def share(broker: BrokerServer) -> Iterator[Metric]:
-    made = broker.__dict__
-    yield from _dead_letters(broker)
-    if "share_sessions" in made:
-        sessions = broker.share_sessions
+def share(services: Services) -> Iterator[Metric]:
+    yield from _dead_letters(services)
+    sessions, partitions = services.share_sessions.made, services.share_partitions.made
+    if sessions is not None:
         name = "kafka_server_sharesessioncache_"
         yield GaugeMetricFamily(f"{name}sharesessionscount", "Share sessions.", value=len(sessions))
         yield GaugeMetricFamily(f"{name}sharepartitionscount", "Their partitions.", value=sessions.partition_count)
-    if "share_partitions" in made:
-        yield _acknowledgements(broker)
-        yield from _partitions(broker)
-    if "share_states" in made:
-        yield from _persister(broker)
+    if partitions is not None:
+        yield _acknowledgements(partitions)
+        yield from _partitions(partitions)
+    if services.share_states.made is not None:
+        yield from _persister(services)
 
 
-def _dead_letters(broker: BrokerServer) -> Iterator[Metric]:
+def _dead_letters(services: Services) -> Iterator[Metric]:
     """A sample per group that has had dead-letter records on this broker."""
-    groups = broker.dead_letters.counters if "dead_letters" in broker.__dict__ else {}
+    groups = services.dead_letters.made.counters if services.dead_letters.made is not None else {}
     for name, (counter, words) in _DEAD_LETTERS.items():
         family = CounterMetricFamily(_PREFIX + name, words, labels=("group",))
         for group_id, counters in groups.items():
@@ -51,21 +51,21 @@ def _dead_letters(broker: BrokerServer) -> Iterator[Metric]:
         yield family
 
 
-def _acknowledgements(broker: BrokerServer) -> Metric:
+def _acknowledgements(partitions: SharePartitions) -> Metric:
     words = "Records of which a member said what becomes of them."
     family = CounterMetricFamily(f"{_PREFIX}recordacknowledgements", words, labels=("ackType",))
     for kind in _TYPES:
-        family.add_metric([kind.name.capitalize()], broker.share_partitions.acknowledgements[kind])
+        family.add_metric([kind.name.capitalize()], partitions.acknowledgements[kind])
     return family
 
 
-def _partitions(broker: BrokerServer) -> Iterator[Metric]:
+def _partitions(share_partitions: SharePartitions) -> Iterator[Metric]:
     labels = ("group", "topic", "partition")
     records = GaugeMetricFamily(f"{_OF_PARTITIONS}inflightmessagecount", "Records in flight.", labels=labels)
     runs = GaugeMetricFamily(f"{_OF_PARTITIONS}inflightbatchcount", "Stretches of them.", labels=labels)
     words = "Records whose locks have ended."
     timeouts = CounterMetricFamily(f"{_OF_PARTITIONS}acquisitionlocktimeout", words, labels=labels)
-    for led in broker.share_partitions:
+    for led in share_partitions:
         if led.machine is not None:
             of = [led.key.group_id, led.hosted.topic, str(led.hosted.index)]
             records.add_metric(of, led.machine.in_flight_count)
@@ -74,8 +74,8 @@ def _partitions(broker: BrokerServer) -> Iterator[Metric]:
     yield from (records, runs, timeouts)
 
 
-def _persister(broker: BrokerServer) -> Iterator[Metric]:
-    states = broker.share_states
+def _persister(services: Services) -> Iterator[Metric]:
+    states = services.share_states()
     written = Metric(f"{_OF_PERSISTER}write_total", "Requests to write states of share groups.", "unknown")
     written.add_sample(written.name, {}, states.counters.writes)
     yield written

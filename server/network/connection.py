@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...storage.slices import LogSlice
 from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
-from .dispatch import Call, ProtocolViolation
+from .call import Call, ProtocolViolation
 from .file_sender import FileSender
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.listener_name = listener.name
-        self.broker = listener.broker
+        self.broker = listener.shared.broker
         self.dispatcher = listener.dispatcher
         self.max_frame_bytes = listener.max_frame_bytes
         self.principal = "User:ANONYMOUS"
@@ -87,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         #: Of idempotent producers; None for as long as none was refused.
         self.refused_batches: RefusedBatches | None = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
-        self._receiving = listener.broker.receiving
+        self._receiving = listener.shared.receiving
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
         self._buffer: bytearray | None = None
         self._filled = 0
@@ -197,15 +197,15 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, buffer: bytearray, end: int) -> None:
         """Handles the whole frames of buffer[:end] and keeps the rest."""
         self._taking, pos = True, 0
-        clock = self.broker.turn_watch.clock
+        watch = self.listener.shared.turn_watch
+        clock = watch.clock
         began = last = clock()
         try:
             while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
                 (size,) = unpack_length(buffer, pos)
                 if size < 0 or size > self.max_frame_bytes:
-                    raise ProtocolViolation(
-                        f"a frame of {size} bytes; socket.request.max.bytes is {self.max_frame_bytes}"
-                    )
+                    most = self.max_frame_bytes
+                    raise ProtocolViolation(f"a frame of {size} bytes; socket.request.max.bytes is {most}")
                 stop = pos + 4 + size
                 if stop > end:
                     break
@@ -216,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
                 pos = stop
                 now = clock()
                 if now - last > TURN_BUDGET_S:
-                    self.broker.turn_watch.exceeded_by_frame(now - last, self.client_id, buffer, pos - size, size)
+                    watch.exceeded_by_frame(now - last, self.client_id, buffer, pos - size, size)
                 if now - began > TURN_SHARE_S and pos < end and self._held_by is None:
                     self._yield_turn()
                 last = now
@@ -383,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def _warn(self, kind: Hashable, words: str, level: int = logging.WARNING) -> None:
-        self.broker.lines.log(log, level, self.counted_as or "", kind, words)
+        self.listener.shared.lines.log(log, level, self.counted_as or "", kind, words)
 
     def close(self) -> None:
         """Closes the connection. Responses already written are still sent, for as long as the peer reads them."""

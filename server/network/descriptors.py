@@ -15,14 +15,11 @@ import os
 import resource
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from ...storage.descriptors import SPARE_DESCRIPTORS, SPARES
 from ...storage.files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
-
-if TYPE_CHECKING:
-    from ..broker import BrokerServer
 
 #: A broker needs some 20 to begin with, the reserve below, and a few connections to be of use.
 FEWEST_DESCRIPTORS = 48
@@ -201,14 +198,6 @@ class DescriptorBudget:
 
 #: Of this process.
 DESCRIPTORS = DescriptorBudget()
-
-
-def other_nodes(broker: BrokerServer) -> int:
-    """Returns how many nodes this node may have connections to: the registered ones and the quorum's voters."""
-    cluster = broker.image.cluster
-    nodes = {*cluster.brokers, *cluster.controllers}
-    nodes.update(int(voter.partition("@")[0]) for voter in broker.config.get("controller.quorum.voters"))
-    return len(nodes - {broker.node_id})
 
 
 def raise_limit() -> None:

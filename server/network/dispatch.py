@@ -11,32 +11,26 @@ does not know (KIP-511).
 from __future__ import annotations
 
 import logging
-import pkgutil
 import struct
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode, lowered_decoder, lowered_encoder
-from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message
 from ..runtime.counters import Times
-from .answer_size import arrays_of, is_large
+from .answer_size import arrays_of
+from .call import Call, ListenerKind, ProtocolViolation, TimedCall
 from .request_limits import PORTIONINGS
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
     from .connection import Connection
 
 log = logging.getLogger("odradek.dispatch")
 
 #: Key, version, correlation id and length of the client id: how every request header begins.
 _HEADER = struct.Struct(">hhih")
-_pack_head = struct.Struct(">ii").pack
-_pack_flexible_head = struct.Struct(">iib").pack
 
 #: A larger frame is decoded in steps (large_requests.py). A smaller one has at most some 5,000 items, which takes 3 ms.
 SLICED_FRAME_BYTES = 16 * 1024
@@ -47,180 +41,6 @@ _HANDLED_WHOLE = ("Produce",)
 _ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
 
 Handler = Callable[["Call"], Message | None]
-
-
-class ProtocolViolation(Exception):
-    """The peer broke the protocol; the words say how. The connection ends."""
-
-
-class Call:
-    """A request in progress: the data that the handler needs, and the connection that its response goes to."""
-
-    __slots__ = (
-        "_arrays",
-        "_encode",
-        "_flexible",
-        "api",
-        "client_id",
-        "connection",
-        "correlation_id",
-        "has_failed",
-        "is_parked",
-        "pieces",
-        "request",
-        "route",
-        "size",
-        "version",
-    )
-
-    #: Whether a large response is encoded in slices; not where it becomes a part of another one.
-    may_reply_in_slices = True
-
-    def __init__(
-        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
-    ) -> None:
-        self.connection = connection
-        self.api = route.api
-        self.version = route.version
-        self.correlation_id = correlation_id
-        #: None when the client gave none.
-        self.client_id = client_id
-        #: The decoded message. Record batches in it are views of the receive buffer: they hold until the handler returns.
-        self.request = request
-        #: The answer as buffers to be sent one after the other; None until there is one, empty for none at all.
-        self.pieces: list[Any] | None = None
-        #: Bytes of the answer.
-        self.size = 0
-        #: Whether the connection keeps it, to be answered later.
-        self.is_parked = False
-        #: Whether it was ended by a failure here.
-        self.has_failed = False
-        self.route = route
-        self._encode = route.encode
-        self._flexible = route.flexible_answer
-        self._arrays = route.arrays
-
-    @property
-    def broker(self) -> BrokerServer:
-        return self.connection.broker
-
-    @property
-    def client_host(self) -> str:
-        """As Kafka shows it: "/127.0.0.1"."""
-        return self.connection.client_host
-
-    @property
-    def connection_id(self) -> str:
-        return self.connection.connection_id
-
-    @property
-    def principal(self) -> str:
-        return self.connection.principal
-
-    @property
-    def listener(self) -> str:
-        """The name of the listener that the request came through."""
-        return self.connection.listener_name
-
-    @property
-    def now_ms(self) -> int:
-        return self.connection.broker.now_ms()
-
-    def reply(self, response: Message) -> None:
-        """Answers, once, now or later, in any order among the calls of a connection."""
-        if self.pieces is not None or self.has_failed:
-            self._answer_again()
-            return
-        if self._arrays and is_large(response, self._arrays):
-            self._reply_in_slices(response)
-            return
-        pieces: list[Any] = [b""]
-        try:
-            self._encode(response, pieces.append)
-        except Exception as failure:
-            # Whoever calls this may be anybody: a timer, a commit, another request. None of them is to pay for it.
-            self._answer_unencodable(response, failure)
-            return
-        self.finish(pieces)
-
-    def finish(self, pieces: list[Any]) -> None:
-        """Sends the encoded response, with the answer's head in place of the first piece."""
-        size = 4 + self._flexible + sum(map(len, pieces))
-        if self._flexible:
-            pieces[0] = _pack_flexible_head(size, self.correlation_id, 0)
-        else:
-            pieces[0] = _pack_head(size, self.correlation_id)
-        self.pieces = pieces
-        self.size = size + 4
-        self.connection.answered(self)
-
-    def _reply_in_slices(self, response: Message) -> None:
-        from .large_requests import reply_in_slices  # which few brokers ever need
-
-        reply_in_slices(self, response, self.route.answer_version)
-
-    def reply_nothing(self) -> None:
-        """Ends a call to which the protocol gives no response (Produce with acks=0)."""
-        if self.pieces is not None or self.has_failed:
-            self._answer_again()
-            return
-        self.pieces = []
-        self.connection.answered(self)
-
-    def fail(self) -> None:
-        """Ends a request that failed: with UNKNOWN_SERVER_ERROR if the response has a field for an error of the whole
-        request, otherwise by closing the connection. A response that comes later is discarded.
-        """
-        if self.pieces is not None or self.has_failed:
-            return
-        response: Any = self.api.response()
-        if has_error_code(response, self.version):
-            response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-            self.reply(response)
-            self.has_failed = True
-        else:
-            self.has_failed = True
-            self.connection.close_for(f"{self.api.name} failed here, and its response has no place to say so")
-
-    def _answer_unencodable(self, response: Message, failure: Exception) -> None:
-        log.error("a bug: the answer to %s v%s cannot be encoded", self.api.name, self.version, exc_info=failure)
-        if getattr(response, "error_code", None) == ErrorCode.UNKNOWN_SERVER_ERROR:
-            self.has_failed = True
-            self.connection.close_for(f"the answer to {self.api.name} cannot be encoded")
-        else:
-            self.fail()
-
-    def _answer_again(self) -> None:
-        """A call is answered once. What had begun to answer one that failed may still come to its end."""
-        assert self.has_failed, f"{self.api.name} was answered twice"
-
-    def hold_connection(self) -> None:
-        """Takes no further request of this connection before this one is answered.
-
-        For answers that may be large: without it a peer could park any number of them and have all completed at once.
-        """
-        self.connection.hold(self)
-
-
-class TimedCall(Call):
-    """A call whose time is measured, from its creation to the response."""
-
-    __slots__ = ("_began_ns", "_times")
-
-    def __init__(
-        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
-    ) -> None:
-        super().__init__(connection, route, correlation_id, client_id, request)
-        self._times = route.times
-        self._began_ns = perf_counter_ns()
-
-    def reply(self, response: Message) -> None:
-        super().reply(response)
-        self._times.add(perf_counter_ns() - self._began_ns)
-
-    def reply_nothing(self) -> None:
-        super().reply_nothing()
-        self._times.add(perf_counter_ns() - self._began_ns)
 
 
 class Route:
@@ -265,15 +85,24 @@ class Route:
         self.times = Times()
 
 
-class Dispatcher:
-    """The APIs that one kind of listener serves ("broker" or "controller")."""
+class HandlerTable(Protocol):
+    """The handlers that there are."""
 
-    def __init__(self, listener_kind: str = "broker") -> None:
-        package = import_module("..handlers", __package__)
-        present = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    def __contains__(self, api: Api) -> bool:
+        """Returns True if there is a handler of this API."""
+
+    def load(self, api: Api) -> Handler:
+        """Returns the handler of an API that is there."""
+
+
+class Dispatcher:
+    """The APIs that one kind of listener serves."""
+
+    def __init__(self, kind: ListenerKind, handlers: HandlerTable) -> None:
+        self._handlers = handlers
         #: By key: what is served here, and so advertised.
         self.served: dict[int, Api] = {
-            key: api for key, api in APIS.items() if api.module in present and listener_kind in api.listeners
+            key: api for key, api in APIS.items() if kind in api.listeners and api in handlers
         }
         self._routes: dict[tuple[int, int], Route] = {}
 
@@ -347,12 +176,16 @@ class Dispatcher:
         connection = call.connection
         kind = (route.api.name, route.version, type(failure))
         words = f"a bug: {route.api.name} v{route.version} from {connection.client_host} failed"
-        connection.broker.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
+        connection.listener.shared.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
         call.fail()
 
     def routes(self) -> Iterable[Route]:
         """Returns the routes that were used so far."""
         return self._routes.values()
+
+    def handler(self, api: Api) -> Handler:
+        """Returns the handler of an API that is served here."""
+        return self._handlers.load(api)
 
     def _route(self, key: int, version: int) -> Route:
         api = self.served.get(key)
@@ -360,7 +193,7 @@ class Dispatcher:
             raise ProtocolViolation(
                 f"request with API key {key}, version {version}, which is not served on this listener"
             )
-        handle: Handler = import_module(f"..handlers.{api.module}", __package__).handle
+        handle = self._handlers.load(api)
         if version in api.versions and version <= api.latest_stable_version:
             route = Route(api, version, handle)
         elif key == API_VERSIONS_KEY:
@@ -386,8 +219,3 @@ class Dispatcher:
         except (struct.error, KeyError):
             return ProtocolViolation(f"a frame of {len(frame)} bytes, too short for a request header")
         return ProtocolViolation(f"malformed {api.name} request: {error}")
-
-
-def has_error_code(response: Message, version: int) -> bool:
-    """Returns True if a response of that version has a field for an error of the whole request."""
-    return any(field.name == "error_code" and version in field.versions for field in response.SCHEMA.fields)

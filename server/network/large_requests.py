@@ -2,7 +2,7 @@
 
 A frame over SLICED_FRAME_BYTES is decoded in steps. Nearly all such frames are Produce requests with few, large
 batches: they are done in the first slice, and handled at once like any other. What is not done becomes a `Task` in
-`broker.turns`; the connection takes no other request before it is answered.
+`ListenerSet.turns`; the connection takes no other request before it is answered.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ...protocol.schema import Message
 from ..runtime.memory import release_after
 from ..runtime.turns import SLICE_S, WAITING, Task, Work
 from .answer_size import arrays_of, is_large
+from .call import Call, ProtocolViolation
 from .connection import READ_BUFFER_BYTES
 from .departed_peers import has_left
-from .dispatch import Call, ProtocolViolation, Route
+from .dispatch import Route
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .request_limits import PORTIONINGS, is_refused_whole, item_limit
 
@@ -49,7 +50,7 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
     Raises DECODE_FAULTS.
     """
     steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
-    clock = connection.broker.turns.clock
+    clock = connection.listener.shared.turns.clock
     until, items = clock() + SLICE_S, 0
     while items <= PLAIN_ITEMS:
         try:
@@ -77,7 +78,7 @@ def _begin(dispatcher: Dispatcher, route: Route, call: Call, steps: Work) -> Tas
     def failed(failure: Exception) -> None:
         dispatcher.failed_later(call, route, failure)
 
-    task = call.broker.turns.begin(steps, failed)
+    task = call.connection.listener.shared.turns.begin(steps, failed)
     task.api, task.version, task.client_id, task.size = route.api.name, route.version, call.client_id, call.size
     return task
 
@@ -207,7 +208,7 @@ class PortionedCall:
         release_after(self._items * _ITEM_BYTES)
 
     def _answer(self, portion: Portion) -> Generator[Any, None, Any]:
-        clock = self._call.broker.turns.clock
+        clock = self._call.connection.listener.shared.turns.clock
         began = clock()
         part = PartOfCall(self._call, portion.request)
         response = self._handle(part)
@@ -266,7 +267,7 @@ def work_in_turns(
 
     `failed`: called with what a later slice raises, in place of the usual answer to a bug.
     """
-    clock = call.broker.turns.clock
+    clock = call.connection.listener.shared.turns.clock
     until = clock() + SLICE_S
     while clock() < until:
         try:

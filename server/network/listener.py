@@ -10,19 +10,20 @@ import ipaddress
 import logging
 import socket
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..config.listeners import CannotListen
 from .acceptor import Acceptor
 from .bound_sockets import bound_sockets
+from .call import CONTROLLER, ListenerKind
 from .connection import READ_BUFFER_BYTES, Connection
-from .connection_limits import ConnectionLimits
-from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS, other_nodes
+from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
 from .dispatch import Dispatcher
+from .endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..config.listeners import Listeners
+    from .listener_set import ListenerSet
 
 log = logging.getLogger("odradek.listener")
 
@@ -38,32 +39,17 @@ SILENCE_S = 3.0
 MOST_ENDING = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An entry of `listeners`; the host is "" for every interface."""
-
-    name: str
-    host: str
-    port: int
-
-    @property
-    def address(self) -> str:
-        """host:port, as clients take it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class Listener:
     """A listening endpoint and its connections."""
 
-    def __init__(
-        self, broker: BrokerServer, endpoint: Endpoint, dispatcher: Dispatcher, limits: ConnectionLimits
-    ) -> None:
-        self.broker = broker
+    def __init__(self, shared: ListenerSet, endpoint: Endpoint, kind: ListenerKind, dispatcher: Dispatcher) -> None:
+        self.shared = shared
+        self.kind = kind
         self.name = endpoint.name
         self.endpoint = endpoint
         self.dispatcher = dispatcher
-        self.limits = limits
-        config = broker.config
+        self.limits = shared.limits
+        config = shared.config
         self.max_frame_bytes: int = config.get("socket.request.max.bytes")
         self.idle_s: float = config.get("connections.max.idle.ms") / 1000
         #: Shared by all connections of the listener (see connection.py).
@@ -77,7 +63,7 @@ class Listener:
         self._ending: set[Connection] = set()
         self._silent_sweeps: Counter[Connection] = Counter()
         #: Which connections it competes with for descriptors.
-        self.kind = _kind(broker, endpoint.name)
+        self.descriptor_class = _descriptor_class(shared.config.listeners, kind, endpoint.name)
         #: Connections closed as soon as they were accepted, by reason.
         self.refused: Counter[str] = Counter()
         self._bound: list[socket.socket] = []
@@ -105,9 +91,9 @@ class Listener:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         if self.takes_descriptors:
-            DESCRIPTORS.peers_are(self.broker, other_nodes(self.broker))
+            self.shared.plan_descriptors()
             DESCRIPTORS.measure()
-            DESCRIPTORS.guarantee(self.kind)
+            DESCRIPTORS.guarantee(self.descriptor_class)
         for bound in self._bound:
             if hasattr(bound, "accept"):
                 acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
@@ -132,7 +118,7 @@ class Listener:
         large answer in ten parts.
         """
         options = {"socket.receive.buffer.bytes": socket.SO_RCVBUF, "socket.send.buffer.bytes": socket.SO_SNDBUF}
-        config = self.broker.config
+        config = self.shared.config
         return {
             option: config.get(key)
             for key, option in options.items()
@@ -140,7 +126,7 @@ class Listener:
         }
 
     def _backlog(self) -> int:
-        config = self.broker.config
+        config = self.shared.config
         key = "socket.listen.backlog.size"
         backlog: int = config.get(key) if key in config.values.texts else BACKLOG
         return backlog
@@ -149,7 +135,7 @@ class Listener:
         if self._sweep is not None:
             self._sweep.cancel()
         if self._servers and self.takes_descriptors:
-            DESCRIPTORS.withdraw(self.kind)
+            DESCRIPTORS.withdraw(self.descriptor_class)
         for bound in self._bound[len(self._servers) :]:
             bound.close()
         for server in self._servers:
@@ -171,12 +157,12 @@ class Listener:
         connection = Connection(self)
         connection.counted_as = ip
         connection.takes_descriptor = True
-        DESCRIPTORS.enter(self.kind)
+        DESCRIPTORS.enter(self.descriptor_class)
         return connection
 
     def _admits(self, ip: str, fd: int | None) -> bool:
         """Counts the connection in, or logs why it may not be. `fd` is None when it takes no descriptor."""
-        if fd is not None and not DESCRIPTORS.has_room(self.kind, fd) and not self._make_room(fd):
+        if fd is not None and not DESCRIPTORS.has_room(self.descriptor_class, fd) and not self._make_room(fd):
             # Of no one peer: whoever comes is refused.
             words = (
                 f"refusing connections on {self.name}: {DESCRIPTORS.taken} are open, and the other descriptors of this "
@@ -192,7 +178,7 @@ class Listener:
 
     def _refuse(self, reason: str, peer: str, words: str) -> None:
         self.refused[reason] += 1
-        self.broker.lines.log(log, logging.WARNING, peer, ("refused", self.name, reason), words)
+        self.shared.lines.log(log, logging.WARNING, peer, ("refused", self.name, reason), words)
 
     def _make_room(self, fd: int) -> bool:
         """Ends the connection that has been open longest without a request, if any has been for `SILENCE_S`.
@@ -258,13 +244,13 @@ class Listener:
         self._ending.discard(connection)
         self._silent_sweeps.pop(connection, None)
         self._left(connection, connection.counted_as)
-        self.broker.connection_lost(connection)
+        self.shared.connection_lost(connection)
 
     def _left(self, connection: Connection, ip: str) -> None:
         connection.counted_as = None
         self.limits.leave(ip, self.name)
         if connection.takes_descriptor:
-            DESCRIPTORS.leave(self.kind)
+            DESCRIPTORS.leave(self.descriptor_class)
 
     def _close_idle(self) -> None:
         silent: Counter[Connection] = Counter()
@@ -277,16 +263,15 @@ class Listener:
                 silent[connection] = self._silent_sweeps[connection] + 1
                 if silent[connection] >= IDLE_SWEEPS:
                     words = f"closing the connection of {connection.remote_address}: idle for {self.idle_s:g} s"
-                    self.broker.lines.log(log, logging.INFO, connection.counted_as or "", "idle", words)
+                    self.shared.lines.log(log, logging.INFO, connection.counted_as or "", "idle", words)
                     connection.abort()
         self._silent_sweeps = silent
         self._sweep = asyncio.get_running_loop().call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
 
 
-def _kind(broker: BrokerServer, name: str) -> str:
+def _descriptor_class(said: Listeners, kind: ListenerKind, name: str) -> str:
     """Connections of controllers, of brokers on a listener of their own, and of all others."""
-    said = broker.config.listeners
-    if any(endpoint.name == name for endpoint in said.controllers):
+    if kind == CONTROLLER:
         return CONTROLLERS
     return BROKERS if name == said.inter_broker_name and len(said.brokers) > 1 else CLIENTS
 

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 from ..runtime.memory import release_after
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from collections.abc import Iterable
+
     from .connection import Connection
+    from .listener import Listener
 
 log = logging.getLogger("odradek.connection")
 
@@ -47,10 +49,11 @@ SMALL_READ_BYTES = 4096
 class ReceiveBudget:
     """The bytes that connections hold in buffers of their own, and who waits for some."""
 
-    def __init__(self, broker: BrokerServer) -> None:
-        self._broker = broker
-        said: int = broker.config.get("queued.max.request.bytes")
-        self.limit = said if said > 0 else DEFAULT_BYTES
+    """`max_bytes`: queued.max.request.bytes, of which -1 is our own default."""
+
+    def __init__(self, max_bytes: int, listeners: Iterable[Listener]) -> None:
+        self._listeners = listeners
+        self.limit = max_bytes if max_bytes > 0 else DEFAULT_BYTES
         self.taken = 0
         #: Connections whose request cannot grow now, in the order in which they came to that.
         self._waiting: dict[Connection, None] = {}
@@ -113,7 +116,7 @@ class ReceiveBudget:
             self._read_at_most(None)
             return
         before, self._progress = self._progress, {}
-        for connection in [one for listener in self._broker.listeners for one in listener.connections]:
+        for connection in [one for listener in self._listeners for one in listener.connections]:
             if connection.awaits_rest:
                 self._look_at(connection, *before.get(connection, (connection.received, -1)))
         if self._turn is not None and not self._turn.awaits_rest:
@@ -138,7 +141,7 @@ class ReceiveBudget:
         self._wake()
 
     def _read_at_most(self, count: int | None) -> None:
-        for listener in self._broker.listeners:
+        for listener in self._listeners:
             listener.read_view = memoryview(listener.read_buffer)[:count]
 
     def stop(self) -> None:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..broker import BrokerServer
+    from ..node import Node
 
 CORDONED_KEY = "cordoned.log.dirs"
 
 
-def cordoned_directories(broker: BrokerServer) -> list[LogDirectory]:
+def cordoned_directories(broker: Node) -> list[LogDirectory]:
     named = broker.config.get(CORDONED_KEY) or ()
     paths = {os.path.abspath(name) for name in named}  # noqa: PTH100  (as LogDirectory has its path)
     return [directory for directory in broker.directories if "*" in named or directory.path in paths]
 
 
-def cordoned_ids(broker: BrokerServer) -> list[bytes]:
+def cordoned_ids(broker: Node) -> list[bytes]:
     """Returns the ids of the cordoned directories that could be read."""
     return [d.directory_id for d in cordoned_directories(broker) if d.directory_id is not None]

@@ -18,7 +18,7 @@ from ...protocol.schema import Message
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..broker import BrokerServer
+    from ..node import Node
     from .hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.partitions")
@@ -27,7 +27,7 @@ _ASSIGN_VERSION = 0
 
 
 class DirectoryReports:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         #: (topic id, index) -> the replica's directory.
         self._to_report: dict[tuple[bytes, int], LogDirectory] = {}

@@ -39,7 +39,7 @@ from .unmade_partitions import UnmadePartitions
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
-    from ..broker import BrokerServer
+    from ..node import Node
     from .replica import Replica
 
 log = logging.getLogger("odradek.partitions")
@@ -63,7 +63,7 @@ class TopicSettings(NamedTuple):
 class Partitions:
     """By topic and index, and by topic id and index."""
 
-    def __init__(self, broker: BrokerServer, directories: list[LogDirectory]) -> None:
+    def __init__(self, broker: Node, directories: list[LogDirectory]) -> None:
         self._broker = broker
         self._node_id = broker.node_id
         self._metrics = broker.metrics
@@ -168,12 +168,12 @@ class Partitions:
     def _give_role(self, hosted: HostedPartition, registration: PartitionImage) -> None:
         changed = hosted.take_role(registration, self._broker.now_ms())
         if changed and len(registration.replicas) > 1:
-            self._broker.replication.follow(hosted)
+            self._broker.replication().follow(hosted)
         if hosted.log.damage:
             self._broker.healer.wants(hosted)
 
     def _propose(self, replica: Replica, proposal: IsrProposal) -> None:
-        self._broker.replication.isr_changes.propose(replica, proposal)
+        self._broker.replication().isr_changes.propose(replica, proposal)
 
     def _may_join(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a broker may be in sync: alive, and the process that fetches is the one that is registered (KIP-903)."""

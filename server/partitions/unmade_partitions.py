@@ -19,7 +19,7 @@ from ...storage.files import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from ...storage.log import Log
-    from ..broker import BrokerServer
+    from ..node import Node
 
 log = logging.getLogger("odradek.partitions")
 
@@ -33,7 +33,7 @@ Make = Callable[[MetadataImage, str, bytes, int, PartitionImage], None]
 
 
 class UnmadePartitions:
-    def __init__(self, broker: BrokerServer, make: Make) -> None:
+    def __init__(self, broker: Node, make: Make) -> None:
         self._broker = broker
         self._make = make
         #: By topic and index, in the order in which they are tried.
@@ -117,5 +117,5 @@ class UnmadePartitions:
         broker = self._broker
         broker.groups.take_up(image)
         broker.transactions.take_up(image)
-        if "share_states" in broker.__dict__:
-            broker.share_states.take_up(image)
+        if broker.share_states.made is not None:
+            broker.share_states().take_up(image)

@@ -17,8 +17,8 @@ from ...protocol.schema import Message
 from .peer_connection import PeerConnection
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
 
 log = logging.getLogger("odradek.peers")
 
@@ -35,7 +35,7 @@ SETUP_TIMEOUT_S = 3.0
 
 
 class Peers:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._client_id = f"odradek-{broker.node_id}"
         self._peers: dict[_Key, _Peer] = {}
         #: Called with host and port whichever connection it was that its other side has ended, see `on_lost`.

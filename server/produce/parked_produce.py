@@ -26,7 +26,7 @@ from ..runtime.waiters import Parked
 from .refused_batches import RefusedBatches, sequence_of
 
 if TYPE_CHECKING:
-    from ..network.dispatch import Call
+    from ..network.call import Call
     from ..partitions.append_queue import QueuedAppend
 
 FIRST_VERSION_WITH_LEADERS = 10

@@ -19,7 +19,7 @@ from ..coordinators.transaction_verification import Membership, Place, ask
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..network.dispatch import Call
+    from ..network.call import Call
 
 #: From here on clients speak transaction version 2: writing to a partition adds it.
 FIRST_ADDING_VERSION = 12

@@ -23,7 +23,7 @@ from ...metadata.transactions import MetadataTransactions
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
 from ...storage.files import LogDirectoryFailure
-from ..network.listener import Endpoint
+from ..network.endpoint import Endpoint
 from ..runtime.halting import cannot_begin, unusable
 from ..runtime.sliced_work import SlicedWork, in_slices, without_gc
 from .commits import Appended, Commits, replay_decision, snapshot_commits
@@ -37,7 +37,7 @@ from .startup import activation, new_controller, open_log, take_over
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..publisher import Publisher
     from .raft import QuorumRaft
     from .replicated_log import ReplicatedQuorumLog
@@ -48,7 +48,7 @@ log = logging.getLogger("odradek.quorum")
 class QuorumDriver:
     """The controller's interface for the rest of the broker. See docs/architecture.md."""
 
-    def __init__(self, broker: BrokerServer, publisher: Publisher) -> None:
+    def __init__(self, broker: Node, publisher: Publisher) -> None:
         self._broker = broker
         self._publisher = publisher
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
@@ -243,7 +243,7 @@ class QuorumDriver:
         if self._raft is None:
             self.decide(request, version, reply)
         else:
-            self._broker.forwarding.submit(request, version, reply, principal=principal)
+            self._broker.forwarding().submit(request, version, reply, principal=principal)
 
     def decide(self, request: Message, version: int, reply: Reply) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from ...protocol.schema import Message
 from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
-from ..network.listener import Endpoint
+from ..network.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

@@ -14,15 +14,14 @@ from ...replication.quorum.effects import ElectionState
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.voters import Address, ReplicaKey, VoterHistory, VoterSet
 from ...storage.meta_properties import read_meta_properties
-from ..network.own_endpoints import own_endpoints
 from .endpoints import QuorumEndpoints, bootstrap_endpoints, static_voters
 from .raft import QuorumRaft
 from .replicated_log import ReplicatedQuorumLog
 from .state_file import CorruptQuorumState, QuorumState, read_quorum_state
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
     from ..config.broker_config import BrokerConfig
+    from ..node import Node
     from .metadata_log import QuorumLog
 
 
@@ -30,7 +29,7 @@ log = logging.getLogger("odradek.quorum")
 
 
 def join(
-    broker: BrokerServer,
+    broker: Node,
     quorum_log: QuorumLog,
     clock: Callable[[], int],
     flushing: ThreadPoolExecutor,
@@ -58,7 +57,10 @@ def join(
         acknowledged=quorum_log.acknowledged,
     )
     endpoints = QuorumEndpoints(
-        broker.node_id, lambda: replica.voter_set, own_endpoints(broker), bootstrap_endpoints(broker.config)
+        broker.node_id,
+        lambda: replica.voter_set,
+        broker.listeners.controller_endpoints(),
+        bootstrap_endpoints(broker.config),
     )
     return QuorumRaft(broker, quorum_log, replicated, replica, endpoints, clock, flushing), replicated
 
@@ -81,14 +83,14 @@ def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
     )
 
 
-def monotonic_clock(broker: BrokerServer) -> Callable[[], int]:
+def monotonic_clock(broker: Node) -> Callable[[], int]:
     """Returns a monotonic clock in ms since 1970."""
     loop = asyncio.get_running_loop()
     began = broker.now_ms() - loop.time() * 1000
     return lambda: int(began + loop.time() * 1000)
 
 
-def local_key(broker: BrokerServer) -> ReplicaKey:
+def local_key(broker: Node) -> ReplicaKey:
     properties = read_meta_properties(broker.config.metadata_log_dir)
     if properties is None or properties.directory_id is None:
         return ReplicaKey(broker.node_id)
@@ -126,9 +128,9 @@ def _learn(history: VoterHistory, offset: int, message: object) -> None:
         history.set_kraft_version(offset, message.kraft_version)
 
 
-def _quorum_config(broker: BrokerServer) -> QuorumConfig:
+def _quorum_config(broker: Node) -> QuorumConfig:
     config = broker.config
-    addresses = [Address(e.name, e.host, e.port) for e in own_endpoints(broker)]
+    addresses = [Address(e.name, e.host, e.port) for e in broker.listeners.controller_endpoints()]
     return QuorumConfig(
         broker.cluster_id,
         election_timeout_ms=max(1, config.get("controller.quorum.election.timeout.ms")),

@@ -24,12 +24,12 @@ from .snapshots import sound_snapshots
 from .state_file import FILE_NAME as QUORUM_STATE
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 log = logging.getLogger("odradek.quorum")
 
 
-def open_quorum_log(broker: BrokerServer, directory: Path) -> QuorumLog:
+def open_quorum_log(broker: Node, directory: Path) -> QuorumLog:
     """Raises MetadataLost, LogDirectoryFailure, OSError."""
     is_short = False
     snapshots = sound_snapshots(directory)
@@ -64,7 +64,7 @@ def refusal(damage: str, what: str, directory: Path) -> MetadataLost:
     )
 
 
-def _is_alone(broker: BrokerServer, directory: Path) -> bool:
+def _is_alone(broker: Node, directory: Path) -> bool:
     config = broker.config
     configured = {int(text.partition("@")[0]) for text in config.get("controller.quorum.voters")}
     if not config.is_controller or configured - {broker.node_id}:

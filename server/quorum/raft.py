@@ -41,14 +41,14 @@ from ...replication.quorum.effects import (
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.roles import Follower, Leader, Resigned
 from ...storage.files import LogDirectoryFailure
-from ..network.listener import Endpoint
+from ..network.endpoint import Endpoint
 from ..peers.probes import is_gone
 from ..runtime.halting import cause_of
 from .metadata_batches import QuorumVoters
 from .state_file import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from .endpoints import QuorumEndpoints
     from .metadata_log import QuorumLog
     from .replicated_log import ReplicatedQuorumLog
@@ -73,7 +73,7 @@ class QuorumRaft:
 
     def __init__(
         self,
-        broker: BrokerServer,
+        broker: Node,
         quorum_log: QuorumLog,
         replicated: ReplicatedQuorumLog,
         replica: QuorumReplica,
@@ -249,7 +249,7 @@ class QuorumRaft:
         self.endpoints.add_listener_endpoints(effect.request)
         # The leader may delay a Fetch, and responses arrive in order.
         purpose = _FETCH if isinstance(effect.request, FetchRequest | FetchSnapshotRequest) else "quorum"
-        peers = self._broker.peers
+        peers = self._broker.peers()
         if purpose == _FETCH and endpoint not in self._watched:
             self._watched.add(endpoint)
             peers.on_lost(endpoint, lambda: self._connection_lost(endpoint), _FETCH)

@@ -20,7 +20,7 @@ from .metadata_log import QuorumLog
 from .startup import broker_heartbeat
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 _HEARTBEAT_VERSION = 2
 
@@ -81,7 +81,7 @@ class LoneVoter:
             await asyncio.shield(self._committing)
 
 
-def leaving(broker: BrokerServer, controller: Controller) -> Iterator[ControllerResult]:
+def leaving(broker: Node, controller: Controller) -> Iterator[ControllerResult]:
     """Yields the decisions of a stopping single broker; each must be appended before the next. The first begins the
     shutdown. The last finds that the broker leads nothing and ends it.
     """
@@ -93,7 +93,7 @@ def leaving(broker: BrokerServer, controller: Controller) -> Iterator[Controller
         leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
 
 
-def tell_of_cordoning(broker: BrokerServer, names: frozenset[str]) -> None:
+def tell_of_cordoning(broker: Node, names: frozenset[str]) -> None:
     """Reports a change of the cordoned directories to the controller, which places replicas by them. The change is
     reported while it is being published.
     """

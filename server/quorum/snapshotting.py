@@ -16,7 +16,7 @@ from .metadata_batches import QuorumVoters
 from .snapshots import write_image_snapshot
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from .metadata_log import QuorumLog
 
 log = logging.getLogger("odradek.quorum")
@@ -32,7 +32,7 @@ class Snapshotting:
 
     def __init__(
         self,
-        broker: BrokerServer,
+        broker: Node,
         quorum_log: QuorumLog,
         committed: Callable[[], tuple[MetadataImage, QuorumVoters] | None],
     ) -> None:

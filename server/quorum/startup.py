@@ -29,7 +29,6 @@ from ...replication.controller.chance import random_uuid
 from ...replication.controller.controller import Controller
 from ...storage.meta_properties import FILE_NAME as META_PROPERTIES
 from ..config.listeners import SECURITY_PROTOCOLS
-from ..network.own_endpoints import own_endpoints
 from ..partitions.cordoning import cordoned_ids
 from ..runtime.sliced_work import Steps
 from .formatting import BOOTSTRAP_FILE
@@ -40,7 +39,7 @@ from .state_file import CorruptQuorumState, QuorumState, read_quorum_state, writ
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..broker import BrokerServer
+    from ..node import Node
 
 
 log = logging.getLogger("odradek.quorum")
@@ -70,7 +69,7 @@ class Taken(NamedTuple):
     delta: MetadataDelta
 
 
-def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps[Opened]:
+def open_log(broker: Node, directories: Sequence[LogDirectory]) -> Steps[Opened]:
     """Opens the metadata log. See QuorumDriver.start."""
     directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
     quorum_log = open_quorum_log(broker, directory)
@@ -93,14 +92,12 @@ def open_log(broker: BrokerServer, directories: Sequence[LogDirectory]) -> Steps
     return Opened(quorum_log, loaded)
 
 
-def _configured(broker: BrokerServer) -> set[int]:
+def _configured(broker: Node) -> set[int]:
     """Returns the ids in controller.quorum.voters, which apply while the log names no voters."""
     return {int(text.partition("@")[0]) for text in broker.config.get("controller.quorum.voters")}
 
 
-def take_over(
-    broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded, directories: Sequence[LogDirectory]
-) -> Taken:
+def take_over(broker: Node, quorum_log: QuorumLog, loaded: Loaded, directories: Sequence[LogDirectory]) -> Taken:
     """Makes a single voter the leader. The caller flushes afterwards."""
     controller = new_controller(broker)
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
@@ -117,7 +114,7 @@ def take_over(
     return Taken(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
 
 
-def new_controller(broker: BrokerServer) -> Controller:
+def new_controller(broker: Node) -> Controller:
     static, chance = broker.config.values.static, random.SystemRandom()
     return Controller(broker.node_id, broker.cluster_id, static, chance, broker.controller.kraft_upgrade_refusal)
 
@@ -136,7 +133,7 @@ def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory])
             )
 
 
-def _begin_epoch(broker: BrokerServer, quorum_log: QuorumLog, loaded: Loaded) -> int:
+def _begin_epoch(broker: Node, quorum_log: QuorumLog, loaded: Loaded) -> int:
     """Stores the epoch before anything is written in it, and writes the leader's first record."""
     last = _last_state(quorum_log)
     epoch = max(last.leader_epoch, loaded.last_epoch) + 1
@@ -162,16 +159,16 @@ def _last_state(quorum_log: QuorumLog) -> QuorumState:
         return QuorumState()
 
 
-def _update_voter(voters: Sequence[VotersVoter], broker: BrokerServer) -> bool:
+def _update_voter(voters: Sequence[VotersVoter], broker: Node) -> bool:
     """Updates this voter's endpoints. Returns False when the log already has them."""
-    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in own_endpoints(broker)]
+    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in broker.listeners.controller_endpoints()]
     changed = [voter for voter in voters if voter.voter_id == broker.node_id and voter.endpoints != endpoints]
     for voter in changed if endpoints else ():
         voter.endpoints = endpoints
     return bool(endpoints and changed)
 
 
-def activation(broker: BrokerServer, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
+def activation(broker: Node, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
     """Returns the records with which a new controller begins. Raises MetadataLost."""
     path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
     is_begun = METADATA_VERSION in controller.image.features.finalized
@@ -197,7 +194,7 @@ class _Start:
     """Appends the decisions of the broker's start and keeps `delta` up to date."""
 
     def __init__(
-        self, broker: BrokerServer, quorum_log: QuorumLog, controller: Controller, epoch: int, delta: MetadataDelta
+        self, broker: Node, quorum_log: QuorumLog, controller: Controller, epoch: int, delta: MetadataDelta
     ) -> None:
         self._broker = broker
         self._log = quorum_log
@@ -236,14 +233,14 @@ class _Start:
 
 
 def controller_registration(
-    broker: BrokerServer, features: FeaturesImage, incarnation_id: bytes
+    broker: Node, features: FeaturesImage, incarnation_id: bytes
 ) -> controllers.ControllerRegistrationRequest:
     return controllers.ControllerRegistrationRequest(
         controller_id=broker.node_id,
         incarnation_id=incarnation_id,
         listeners=[
             controllers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
-            for e in own_endpoints(broker)
+            for e in broker.listeners.controller_endpoints()
         ],
         features=[
             controllers.Feature(name=name, min_supported_version=low, max_supported_version=high)
@@ -253,7 +250,7 @@ def controller_registration(
 
 
 def broker_registration(
-    broker: BrokerServer, controller: Controller, directories: Sequence[LogDirectory]
+    broker: Node, controller: Controller, directories: Sequence[LogDirectory]
 ) -> brokers.BrokerRegistrationRequest:
     """Creates the registration. `previous_broker_epoch` shows that the last stop was clean: then every directory has
     stored the same epoch.
@@ -278,7 +275,7 @@ def broker_registration(
 
 
 def broker_heartbeat(
-    broker: BrokerServer, broker_epoch: int, controller: Controller, *, want_shut_down: bool = False
+    broker: Node, broker_epoch: int, controller: Controller, *, want_shut_down: bool = False
 ) -> BrokerHeartbeatRequest:
     return BrokerHeartbeatRequest(
         broker_id=broker.node_id,
@@ -289,5 +286,5 @@ def broker_heartbeat(
     )
 
 
-def _protocol(broker: BrokerServer, listener: str) -> int:
+def _protocol(broker: Node, listener: str) -> int:
     return SECURITY_PROTOCOLS[broker.config.listeners.protocols[listener]]

@@ -35,8 +35,8 @@ from .replica_reader import NotThere, ReplicaReader
 if TYPE_CHECKING:
     from ...storage.log import Log
     from ...storage.segment import Segment
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.damage")
@@ -88,7 +88,7 @@ class Rebuild:
 class Healer:
     """Heals one partition at a time, so that a disk with much damage does not fill the network."""
 
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._counters = broker.damage
         #: Partitions with damage, and how often healing them failed.

@@ -25,7 +25,7 @@ from ...protocol.messages.alter_partition import (
 from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.replica import Replica
 
 log = logging.getLogger("odradek.replicas")
@@ -64,7 +64,7 @@ class _Asked(NamedTuple):
 
 
 class IsrChanges:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._asked: dict[Key, _Asked] = {}
         self._is_busy = False
@@ -95,16 +95,16 @@ class IsrChanges:
             topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
             topic.partitions.append(self._partition(index, asked))
         request = AlterPartitionRequest(
-            self._broker.node_id, self._broker.replication.broker_epoch, list(topics.values())
+            self._broker.node_id, self._broker.replication().broker_epoch, list(topics.values())
         )
-        self._broker.forwarding.send_to_controller(request, partial(self._answered, sent), timeout_ms=TIMEOUT_MS)
+        self._broker.forwarding().send_to_controller(request, partial(self._answered, sent), timeout_ms=TIMEOUT_MS)
 
     def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
         proposal, role = asked.proposal, asked.replica.role
         members = [
             BrokerState(
                 replica,
-                self._broker.replication.broker_epoch
+                self._broker.replication().broker_epoch
                 if replica == role.local_id
                 else role.followers[replica].broker_epoch
                 if replica in role.followers

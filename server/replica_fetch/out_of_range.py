@@ -20,8 +20,8 @@ from ...protocol.messages.list_offsets import (
 from ...storage.files import LogDirectoryFailure
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
     from .followed_partition import FollowedPartition
 
 log = logging.getLogger("odradek.replicas")
@@ -31,17 +31,17 @@ EARLIEST = -2
 PURPOSE = "replica-offsets"
 
 
-def ask_for_ends(broker: BrokerServer, endpoint: Endpoint, followed: FollowedPartition) -> None:
+def ask_for_ends(broker: Node, endpoint: Endpoint, followed: FollowedPartition) -> None:
     """Asks for the leader's end; the follower is put right when the answer has come. Until then it fails again."""
     _ask(broker, endpoint, followed, LATEST, partial(_end_known, broker, endpoint, followed))
 
 
 def _ask(
-    broker: BrokerServer, endpoint: Endpoint, followed: FollowedPartition, timestamp: int, then: Callable[[int], None]
+    broker: Node, endpoint: Endpoint, followed: FollowedPartition, timestamp: int, then: Callable[[int], None]
 ) -> None:
     asked = ListOffsetsPartition(followed.hosted.index, followed.epoch, timestamp)
     request = ListOffsetsRequest(replica_id=broker.node_id, topics=[ListOffsetsTopic(followed.hosted.topic, [asked])])
-    broker.peers.send(
+    broker.peers().send(
         endpoint,
         request,
         partial(_told, followed, then),
@@ -61,7 +61,7 @@ def _told(followed: FollowedPartition, then: Callable[[int], None], response: Li
             followed.hosted.on_failure(failure)
 
 
-def _end_known(broker: BrokerServer, endpoint: Endpoint, followed: FollowedPartition, leader_end: int) -> None:
+def _end_known(broker: Node, endpoint: Endpoint, followed: FollowedPartition, leader_end: int) -> None:
     hosted = followed.hosted
     if leader_end < hosted.log_end_offset:
         log.warning(
@@ -72,7 +72,7 @@ def _end_known(broker: BrokerServer, endpoint: Endpoint, followed: FollowedParti
         _ask(broker, endpoint, followed, EARLIEST, partial(_start_known, broker, followed))
 
 
-def _start_known(broker: BrokerServer, followed: FollowedPartition, leader_start: int) -> None:
+def _start_known(broker: Node, followed: FollowedPartition, leader_start: int) -> None:
     hosted = followed.hosted
     if leader_start > hosted.log_end_offset:
         log.warning("%s: ends at %d, and its leader's begins at %d", hosted.name, hosted.log_end_offset, leader_start)

@@ -31,8 +31,8 @@ from .followed_partition import FollowedPartition
 from .out_of_range import ask_for_ends
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
 
 log = logging.getLogger("odradek.replicas")
 
@@ -60,7 +60,7 @@ _STALE_METADATA_ERRORS = frozenset(
 class ReplicaFetcher:
     """`purpose` names its connection to the leader."""
 
-    def __init__(self, broker: BrokerServer, leader: int, purpose: str) -> None:
+    def __init__(self, broker: Node, leader: int, purpose: str) -> None:
         self._broker = broker
         self._leader = leader
         self._purpose = purpose
@@ -139,7 +139,7 @@ class ReplicaFetcher:
             del self._told[key]
         self._told.update(news)
         self.is_waiting = True
-        self._broker.peers.send(
+        self._broker.peers().send(
             endpoint,
             self._request(news, forgotten),
             self._answered,
@@ -170,7 +170,7 @@ class ReplicaFetcher:
     def _note_settings(self) -> None:
         """Marks all partitions as changed when a setting of all has changed."""
         max_bytes: int = self._broker.config.get("replica.fetch.max.bytes")
-        was_throttled, self._is_throttled = self._is_throttled, self._broker.replication.followers.is_on
+        was_throttled, self._is_throttled = self._is_throttled, self._broker.replication().followers.is_on
         if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
             self._changed.update(dict.fromkeys(self._followed))
         self._max_bytes = max_bytes
@@ -188,7 +188,7 @@ class ReplicaFetcher:
         if followed.not_before_ms > now_ms:
             self._delayed[key] = followed
             return None
-        if self._is_throttled and self._broker.replication.followers.holds_up(followed.hosted, self._broker.node_id):
+        if self._is_throttled and self._broker.replication().followers.holds_up(followed.hosted, self._broker.node_id):
             return None
         return followed.wanted(self._max_bytes)
 
@@ -209,7 +209,7 @@ class ReplicaFetcher:
         config = broker.config
         is_short = len(self._told) < len(self._followed)
         return FetchRequest(
-            replica_state=ReplicaState(broker.node_id, broker.replication.broker_epoch),
+            replica_state=ReplicaState(broker.node_id, broker.replication().broker_epoch),
             # Some are left alone for a moment only.
             max_wait_ms=min(config.get("replica.fetch.wait.max.ms"), 100 if is_short else 1 << 31),
             min_bytes=config.get("replica.fetch.min.bytes"),
@@ -262,7 +262,7 @@ class ReplicaFetcher:
         if error:
             self._refused(followed, error)
         elif data.records:
-            self._broker.replication.followers.record(followed.hosted, len(data.records))
+            self._broker.replication().followers.record(followed.hosted, len(data.records))
 
     def _go_on_with_session(self, response: FetchResponse) -> None:
         if response.session_id == 0:

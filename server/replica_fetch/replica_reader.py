@@ -12,8 +12,8 @@ from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import CorruptBatch
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 PURPOSE = "healing"
@@ -30,7 +30,7 @@ class NotThere(Exception):
 
 
 class ReplicaReader:
-    def __init__(self, broker: BrokerServer, hosted: HostedPartition, source: Endpoint) -> None:
+    def __init__(self, broker: Node, hosted: HostedPartition, source: Endpoint) -> None:
         self._broker = broker
         self._hosted = hosted
         self._source = source
@@ -84,7 +84,7 @@ class ReplicaReader:
                 answered.set_result(self._taken(response))
 
         timeout_ms = self._broker.config.get("replica.socket.timeout.ms")
-        self._broker.peers.send(self._source, request, reply, timeout_ms=timeout_ms, purpose=PURPOSE)
+        self._broker.peers().send(self._source, request, reply, timeout_ms=timeout_ms, purpose=PURPOSE)
         result = await answered
         if isinstance(result, NotThere):
             raise result

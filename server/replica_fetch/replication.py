@@ -17,7 +17,7 @@ from .replica_fetcher import ReplicaFetcher
 from .replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 #: Fetchers for the same partitions, of which mostly the first has all.
@@ -25,7 +25,7 @@ FETCHERS_PER_SOURCE = 2
 
 
 class Replication:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         #: By the leader, the number of the fetcher, and its line.
         self._fetchers: dict[tuple[int, int, int], ReplicaFetcher] = {}

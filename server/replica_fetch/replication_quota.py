@@ -11,7 +11,7 @@ from ...metadata.image import TOPIC_RESOURCE
 from ...replication.throttle import ReplicationRate, is_listed
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.replica import Replica
 
 LEADERS = ("leader.replication.throttled.rate", "leader.replication.throttled.replicas")
@@ -23,7 +23,7 @@ MAX_REMEMBERED_TOPICS = 10_000
 class ReplicationQuota:
     """`keys`: LEADERS or FOLLOWERS."""
 
-    def __init__(self, broker: BrokerServer, keys: tuple[str, str]) -> None:
+    def __init__(self, broker: Node, keys: tuple[str, str]) -> None:
         self._broker = broker
         self._rate_key, self._replicas_key = keys
         seconds: int = broker.config.get("replication.quota.window.size.seconds")

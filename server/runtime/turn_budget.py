@@ -26,7 +26,7 @@ WARNED_TURN_S = 0.100
 LOG_INTERVAL_S = 10.0
 
 #: Returns the time in seconds.
-Clock = Callable[[], float]
+Stopwatch = Callable[[], float]
 
 
 class TurnWatch:
@@ -35,7 +35,7 @@ class TurnWatch:
     `clock`: the clock that times this broker's turns.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Stopwatch) -> None:
         self.clock = clock
         #: By log level.
         self._logged_at_s = {logging.INFO: -LOG_INTERVAL_S, logging.WARNING: -LOG_INTERVAL_S}

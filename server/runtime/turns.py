@@ -72,7 +72,7 @@ class Turns:
     """A broker's pieces of work, in the order of their turns."""
 
     def __init__(self, watch: TurnWatch) -> None:
-        self._watch = watch
+        self.watch = watch
         self.clock = watch.clock
         self._ready: deque[Task] = deque()
         self._gc_was_enabled = False
@@ -116,7 +116,7 @@ class Turns:
         has_more = task.run(began + SLICE_S)
         took = self.clock() - began
         if took > TURN_BUDGET_S:
-            self._watch.exceeded(took, task.api, task.version, task.client_id, task.size)
+            self.watch.exceeded(took, task.api, task.version, task.client_id, task.size)
         # Cleared only here, so that work resumed meanwhile does not start a second chain of turns.
         if not self._ready:
             return  # stopped

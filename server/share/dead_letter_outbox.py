@@ -15,8 +15,8 @@ from ...protocol.records.record import encode_batch
 from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 #: As in Kafka: the timeout for the ISR and for the response.
@@ -64,7 +64,7 @@ Report = Callable[[Delivery, "int | None", "str | None"], None]
 
 
 class Outbox:
-    def __init__(self, broker: BrokerServer, endpoint: Endpoint, report: Report) -> None:
+    def __init__(self, broker: Node, endpoint: Endpoint, report: Report) -> None:
         self._broker = broker
         self._endpoint = endpoint
         self._report = report
@@ -91,7 +91,7 @@ class Outbox:
             topic.partition_data.append(PartitionProduceData(index=place.partition, records=_encode(deliveries)))
         request = ProduceRequest(acks=ALL_IN_SYNC, timeout_ms=TIMEOUT_MS, topic_data=list(topics.values()))
         answered = partial(self._answered, batches)
-        self._broker.peers.send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
+        self._broker.peers().send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
 
     def _choose(self) -> dict[Place, list[Delivery]]:
         """Chooses a batch for each partition. A batch exceeds its topic's limit only if one dead-letter record alone

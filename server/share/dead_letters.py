@@ -30,8 +30,8 @@ from .dead_letter_contents import read_contents
 from .dead_letter_outbox import Delivery, Outbox, Place
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.groups")
@@ -70,7 +70,7 @@ class Counters:
 
 
 class DeadLetters:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._outboxes: dict[Endpoint, Outbox] = {}
         #: Topics that are being created, and the dead-letter records that wait for them.

@@ -17,8 +17,8 @@ from ..cluster.leaders import other_leader
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
-    from ..network.listener import Endpoint
+    from ..network.endpoint import Endpoint
+    from ..node import Node
 
 #: A topic's name and a partition's index.
 Place = tuple[str, int]
@@ -38,7 +38,7 @@ class End(NamedTuple):
 Ends = dict[Place, End]
 
 
-def latest_offsets(broker: BrokerServer, places: Iterable[Place], done: Callable[[Ends], None]) -> None:
+def latest_offsets(broker: Node, places: Iterable[Place], done: Callable[[Ends], None]) -> None:
     """Looks up the high watermarks. `done` gets the high watermark or the error of each partition, immediately if this
     broker leads all of them.
     """
@@ -61,7 +61,7 @@ def latest_offsets(broker: BrokerServer, places: Iterable[Place], done: Callable
     gather([partial(_ask, broker, leader, led) for leader, led in elsewhere.items()], answered)
 
 
-def _ask(broker: BrokerServer, leader: Endpoint, places: list[Place], done: Callable[[Ends], None]) -> None:
+def _ask(broker: Node, leader: Endpoint, places: list[Place], done: Callable[[Ends], None]) -> None:
     topics: dict[str, ListOffsetsTopic] = {}
     for name, index in places:
         topic = topics.setdefault(name, ListOffsetsTopic(name=name))
@@ -74,4 +74,4 @@ def _ask(broker: BrokerServer, leader: Endpoint, places: list[Place], done: Call
             ends |= {(topic.name, one.partition_index): End(one.error_code, one.offset) for one in topic.partitions}
         done(ends)
 
-    broker.peers.send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")
+    broker.peers().send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")

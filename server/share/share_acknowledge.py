@@ -16,7 +16,7 @@ from ..runtime.gather import gather
 from .share_sessions import Place, SessionKey
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..runtime.counters import TopicMetrics
 
 RENEW_VERSION = 2
@@ -37,7 +37,7 @@ class Renewing(NamedTuple):
 
 
 def acknowledge(
-    broker: BrokerServer,
+    broker: Node,
     session: SessionKey,
     topics: Sequence[Any],
     renewing: Renewing,
@@ -79,7 +79,7 @@ def acknowledge(
     gather(questions, answered)
 
 
-def topic_counters(broker: BrokerServer, topic_ids: set[bytes]) -> Iterator[tuple[bytes, TopicMetrics]]:
+def topic_counters(broker: Node, topic_ids: set[bytes]) -> Iterator[tuple[bytes, TopicMetrics]]:
     for topic_id in topic_ids:
         topic = broker.image.topic_by_id(topic_id)
         if topic is not None:
@@ -87,20 +87,20 @@ def topic_counters(broker: BrokerServer, topic_ids: set[bytes]) -> Iterator[tupl
 
 
 def _ask(
-    broker: BrokerServer,
+    broker: Node,
     session: SessionKey,
     place: Place,
     batches: list[AckBatch],
     done: Callable[[Refusal | None], None],
 ) -> None:
-    led = broker.share_partitions.get(ShareKey(session.group_id, *place))
+    led = broker.share_partitions().get(ShareKey(session.group_id, *place))
     if led is None:
         done(UNKNOWN_PARTITION)
         return
 
     def answered(refusal: Refusal | None) -> None:
         if refusal is None:
-            _count(broker.share_partitions.acknowledgements, batches)
+            _count(broker.share_partitions().acknowledgements, batches)
         done(refusal)
 
     led.acknowledge(session.member_id, batches, answered)
@@ -114,7 +114,7 @@ def _count(acknowledgements: Counter[int], batches: list[AckBatch]) -> None:
             acknowledgements.update(types)
 
 
-def _refuse(broker: BrokerServer, place: Place, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:
+def _refuse(broker: Node, place: Place, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:
     topic = broker.image.topic_by_id(place[0])
     if topic is None:
         return UNKNOWN_TOPIC_ID

@@ -13,13 +13,13 @@ from ...protocol.records.errors import BatchError
 from ...storage.timestamps import LargeBatch
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 FIRST_WITH_DEAD_LETTERS = 2
 
 
-def limits(broker: BrokerServer, group_id: str) -> Limits:
+def limits(broker: Node, group_id: str) -> Limits:
     own, config = broker.image.config(GROUP_RESOURCE, group_id), broker.config
     return Limits(
         int(own.get("share.delivery.count.limit") or config.get("group.share.delivery.count.limit")),
@@ -30,22 +30,22 @@ def limits(broker: BrokerServer, group_id: str) -> Limits:
     )
 
 
-def _has_dead_letters(broker: BrokerServer, own: Mapping[str, str]) -> bool:
+def _has_dead_letters(broker: Node, own: Mapping[str, str]) -> bool:
     """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
     is_known = broker.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
     return is_known and bool(own.get("errors.deadletterqueue.topic.name"))
 
 
-def lock_duration_ms(broker: BrokerServer, group_id: str) -> int:
+def lock_duration_ms(broker: Node, group_id: str) -> int:
     own = broker.image.config(GROUP_RESOURCE, group_id).get("share.record.lock.duration.ms")
     return int(own or broker.config.get("group.share.record.lock.duration.ms"))
 
 
-def is_read_committed(broker: BrokerServer, group_id: str) -> bool:
+def is_read_committed(broker: Node, group_id: str) -> bool:
     return broker.image.config(GROUP_RESOURCE, group_id).get("share.isolation.level") == "read_committed"
 
 
-def reset_offset(broker: BrokerServer, group_id: str, hosted: HostedPartition) -> int:
+def reset_offset(broker: Node, group_id: str, hosted: HostedPartition) -> int:
     """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
     strategy = broker.image.config(GROUP_RESOURCE, group_id).get("share.auto.offset.reset", "latest")
     if strategy == "earliest":

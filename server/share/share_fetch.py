@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.messages.share_fetch import ShareFetchRequest
-    from ..network.dispatch import Call
+    from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
 
 RECORD_LIMIT_MODE = 1
@@ -187,7 +187,7 @@ class ShareFetch(Parked):
         if error or hosted is None:
             answer[place] = PartitionData(partition_index=index, error_code=error, records=b"")
             return None
-        led = broker.share_partitions.open(ShareKey(self._group_id, topic_id, index), hosted)
+        led: LedSharePartition = broker.share_partitions().open(ShareKey(self._group_id, topic_id, index), hosted)
         self._waits_for.append(led)
         if led.refusal is not None:
             answer[place] = _refused(index, led.refusal)

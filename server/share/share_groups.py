@@ -21,7 +21,7 @@ from ..coordinators.persister import ASKER
 from ..runtime.gather import by_partition, gather
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
 
 #: The version of requests that only this broker creates.
 OWN_VERSION = 0
@@ -32,16 +32,16 @@ def nobody(_: Any) -> None:
 
 
 def initialize(
-    broker: BrokerServer,
+    broker: Node,
     request: InitializeShareGroupStateRequest,
     done: Callable[[InitializeShareGroupStateResponse], None] = nobody,
 ) -> None:
     """Has the persister initialize states and informs the group. `done` gets the persister's response."""
-    broker.persister.ask(request, partial(_initialized, broker, request.group_id, done))
+    broker.persister().ask(request, partial(_initialized, broker, request.group_id, done))
 
 
 def _initialized(
-    broker: BrokerServer,
+    broker: Node,
     group_id: str,
     done: Callable[[InitializeShareGroupStateResponse], None],
     response: InitializeShareGroupStateResponse,
@@ -53,18 +53,18 @@ def _initialized(
 
 
 def delete_states(
-    broker: BrokerServer,
+    broker: Node,
     request: DeleteShareGroupStateRequest,
     done: Callable[[dict[bytes, int]], None],
 ) -> None:
     """Has the persister delete the states of topics and informs the group of the deleted ones. `done` gets an error
     code for each.
     """
-    broker.persister.ask(request, partial(_deleted, broker, request.group_id, done))
+    broker.persister().ask(request, partial(_deleted, broker, request.group_id, done))
 
 
 def _deleted(
-    broker: BrokerServer,
+    broker: Node,
     group_id: str,
     done: Callable[[dict[bytes, int]], None],
     response: DeleteShareGroupStateResponse,
@@ -78,9 +78,7 @@ def _deleted(
         done(errors)
 
 
-def delete_states_of_groups(
-    broker: BrokerServer, group_ids: Iterable[str], done: Callable[[dict[str, int]], None]
-) -> None:
+def delete_states_of_groups(broker: Node, group_ids: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
     """Deletes the states of share groups before the groups are deleted. `done` gets the groups that may not be deleted,
     with the reason.
     """
@@ -94,9 +92,7 @@ def delete_states_of_groups(
     )
 
 
-def _delete_each(
-    broker: BrokerServer, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]
-) -> None:
+def _delete_each(broker: Node, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]) -> None:
     refused: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.refused.items()}
     requests = {group: request for answer in answers for group, request in answer.requests.items()}
 
@@ -108,4 +104,4 @@ def _delete_each(
                         refused[group_id] = partition.error_code
         done(refused)
 
-    gather([partial(broker.persister.ask, request) for request in requests.values()], deleted)
+    gather([partial(broker.persister().ask, request) for request in requests.values()], deleted)

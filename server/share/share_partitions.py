@@ -26,7 +26,7 @@ from ...protocol.messages import write_share_group_state as write
 from . import share_configs
 
 if TYPE_CHECKING:
-    from ..broker import BrokerServer
+    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.groups")
@@ -63,7 +63,7 @@ class Waiter(Protocol):
 class LedSharePartition:
     def __init__(
         self,
-        broker: BrokerServer,
+        broker: Node,
         key: ShareKey,
         hosted: HostedPartition,
         forget: Callable[[LedSharePartition], None],
@@ -93,7 +93,7 @@ class LedSharePartition:
         partition = read.PartitionData(partition=self.key.partition, leader_epoch=self.leader_epoch)
         topic = read.ReadStateData(topic_id=self.key.topic_id, partitions=[partition])
         request = read.ReadShareGroupStateRequest(group_id=self.key.group_id, topics=[topic])
-        self._broker.persister.ask(request, self._loaded)
+        self._broker.persister().ask(request, self._loaded)
 
     def _loaded(self, response: read.ReadShareGroupStateResponse) -> None:
         found = response.results[0].partitions[0]
@@ -171,7 +171,9 @@ class LedSharePartition:
         self._unburied += 1
         group_id = self.key.group_id
         is_wanted = partial(self._is_with, machine)
-        self._broker.dead_letters.send(group_id, self.hosted, letter, is_wanted, partial(self._buried, machine, letter))
+        self._broker.dead_letters().send(
+            group_id, self.hosted, letter, is_wanted, partial(self._buried, machine, letter)
+        )
 
     def _is_with(self, machine: SharePartition) -> bool:
         return self.machine is machine
@@ -199,7 +201,7 @@ class LedSharePartition:
         )
         topic = write.WriteStateData(topic_id=self.key.topic_id, partitions=[partition])
         request = write.WriteShareGroupStateRequest(group_id=self.key.group_id, topics=[topic])
-        self._broker.persister.ask(request, partial(self._written, written))
+        self._broker.persister().ask(request, partial(self._written, written))
 
     def _written(self, written: Write, response: write.WriteShareGroupStateResponse) -> None:
         self._is_writing = False
@@ -258,7 +260,7 @@ class LedSharePartition:
 
 
 class SharePartitions:
-    def __init__(self, broker: BrokerServer) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._led: dict[ShareKey, LedSharePartition] = {}
 

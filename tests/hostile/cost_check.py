@@ -5,11 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import odradek.server.handlers
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.server.handlers.table import handled_apis
 from odradek.server.network.portions import EACH
 from odradek.server.network.request_limits import PORTIONINGS, SLICED
 
@@ -60,8 +59,7 @@ class Finding:
 
 
 def all_shapes() -> list[Shape]:
-    folder = Path(odradek.server.handlers.__file__).parent
-    return list(shapes("broker", {path.stem for path in folder.glob("*.py")}))
+    return list(shapes("broker", handled_apis()))
 
 
 def one_of_each_api() -> Iterator[Shape]:

@@ -37,7 +37,7 @@ class Shape:
         return f"{self.api.name}-v{self.version}-{'.'.join(self.path)}-{'repeated' if self.repeats else 'distinct'}"
 
 
-def shapes(kind: str, modules: set[str]) -> Iterator[Shape]:
+def shapes(kind: str, modules: frozenset[str]) -> Iterator[Shape]:
     """Every array of every request that a listener of this kind serves, in its newest version, and in the oldest too where
     that has another form.
     """

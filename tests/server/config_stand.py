@@ -51,10 +51,16 @@ class ConfigStand:
         api = APIS[key]
         received, _ = decode(api.request, version, encode(request, version))
         answers: list[Message] = []
+        services = SimpleNamespace(
+            config=self.config,
+            node_id=self.node_id,
+            controller=self.controller,
+            metadata=SimpleNamespace(image=self.image),
+        )
         call = SimpleNamespace(
             api=api, broker=self, principal="User:ANONYMOUS", reply=answers.append, request=received, version=version
         )
-        handled = import_module(f"odradek.server.handlers.{api.module}").handle(call)
+        handled = import_module(f"odradek.server.handlers.{api.module}").handle(services, call)
         (answer,) = [handled] if handled is not None else answers
         return decode(api.response, version, encode(answer, version))[0]
 

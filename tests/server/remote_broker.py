@@ -16,8 +16,9 @@ from odradek.metadata.image import MetadataImage
 from odradek.server.broker import BrokerServer
 from odradek.server.cluster.broker_lifecycle import BrokerLifecycle
 from odradek.server.cluster.controller_channel import Forwarding
-from odradek.server.network.listener import Endpoint
+from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers.peers import Peers
+from odradek.server.runtime.lazy import Lazy
 
 DEADLINE_S = 30
 
@@ -65,8 +66,8 @@ class RemoteBroker:
         )
         self.broker_sessions = None
         self.on_published: list[Callable[[MetadataImage], None]] = []
-        self.peers = Peers(self)  # type: ignore[arg-type]
-        self.forwarding = Forwarding(self)  # type: ignore[arg-type]
+        self.peers = Lazy(lambda: Peers(self))  # type: ignore[arg-type]
+        self.forwarding = Lazy(lambda: Forwarding(self))  # type: ignore[arg-type]
         self.server: asyncio.Server
         first.on_published.append(self._published)
 
@@ -86,7 +87,7 @@ class RemoteBroker:
         self.server.close()
         await self.server.wait_closed()
         self.lifecycle._end()
-        self.peers.close()
+        self.peers().close()
 
     async def fall_silent(self) -> None:
         """As a process that is cut off: its listener accepts."""
@@ -105,6 +106,14 @@ class RemoteBroker:
 
     def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
         return self.first.call_at(deadline_ms, function)
+
+    @property
+    def metadata(self) -> Any:
+        return self
+
+    @property
+    def clock(self) -> Any:
+        return self
 
     def advertised_endpoints(self) -> list[Endpoint]:
         return [Endpoint("PLAINTEXT", *self.server.sockets[0].getsockname())]

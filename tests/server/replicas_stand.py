@@ -71,7 +71,7 @@ class Replicas:
     async def __aenter__(self) -> Replicas:
         for number, broker in self._brokers.items():
             await broker.start()
-            self.server(number).forwarding = _ToTheStand(self, self.server(number))
+            self.server(number).forwarding.made = _ToTheStand(self, self.server(number))
         self.publish(*(self._registration(number) for number in self._brokers))
         return self
 
@@ -84,13 +84,13 @@ class Replicas:
 
     async def stop_following(self, number: int) -> None:
         """Returns when no fetch of it is under way any more."""
-        replication = self.server(number).replication
+        replication = self.server(number).replication()
         replication.close()
         await eventually(lambda: not any(fetcher.is_waiting for fetcher in replication._fetchers.values()))
 
     def follow_again(self, number: int) -> None:
-        del self.server(number).__dict__["replication"]
-        self.server(number).replication.follow(self.hosted(number))
+        self.server(number).replication.made = None
+        self.server(number).replication().follow(self.hosted(number))
 
     def server(self, number: int) -> BrokerServer:
         return self._brokers[number].server
@@ -203,7 +203,7 @@ class Replicas:
             answer.set_result(response)
 
         asker = self.server(next(iter(self._brokers)))
-        asker.peers.send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="client")
+        asker.peers().send(endpoint, request, reply, timeout_ms=DEADLINE_S * 1000, version=version, purpose="client")
         return await answer
 
     def bytes_of(self, number: int) -> bytes:

@@ -57,12 +57,17 @@ class Stand:
 
     def move(self, path: str, name: str = "t", index: int = 0) -> ErrorCode:
         request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(name, [index])])])
-        return ErrorCode(alter_replica_log_dirs.handle(Asked(self.server, request)).results[0].partitions[0].error_code)
+        return ErrorCode(
+            alter_replica_log_dirs.handle(self.server.services, Asked(self.server, request))
+            .results[0]
+            .partitions[0]
+            .error_code
+        )
 
     def described(self, name: str = "t") -> dict[str, tuple[int, bool]]:
         """Directory -> (offset lag, whether the replica there is a future one)."""
         request = DescribeLogDirsRequest([DescribableLogDirTopic(name, [0])])
-        results = describe_log_dirs.handle(Asked(self.server, request)).results
+        results = describe_log_dirs.handle(self.server.services, Asked(self.server, request)).results
         shown = {result.log_dir: topic.partitions for result in results for topic in result.topics}
         return {path: (p.offset_lag, p.is_future_key) for path, partitions in shown.items() for p in partitions}
 
@@ -198,18 +203,25 @@ async def test_a_cordoned_directory_takes_nothing(directories: list[Path]) -> No
         await stand.create()
         assert stand.where() == str(directories[0])
         assert stand.move(str(directories[1])) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        results = describe_log_dirs.handle(Asked(stand.server, DescribeLogDirsRequest(None))).results
+        results = describe_log_dirs.handle(
+            stand.server.services, Asked(stand.server, DescribeLogDirsRequest(None))
+        ).results
         assert [result.is_cordoned for result in results] == [False, True]
 
 
 async def test_every_directory_is_described_with_its_room(stand: Stand) -> None:
     await stand.create()
     stand.send(10)
-    results = describe_log_dirs.handle(Asked(stand.server, DescribeLogDirsRequest(None))).results
+    results = describe_log_dirs.handle(stand.server.services, Asked(stand.server, DescribeLogDirsRequest(None))).results
     assert [result.log_dir for result in results] == stand.directories
     assert all(0 < result.usable_bytes <= result.total_bytes for result in results)
     sizes = [
         partition.partition_size for result in results for topic in result.topics for partition in topic.partitions
     ]
     assert sizes == [stand.server.partitions.get(("t", 0)).log.size]
-    assert describe_log_dirs.handle(Asked(stand.server, DescribeLogDirsRequest([]))).results[0].topics == []
+    assert (
+        describe_log_dirs.handle(stand.server.services, Asked(stand.server, DescribeLogDirsRequest([])))
+        .results[0]
+        .topics
+        == []
+    )

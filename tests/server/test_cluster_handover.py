@@ -98,7 +98,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
             assert one.append(batch_of(b"%d" % index, timestamp=now_ms), now_ms).error == 0
         await until(lambda: all(one is not None and one.high_watermark == 1 for one in hosted.values()), "all have it")
         for follower in followers:
-            fetchers = follower.server.replication._fetchers.items()
+            fetchers = follower.server.replication()._fetchers.items()
             shares = dict.fromkeys(range(3), 0)
             for (_, number, _), fetcher in fetchers:
                 shares[number] += len(fetcher)

@@ -46,7 +46,7 @@ async def second(first: BrokerServer) -> AsyncIterator[RemoteBroker]:
 
 async def asked(broker: RemoteBroker, request: Message, version: int) -> Any:
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    broker.forwarding.submit(request, version, answer.set_result, principal="User:alice")
+    broker.forwarding().submit(request, version, answer.set_result, principal="User:alice")
     return await asyncio.wait_for(answer, 30)
 
 
@@ -104,14 +104,14 @@ async def test_brokers_own_request_needs_no_envelope(second: RemoteBroker) -> No
     assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     request2 = AlterPartitionRequest(broker_id=SECOND, broker_epoch=second.lifecycle.broker_epoch)
-    second.forwarding.send_to_controller(request2, answer.set_result, timeout_ms=10_000)
+    second.forwarding().send_to_controller(request2, answer.set_result, timeout_ms=10_000)
     assert (await answer).error_code == ErrorCode.NONE
 
 
 async def test_a_request_waits_until_there_is_a_controller(second: RemoteBroker) -> None:
     endpoint, second.controller.leader_endpoint = second.controller.leader_endpoint, None
     tries: list[str] = []
-    counted(second.forwarding, "_try_later", tries)
+    counted(second.forwarding(), "_try_later", tries)
     waiting = asyncio.create_task(asked(second, topic_on(FIRST), 7))
     await until(lambda: len(tries) >= 2)
     assert not waiting.done()
@@ -123,7 +123,7 @@ async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker
     for data in (b"", b"\x00", b"\x00\x00\x00\x03" + bytes(20), b"\x00\x13\x00\x63" + bytes(20), b"\x00\x13\x00\x07"):
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         request = EnvelopeRequest(data, None, bytes(4))
-        second.forwarding.send_to_controller(request, answer.set_result, timeout_ms=10_000)
+        second.forwarding().send_to_controller(request, answer.set_result, timeout_ms=10_000)
         assert (await answer).error_code == ErrorCode.INVALID_REQUEST
 
 
@@ -156,7 +156,7 @@ async def test_a_broker_whose_listener_accepts_is_left_to_its_session(
     assert first.broker_sessions is not None
     probed = first.broker_sessions._connections
     second.lifecycle._end()
-    second.peers.close()  # its connections end, but it is there
+    second.peers().close()  # its connections end, but it is there
     await until(lambda: SECOND not in probed.values() and not first.broker_sessions._probes)  # type: ignore[union-attr]
     assert not second.registered.fenced and leader(first) == SECOND
 
@@ -253,4 +253,4 @@ async def test_a_process_that_is_stopped_refuses_nobody() -> None:
 
 def test_a_lone_broker_registers_nobody_by_the_wire() -> None:
     with odradek.Broker() as broker:
-        assert broker.server.broker_sessions is None and "forwarding" not in broker.server.__dict__
+        assert broker.server.broker_sessions is None and broker.server.forwarding.made is None

@@ -257,7 +257,7 @@ def test_a_peer_that_reads_late_gets_every_answer(path: DataPath, broker: odrade
 
 
 def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hold_and_answer(call: Any) -> None:
+    def hold_and_answer(_: Any, call: Any) -> None:
         call.hold_connection()
         call.reply(ApiVersionsResponse())
 

@@ -79,7 +79,7 @@ class Stand:
             listeners=SimpleNamespace(inter_broker_name="P"),
             topic_log_config=lambda _: SimpleNamespace(max_message_bytes=1_000_000),
         )
-        self.peers = SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply))
+        self.peers = lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply))
         self.controller = SimpleNamespace(submit=lambda _, __, reply: self.created.append(reply))
         self.letters = DeadLetters(self)  # type: ignore[arg-type]
 

@@ -26,7 +26,6 @@ class Stand:
     asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
     reports: list[tuple[int, int | None]] = field(default_factory=list)
 
-    @property
     def peers(self) -> Stand:
         return self
 

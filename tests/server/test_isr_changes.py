@@ -30,8 +30,8 @@ class Stand:
         self.asked: list[tuple[AlterPartitionRequest, Callable[[Any], None]]] = []
         self.accepted: list[int] = []
         self.node_id = 1
-        self.replication = SimpleNamespace(broker_epoch=5)
-        self.forwarding = SimpleNamespace(send_to_controller=self._ask)
+        self.replication = lambda: SimpleNamespace(broker_epoch=5)
+        self.forwarding = lambda: SimpleNamespace(send_to_controller=self._ask)
         self.changes = IsrChanges(self)  # type: ignore[arg-type]
 
     def now_ms(self) -> int:

@@ -32,7 +32,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ListOffsetsRequest],
         reply(answer(request))
 
     partitions = {HERE: SimpleNamespace(is_leader=True, high_watermark=11)}
-    broker: Any = SimpleNamespace(partitions=partitions, peers=SimpleNamespace(send=send))
+    broker: Any = SimpleNamespace(partitions=partitions, peers=lambda: SimpleNamespace(send=send))
     found: list[Ends] = []
     latest_offsets(broker, [HERE, THERE, NOBODYS], found.append)
     (one,) = found

@@ -39,7 +39,9 @@ def asked(server: Any, request: MetadataRequest, answers: list[Any], held: list[
         is_parked=True,
         size=0,
         route=SimpleNamespace(api=APIS[3], version=13),
-        connection=SimpleNamespace(dispatcher=server.dispatcher, closed=False),
+        connection=SimpleNamespace(
+            dispatcher=server.dispatchers["broker"], closed=False, listener=SimpleNamespace(shared=server.listeners)
+        ),
         reply=answers.append,
         hold_connection=lambda: held.append(True),
     )
@@ -55,13 +57,13 @@ async def test_an_answer_in_slices_is_of_one_image_and_holds_its_connection(
         run_to_completion: list[Any] = []
         in_slices: list[Any] = []
         held: list[bool] = []
-        assert metadata.handle(asked(server, MetadataRequest(None), run_to_completion, held)) is None
+        assert metadata.handle(server.services, asked(server, MetadataRequest(None), run_to_completion, held)) is None
         assert len(run_to_completion) == 1 and not held, "what is little is answered at once"
         slice_each_step(monkeypatch)
-        metadata.handle(asked(server, MetadataRequest(None), in_slices, held))
+        metadata.handle(server.services, asked(server, MetadataRequest(None), in_slices, held))
         assert not in_slices and held == [True]
         with monkeypatch.context() as patch:
-            patch.setattr(server, "image", EMPTY_IMAGE)
+            patch.setattr(server.metadata, "image", EMPTY_IMAGE)
             await eventually(lambda: in_slices)
         assert in_slices == run_to_completion
         assert {topic.name: len(topic.partitions) for topic in in_slices[0].topics} == {"many": 95, "few": 3}
@@ -83,7 +85,7 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
             return original(view, version, index, *rest)
 
         monkeypatch.setattr(metadata, "_partition", partition)
-        metadata.handle(asked(server, MetadataRequest(None), answers, []))
+        metadata.handle(server.services, asked(server, MetadataRequest(None), answers, []))
         await eventually(lambda: answers)
         assert (answers[0].error_code, answers[0].topics) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 

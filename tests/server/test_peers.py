@@ -16,7 +16,7 @@ from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsReques
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
-from odradek.server.network.listener import Endpoint
+from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers import peers as peers_module
 from odradek.server.peers.peers import Peers
 

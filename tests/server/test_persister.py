@@ -27,7 +27,7 @@ class EveryShard:
 
 def asked(*topics: list[int]) -> list[list[int]]:
     image = SimpleNamespace(topic=lambda _: object(), partition=lambda *_: None)
-    broker: Any = SimpleNamespace(share_states=EveryShard(), image=image, node_id=1)
+    broker: Any = SimpleNamespace(share_states=EveryShard, image=image, node_id=1)
     request = read.ReadShareGroupStateRequest(
         group_id="group",
         topics=[

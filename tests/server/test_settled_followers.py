@@ -165,7 +165,7 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         before = await settled(replicas)
-        for fetcher in replicas.server(2).replication._fetchers.values():
+        for fetcher in replicas.server(2).replication()._fetchers.values():
             fetcher._end_session()
         produce(replicas, 7, b"one")
         await eventually(lambda: len(sessions(replicas)) == 2 or before not in sessions(replicas))

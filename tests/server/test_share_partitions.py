@@ -48,7 +48,7 @@ def led_in_epoch(epoch: int) -> Any:
 
 
 def test_response_to_dropped_share_partition_leaves_successor_alone(persister: SlowPersister) -> None:
-    partitions = SharePartitions(SimpleNamespace(persister=persister, image=None))  # type: ignore[arg-type]
+    partitions = SharePartitions(SimpleNamespace(persister=lambda: persister, image=None))  # type: ignore[arg-type]
     partitions.open(KEY, led_in_epoch(1))
     successor = partitions.open(KEY, led_in_epoch(2))
     persister.answer(ErrorCode.FENCED_LEADER_EPOCH)
@@ -58,7 +58,7 @@ def test_response_to_dropped_share_partition_leaves_successor_alone(persister: S
 
 
 def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPersister) -> None:
-    partitions = SharePartitions(SimpleNamespace(persister=persister, image=None))  # type: ignore[arg-type]
+    partitions = SharePartitions(SimpleNamespace(persister=lambda: persister, image=None))  # type: ignore[arg-type]
     hosted = led_in_epoch(1)
     first = partitions.open(KEY, hosted)
     persister.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -136,7 +136,7 @@ def test_lines_about_long_turns_are_rare_and_count_the_others(caplog: pytest.Log
 def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def slow(call: Any) -> MetadataResponse:
+    def slow(_: Any, call: Any) -> MetadataResponse:
         ends = asyncio.get_running_loop().time() + 2 * WARNED_TURN_S
         while asyncio.get_running_loop().time() < ends:
             pass
@@ -149,7 +149,7 @@ def test_request_that_holds_the_loop_is_named_by_log_and_metrics(
         client.call(MetadataRequest(topics=[]), 9)
         wait_until(lambda: watch.counts.get("Metadata"))
         assert any("Metadata v9 request" in line and "client slow one held" in line for line in caplog.messages)
-        found = {sample.name: sample for family in families(broker.server) for sample in family.samples}
+        found = {sample.name: sample for family in families(broker.server.services) for sample in family.samples}
         assert found["odradek_loop_long_turns_total"].value >= 1
         assert found["odradek_loop_longest_turn_seconds"].value >= WARNED_TURN_S
 
@@ -159,7 +159,7 @@ def test_pipelined_requests_leave_turns_to_others(monkeypatch: pytest.MonkeyPatc
     handled_in: list[int] = []
     turn = [0]
 
-    def slow(call: Any) -> MetadataResponse:
+    def slow(_: Any, call: Any) -> MetadataResponse:
         handled_in.append(turn[0])
         ends = asyncio.get_running_loop().time() + TURN_BUDGET_S / 8
         while asyncio.get_running_loop().time() < ends:

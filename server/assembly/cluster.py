@@ -1,0 +1,90 @@
+"""Makes the parts that work with other nodes: peers, the quorum, the cluster, replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..cluster.auto_creation import AutoCreation
+from ..cluster.producer_ids import ProducerIds
+from ..publisher import Publisher
+from ..quorum.driver import QuorumDriver
+from ..replica_fetch.healing import Healer
+
+if TYPE_CHECKING:
+    from ..cluster.broker_lifecycle import BrokerLifecycle
+    from ..cluster.broker_sessions import BrokerSessionWatch
+    from ..cluster.controller_channel import Forwarding
+    from ..cluster.stopped_brokers import StoppedBrokers
+    from ..node import Node
+    from ..peers.peers import Peers
+    from ..replica_fetch.replication import Replication
+
+
+def auto_creation(node: Node) -> AutoCreation:
+    return AutoCreation(node)
+
+
+def producer_ids(node: Node) -> ProducerIds:
+    return ProducerIds(node)
+
+
+def healer(node: Node) -> Healer:
+    return Healer(node)
+
+
+def controller(node: Node) -> QuorumDriver:
+    made = QuorumDriver(node, Publisher(node))
+    made.register_controller = lambda: _register_controller(node)
+    return made
+
+
+def _register_controller(node: Node) -> None:
+    from ..cluster.controller_registration import ControllerRegistrar
+
+    ControllerRegistrar(node).start()
+
+
+# Of nodes that are not alone.
+
+
+def broker_sessions(node: Node) -> BrokerSessionWatch:
+    from ..cluster.broker_sessions import BrokerSessionWatch
+
+    return BrokerSessionWatch(node)
+
+
+def stopped_brokers(node: Node) -> StoppedBrokers:
+    from ..cluster.stopped_brokers import StoppedBrokers
+
+    return StoppedBrokers(node)
+
+
+def lifecycle(node: Node) -> BrokerLifecycle:
+    from ..cluster.broker_lifecycle import BrokerLifecycle
+
+    return BrokerLifecycle(node)
+
+
+def lifecycle_of_lone_voter(node: Node) -> BrokerLifecycle:
+    """Makes the lifecycle of a broker that its own controller registered when it was alone."""
+    from ..cluster.broker_lifecycle import BrokerLifecycle
+
+    return BrokerLifecycle.of_lone_voter(node)
+
+
+def forwarding(node: Node) -> Forwarding:
+    from ..cluster.controller_channel import Forwarding
+
+    return Forwarding(node)
+
+
+def peers(node: Node) -> Peers:
+    from ..peers.peers import Peers
+
+    return Peers(node)
+
+
+def replication(node: Node) -> Replication:
+    from ..replica_fetch.replication import Replication
+
+    return Replication(node)

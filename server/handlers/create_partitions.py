@@ -1,9 +1,0 @@
-"""CreatePartitions (key 37): see replication/controller/partitions.py."""
-
-from __future__ import annotations
-
-from ..network.dispatch import Call
-
-
-def handle(call: Call) -> None:
-    call.broker.controller.submit(call.request, call.version, call.reply, principal=call.principal)

@@ -1,9 +1,0 @@
-"""SyncGroup, versions 0-5: the answer waits for the leader's assignments. See coordinator/groups/classic/sync.py."""
-
-from __future__ import annotations
-
-from ..network.dispatch import Call
-
-
-def handle(call: Call) -> None:
-    call.broker.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)

@@ -1,9 +1,0 @@
-"""UnregisterBroker (key 64): KIP-631, see replication/controller/brokers.py."""
-
-from __future__ import annotations
-
-from ..network.dispatch import Call
-
-
-def handle(call: Call) -> None:
-    call.broker.controller.submit(call.request, call.version, call.reply, principal=call.principal)

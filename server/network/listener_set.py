@@ -1,0 +1,183 @@
+"""The listeners of a node, what their connections share, and the addresses that other nodes and clients get.
+
+A dynamic `listeners` (KIP-226) adds and removes listeners while the broker runs. Added listeners are opened; removed ones
+are closed with their connections. Unchanged listeners keep everything, even their port. Metadata names a new listener
+after the next start, when the broker registers itself again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .call import BROKER, CONTROLLER, ListenerKind
+from .connection_limits import ConnectionLimits
+from .descriptors import DESCRIPTORS
+from .dispatch import Dispatcher
+from .endpoint import Endpoint
+from .listener import Listener
+from .receive_budget import ReceiveBudget
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+    from ..config.listeners import ListenerEndpoint
+    from ..runtime.clock import Clock
+    from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.turns import Turns
+    from .connection import Connection
+
+log = logging.getLogger("odradek.listener")
+
+_KEYS = frozenset(("listeners", "listener.security.protocol.map"))
+_ANY_HOST = ("", "0.0.0.0", "::")
+
+
+class ListenerSet:
+    """Opens and closes the listeners of a node.
+
+    `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        lines: RepeatedLines,
+        turns: Turns,
+        dispatchers: Mapping[ListenerKind, Dispatcher],
+        other_nodes: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        #: Lines of the log that peers provoke.
+        self.lines = lines
+        self.turns = turns
+        self.turn_watch = turns.watch
+        self.other_nodes = other_nodes
+        self.limits = ConnectionLimits(config)
+        #: The memory for requests that have not come whole.
+        self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)
+        #: Called with each connection that ended.
+        self.on_connection_lost: list[Callable[[Connection], None]] = []
+        self._dispatchers = dispatchers
+        self.broker: Any = None
+        self._listeners: list[Listener] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[Listener]:
+        return iter(self._listeners)
+
+    def __getitem__(self, index: int) -> Listener:
+        return self._listeners[index]
+
+    def bind(self) -> None:
+        """Takes the addresses of the configuration; nobody can connect yet. Raises CannotListen."""
+        said = self.config.listeners
+        for endpoint in said.brokers:
+            self._bind(endpoint, BROKER)
+        for endpoint in said.controllers:
+            self._bind(endpoint, CONTROLLER)
+
+    def _bind(self, said: ListenerEndpoint, kind: ListenerKind) -> Listener:
+        listener = Listener(self, Endpoint(said.name, said.host, said.port), kind, self._dispatchers[kind])
+        listener.bind()
+        self._listeners.append(listener)
+        return listener
+
+    async def start_for_quorum(self) -> None:
+        """Accepts connections on the controller listeners."""
+        for listener in self._listeners:
+            if listener.kind == CONTROLLER:
+                await listener.start()
+
+    async def start(self) -> None:
+        """Accepts connections on all listeners, and follows changes of `listeners` from now on."""
+        for listener in self._listeners:
+            if not listener.is_started:
+                await listener.start()
+        self.config.subscribe(self._config_changed)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for listener in self._listeners:
+            await listener.stop()
+
+    @property
+    def takes_descriptors(self) -> bool:
+        """Whether connections are sockets of this process; those of a simulated network are not."""
+        return any(listener.takes_descriptors for listener in self._listeners)
+
+    def plan_descriptors(self) -> None:
+        """Keeps descriptors for the connections to the nodes that there are now."""
+        DESCRIPTORS.peers_are(self, self.other_nodes())
+
+    def connection_lost(self, connection: Connection) -> None:
+        for function in self.on_connection_lost:
+            function(connection)
+
+    # Changes.
+
+    def _config_changed(self, names: frozenset[str]) -> None:
+        if not names & _KEYS:
+            return
+        said = self.config.listeners
+        wanted = {endpoint.name: endpoint for endpoint in (*said.brokers, *said.controllers)}
+        there = {listener.name for listener in self._listeners}
+        for listener in list(self._listeners):
+            if listener.name not in wanted:
+                log.info("closing listener %s", listener.name)
+                self._listeners.remove(listener)
+                self._do(listener.stop())
+        for endpoint in wanted.values():
+            if endpoint.name not in there:
+                self._open(endpoint, CONTROLLER if endpoint in said.controllers else BROKER)
+
+    def _open(self, said: ListenerEndpoint, kind: ListenerKind) -> None:
+        try:
+            listener = self._bind(said, kind)
+        except OSError as error:
+            log.error("%s is not opened: %s", said.name, error)
+            return
+        log.info("opening listener %s on %s", listener.name, listener.endpoint.address)
+        self._do(listener.start())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Addresses.
+
+    def controller_endpoints(self) -> list[Endpoint]:
+        """Returns the endpoints of this node's controller listeners: as advertised, otherwise as bound. A wildcard host
+        becomes localhost.
+        """
+        told = {listener.name: listener for listener in self.config.listeners.advertised_controllers}
+        found = []
+        for listener in self._listeners:
+            if listener.kind != CONTROLLER:
+                continue
+            endpoint, said = listener.endpoint, told.get(listener.name)
+            if said is not None and said.host not in _ANY_HOST:
+                endpoint = Endpoint(endpoint.name, said.host, said.port or endpoint.port)
+            found.append(replace(endpoint, host="localhost") if endpoint.host in _ANY_HOST else endpoint)
+        return found
+
+    def advertised_endpoints(self) -> list[Endpoint]:
+        """Returns the endpoints that clients get; a listener that `advertised.listeners` does not name is given as it is
+        bound.
+        """
+        bound = {listener.name: listener.endpoint for listener in self._listeners}
+        return [
+            _advertised(bound[said.name], Endpoint(said.name, said.host, said.port))
+            for said in self.config.listeners.advertised
+        ]
+
+
+def _advertised(bound: Endpoint, said: Endpoint) -> Endpoint:
+    """Port 0 stands for the port that was found; a wildcard host for this machine."""
+    host, port = said.host or bound.host, said.port or bound.port
+    return Endpoint(bound.name, "localhost" if host in _ANY_HOST else host, port)

@@ -1,0 +1,163 @@
+"""The record of a node's parts: the composition root fills it, and `assembly` makes each part from others of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .runtime.halting import decide
+
+if TYPE_CHECKING:
+    from ..metadata.image import MetadataImage
+    from ..storage.directory import LogDirectory
+    from ..storage.files import LogDirectoryFailure
+    from .cluster.auto_creation import AutoCreation
+    from .cluster.broker_lifecycle import BrokerLifecycle
+    from .cluster.broker_sessions import BrokerSessionWatch
+    from .cluster.controller_channel import Forwarding
+    from .cluster.producer_ids import ProducerIds
+    from .cluster.stopped_brokers import StoppedBrokers
+    from .config.broker_config import BrokerConfig
+    from .coordinators.coordinator_driver import GroupDriver
+    from .coordinators.persister import Persister
+    from .coordinators.share_state_driver import ShareStateDriver
+    from .coordinators.streams_topics import StreamsTopics
+    from .coordinators.transaction_driver import TransactionDriver
+    from .fetch.fetch_sessions import FetchSessions
+    from .log_maintenance.log_cleaner import LogCleaner
+    from .log_maintenance.log_maintenance import LogMaintenance
+    from .log_maintenance.replica_moves import ReplicaMoves
+    from .log_maintenance.scrubber import Scrubber
+    from .metrics.http import MetricsServer
+    from .network.call import ListenerKind
+    from .network.dispatch import Dispatcher
+    from .network.endpoint import Endpoint
+    from .network.listener_set import ListenerSet
+    from .partitions.partitions import Partitions
+    from .peers.peers import Peers
+    from .quorum.driver import QuorumDriver
+    from .replica_fetch.healing import Healer
+    from .replica_fetch.replication import Replication
+    from .runtime.clock import Clock
+    from .runtime.counters import Metrics
+    from .runtime.damage_counters import DamageCounters
+    from .runtime.lazy import Lazy
+    from .runtime.metadata_cache import MetadataCache
+    from .runtime.repeated_lines import RepeatedLines
+    from .runtime.turn_budget import TurnWatch
+    from .runtime.turns import Turns
+    from .runtime.waiters import Deadlines, Wakeups
+    from .services import NodeServices
+    from .share.dead_letters import DeadLetters
+    from .share.share_partitions import SharePartitions
+    from .share.share_sessions import ShareSessions
+
+
+class Node:
+    """The parts of a node, in the order in which they are made."""
+
+    config: BrokerConfig
+    node_id: int
+    clock: Clock
+    metadata: MetadataCache
+    lines: RepeatedLines
+    metrics: Metrics
+    damage: DamageCounters
+    turn_watch: TurnWatch
+    turns: Turns
+    dispatchers: dict[ListenerKind, Dispatcher]
+    listeners: ListenerSet
+    directories: list[LogDirectory]
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    upkeep: LogMaintenance
+    cleaner: LogCleaner
+    scrubber: Scrubber
+    healer: Healer
+    auto_creation: AutoCreation
+    streams_topics: StreamsTopics
+    # Made with their first use: a broker alone without share groups makes none.
+    share_partitions: Lazy[SharePartitions]
+    share_sessions: Lazy[ShareSessions]
+    persister: Lazy[Persister]
+    dead_letters: Lazy[DeadLetters]
+    share_states: Lazy[ShareStateDriver]
+    #: What this node asks of an active controller that is elsewhere.
+    forwarding: Lazy[Forwarding]
+    #: Requests to other nodes.
+    peers: Lazy[Peers]
+    #: What there is to do with the other replicas of partitions.
+    replication: Lazy[Replication]
+
+    # Made by the start.
+    cluster_id: str
+    #: Set when the node cannot go on: what it was that failed.
+    failed: asyncio.Future[Exception]
+    deadlines: Deadlines
+    wakeups: Wakeups
+    # On a node that is only a controller there are no partitions, and none of what lives in them.
+    partitions: Partitions
+    moves: ReplicaMoves
+    groups: GroupDriver
+    transactions: TransactionDriver
+    controller: QuorumDriver
+    #: What the handlers use.
+    services: NodeServices
+    #: None unless odradek.metrics.port is set.
+    metrics_server: MetricsServer | None
+    #: Which brokers live; None on a node that is no controller for others.
+    broker_sessions: BrokerSessionWatch | None
+    #: This broker in a cluster; None on a node that is alone, or no broker.
+    lifecycle: BrokerLifecycle | None
+    #: Brokers that have just gone; None where there are no others.
+    stopped_brokers: StoppedBrokers | None
+
+    def log_directory_failed(self, failure: LogDirectoryFailure) -> None:
+        """One of the partitions' directories is offline; without any, the broker cannot go on."""
+        if not any(directory.is_online for directory in self.directories):
+            self.halt(failure)
+
+    def halt(self, failure: Exception) -> bool:
+        """The only way to end a node that runs; whether that failure is one to halt for, see halting.py."""
+        if self.failed.done():
+            return True
+        cause = decide(failure)
+        if cause is not None:
+            self.failed.set_result(failure)
+        return cause is not None
+
+    # What parts took from the whole broker until each takes its own.
+
+    fetch_max_bytes: int
+    selects_replicas: bool
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+    @property
+    def on_published(self) -> list[Callable[[MetadataImage], None]]:
+        return self.metadata.on_published
+
+    @property
+    def on_connection_lost(self) -> list[Callable[[Any], None]]:
+        return self.listeners.on_connection_lost
+
+    @property
+    def log_dirs(self) -> list[str]:
+        return self.config.log_dirs
+
+    def advertised_endpoints(self) -> list[Endpoint]:
+        return self.listeners.advertised_endpoints()
+
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
+        return self.clock.call_at(deadline_ms, function)
+
+    def run_in_thread(self, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Has a thread do what may wait for a disk; `done` gets its result, or its exception, on the loop."""
+        future = asyncio.get_running_loop().run_in_executor(None, function)
+        future.add_done_callback(lambda ended: done(ended.exception() or ended.result()))

@@ -1,0 +1,18 @@
+"""The metadata image that a node answers from, and the functions that are called when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...metadata.image import EMPTY_IMAGE, MetadataImage
+
+
+class MetadataCache:
+    """Holds the newest published image. Only the publisher replaces it."""
+
+    __slots__ = ("image", "on_published")
+
+    def __init__(self) -> None:
+        self.image: MetadataImage = EMPTY_IMAGE
+        #: Called with each image, when it is the one that handlers answer from.
+        self.on_published: list[Callable[[MetadataImage], None]] = []

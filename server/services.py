@@ -1,0 +1,93 @@
+"""The parts of a node that handlers may use: nothing else is in their reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..storage.directory import LogDirectory
+    from .cluster.auto_creation import AutoCreation
+    from .cluster.broker_lifecycle import BrokerLifecycle
+    from .cluster.broker_sessions import BrokerSessionWatch
+    from .cluster.producer_ids import ProducerIds
+    from .cluster.stopped_brokers import StoppedBrokers
+    from .config.broker_config import BrokerConfig
+    from .coordinators.coordinator_driver import GroupDriver
+    from .coordinators.persister import Persister
+    from .coordinators.share_state_driver import ShareStateDriver
+    from .coordinators.streams_topics import StreamsTopics
+    from .coordinators.transaction_driver import TransactionDriver
+    from .fetch.fetch_sessions import FetchSessions
+    from .log_maintenance.log_cleaner import LogCleaner
+    from .log_maintenance.replica_moves import ReplicaMoves
+    from .log_maintenance.scrubber import Scrubber
+    from .network.call import ListenerKind
+    from .network.dispatch import Dispatcher
+    from .network.listener_set import ListenerSet
+    from .partitions.partitions import Partitions
+    from .peers.peers import Peers
+    from .quorum.driver import QuorumDriver
+    from .replica_fetch.replication import Replication
+    from .runtime.clock import Clock
+    from .runtime.counters import Metrics
+    from .runtime.damage_counters import DamageCounters
+    from .runtime.lazy import Lazy
+    from .runtime.metadata_cache import MetadataCache
+    from .runtime.repeated_lines import RepeatedLines
+    from .runtime.turn_budget import TurnWatch
+    from .runtime.waiters import Deadlines, Wakeups
+    from .share.dead_letters import DeadLetters
+    from .share.share_partitions import SharePartitions
+    from .share.share_sessions import ShareSessions
+
+
+@dataclass(slots=True)
+class NodeServices:
+    """The parts of every node: all that a handler on a controller listener may use."""
+
+    config: BrokerConfig
+    node_id: int
+    cluster_id: str
+    clock: Clock
+    metadata: MetadataCache
+    lines: RepeatedLines
+    metrics: Metrics
+    turn_watch: TurnWatch
+    damage: DamageCounters
+    directories: list[LogDirectory]
+    listeners: ListenerSet
+    dispatchers: Mapping[ListenerKind, Dispatcher]
+    peers: Lazy[Peers]
+    controller: QuorumDriver
+    #: The sessions of brokers; None on a node that is no controller for others.
+    broker_sessions: BrokerSessionWatch | None
+
+
+@dataclass(slots=True)
+class Services(NodeServices):
+    """The parts of a broker."""
+
+    deadlines: Deadlines
+    wakeups: Wakeups
+    partitions: Partitions
+    moves: ReplicaMoves
+    cleaner: LogCleaner
+    scrubber: Scrubber
+    fetch_sessions: FetchSessions
+    auto_creation: AutoCreation
+    producer_ids: ProducerIds
+    groups: GroupDriver
+    transactions: TransactionDriver
+    streams_topics: StreamsTopics
+    replication: Lazy[Replication]
+    share_partitions: Lazy[SharePartitions]
+    share_sessions: Lazy[ShareSessions]
+    persister: Lazy[Persister]
+    dead_letters: Lazy[DeadLetters]
+    share_states: Lazy[ShareStateDriver]
+    #: This broker's registration with the controllers; None on a node that is alone.
+    lifecycle: BrokerLifecycle | None
+    #: Brokers that have just gone; None where there are no others.
+    stopped_brokers: StoppedBrokers | None
