@@ -20,9 +20,9 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import patch
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.storage.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
-from odradek.storage.config import LogConfig
 from odradek.storage.directory import LogDirectory, checkpoints_of
+from odradek.storage.files.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
+from odradek.storage.log.config import LogConfig
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient

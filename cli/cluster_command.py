@@ -65,8 +65,8 @@ def _count(text: str) -> int:
 
 
 def run_start(options: argparse.Namespace) -> int:
-    from ..storage.files import LogDirectoryFailure
-    from ..storage.meta_properties import InvalidMetaProperties
+    from ..storage.files.meta_properties import InvalidMetaProperties
+    from ..storage.files.open_files import LogDirectoryFailure
     from .cluster_plan import CannotListen
     from .cluster_processes import ClusterFailed, watching
 

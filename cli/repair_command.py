@@ -53,8 +53,8 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ..storage.directory_lock import DirectoryInUse, locked
-    from ..storage.files import LogDirectoryFailure
+    from ..storage.files.directory_lock import DirectoryInUse, locked
+    from ..storage.files.open_files import LogDirectoryFailure
 
     directory: Path = options.data_dir
     if not directory.is_dir():

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from ..server.config.broker_config import BrokerConfig
     from ..server.config.listeners import CannotListen
     from ..server.network.descriptors import raise_limit
-    from ..storage.files import advice
+    from ..storage.files.open_files import advice
 
     log_to_standard_error(verbose=options.verbose)
     try:
@@ -75,8 +75,8 @@ def _failures() -> tuple[type[Exception], ...]:
     from ..server.cluster.broker_lifecycle import RegistrationFailed
     from ..server.network.descriptors import TooFewDescriptors
     from ..server.runtime.halting import CAUSES
-    from ..storage.directory_lock import DirectoryInUse
-    from ..storage.meta_properties import InvalidMetaProperties
+    from ..storage.files.directory_lock import DirectoryInUse
+    from ..storage.files.meta_properties import InvalidMetaProperties
 
     own = (OSError, DirectoryInUse, InvalidMetaProperties, OldFormatInLog, TooFewDescriptors, RegistrationFailed)
     return *own, *(cause.failure for cause in CAUSES)

@@ -11,7 +11,7 @@ from .runtime.halting import decide
 if TYPE_CHECKING:
     from ..metadata.image import MetadataImage
     from ..storage.directory import LogDirectory
-    from ..storage.files import LogDirectoryFailure
+    from ..storage.files.open_files import LogDirectoryFailure
     from .cluster.auto_creation import AutoCreation
     from .cluster.broker_lifecycle import BrokerLifecycle
     from .cluster.broker_sessions import BrokerSessionWatch

@@ -22,11 +22,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, FoundOffsets, TopicPartition, find_offsets
-from .config import LogConfig
-from .directory_lock import lock
-from .ends import PROVEN, UNPROVEN, Claim
-from .files import (
+from .files.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    FoundOffsets,
+    TopicPartition,
+    find_offsets,
+)
+from .files.directory_lock import lock
+from .files.meta_properties import MetaProperties, read_meta_properties
+from .files.open_files import (
     OPEN_FILES,
     LogDirectoryFailure,
     OpenFiles,
@@ -35,8 +41,9 @@ from .files import (
     unlink_if_exists,
     write_atomically,
 )
-from .log import Log
-from .meta_properties import MetaProperties, read_meta_properties
+from .log.config import LogConfig
+from .log.ends import PROVEN, UNPROVEN, Claim
+from .log.log import Log
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from odradek.storage import files
-from odradek.storage.log import Log
+from odradek.storage.files import open_files as files
+from odradek.storage.log.log import Log
 
 KINDS = ("before", "torn", "after")
 

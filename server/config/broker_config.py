@@ -26,7 +26,7 @@ from ...metadata.configs import (
     usable_dynamic_configs,
     validate_broker_configs,
 )
-from ...storage.config import LogConfig
+from ...storage.log.config import LogConfig
 from .listeners import Listeners, read_listeners
 from .properties import parse_properties, read_properties
 from .providers import PREFIX, resolved

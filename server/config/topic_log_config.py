@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...storage.config import LogConfig
+from ...storage.log.config import LogConfig
 
 _SAME = {
     "segment_ms": "segment.ms",

@@ -23,7 +23,7 @@ from ...protocol.messages.create_topics import (
 )
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ...storage.files import advice, check_room
+from ...storage.files.open_files import advice, check_room
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 from .pending_requests import Client
 

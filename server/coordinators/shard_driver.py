@@ -23,8 +23,8 @@ from ...protocol.records.batch import check_crc, iter_headers
 from ...protocol.records.compression import Compression
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...protocol.schema import Message
-from ...storage.damage import SegmentSuspected
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.segments.damage import SegmentSuspected
 from .pending_requests import Client, OpenRequests, Pending
 from .shard_batches import append_records, error_for_clients
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...storage.damage import OffsetDamaged, SegmentSuspected
+from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..partitions.page_cache import sendable
 from .fetch_response import Found, nothing_yet
 

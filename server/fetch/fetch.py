@@ -21,10 +21,10 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
 from ...replication.isr import UNKNOWN_BROKER_EPOCH
-from ...storage.batch_walk import Pread
-from ...storage.damage import OffsetDamaged, SegmentSuspected
-from ...storage.files import OPEN_FILES, LogDirectoryFailure, pread_nowait
-from ...storage.log import OffsetOutOfRange
+from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, pread_nowait
+from ...storage.log.log import OffsetOutOfRange
+from ...storage.segments.batch_walk import Pread
+from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..cluster.leaders import absent_error
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache

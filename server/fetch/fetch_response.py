@@ -17,13 +17,13 @@ from ...protocol.messages.fetch import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ...replication.read_replica import candidates, nearest
-from ...storage.log import OffsetOutOfRange
+from ...storage.log.log import OffsetOutOfRange
 from ..cluster.cluster_view import ClusterView
 from ..cluster.leaders import current_leader
 
 if TYPE_CHECKING:
-    from ...storage.log import Log
-    from ...storage.slices import LogSlice
+    from ...storage.log.log import Log
+    from ...storage.segments.slices import LogSlice
     from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
     from .fetch_sessions import FetchedPartition

@@ -20,7 +20,7 @@ from ...protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 from ..network.call import Call
 from ..partitions.cordoning import cordoned_directories
 

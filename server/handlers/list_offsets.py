@@ -28,8 +28,8 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ...protocol.records.errors import BatchError
-from ...storage.files import LogDirectoryFailure
-from ...storage.timestamps import LargeBatch, TimestampedOffset
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
 from ..cluster.leaders import absent_error
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.opening import opening_threads

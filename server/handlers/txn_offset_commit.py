@@ -26,7 +26,7 @@ from ..coordinators.transaction_verification import Membership, Place, ask
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from ...storage.verifications import Verification
+    from ...storage.log.verifications import Verification
     from ..network.call import Call
     from ..partitions.hosted_partition import HostedPartition
     from ..services import Services

@@ -18,12 +18,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.records.errors import BatchError
-from ...storage.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets, write_offsets
-from ...storage.compaction import CleaningJob, CleaningResult, DirtyRange, finish, job, look
-from ...storage.damage import SegmentSuspected
-from ...storage.files import LogDirectoryFailure
-from ...storage.offset_map import BYTES_PER_KEY
-from ...storage.poison import PoisonedBatch
+from ...storage.compaction.compaction import CleaningJob, CleaningResult, DirtyRange, finish, job, look
+from ...storage.compaction.offset_map import BYTES_PER_KEY
+from ...storage.files.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets, write_offsets
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.segments.damage import SegmentSuspected
+from ...storage.segments.poison import PoisonedBatch
 from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:

@@ -16,10 +16,16 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from ...storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, write_offsets
 from ...storage.directory import checkpoints_of
-from ...storage.files import LogDirectoryFailure
-from ...storage.retention import delete_old_segments
+from ...storage.files.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    write_offsets,
+)
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.retention import delete_old_segments
 from ..partitions.hosted_partition import HostedPartition
 
 if TYPE_CHECKING:

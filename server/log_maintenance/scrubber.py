@@ -1,9 +1,9 @@
 """Verification of logs in the background, so that damage is found, and healed, before a reader meets it.
 
 A round goes through all segments of all partitions here, at `odradek.scrub.bytes.per.second`; `odradek.scrub.interval.ms`
-is the time from one round to the next. A thread of its own reads and checks small pieces (storage/verification.py), and the
-event loop only takes note of the results. A segment that a reader met something wrong in is verified at once; a closed one
-that is read for the first time is next.
+is the time from one round to the next. A thread of its own reads and checks small pieces (storage/repair/verification.py),
+and the event loop only takes note of the results. A segment that a reader met something wrong in is verified at once; a
+closed one that is read for the first time is next.
 
 Where a round stands is not saved: it begins with a partition chosen by chance, so that each segment is as likely to be
 verified as any other however often the broker is restarted.
@@ -20,15 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ...storage.aborted_check import MOST_EARLIER_SEGMENTS
-from ...storage.damage import OffsetDamaged, SegmentSuspected
-from ...storage.files import LogDirectoryFailure
-from ...storage.verification import Job, SegmentVerifier, build_indexes
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.repair.aborted_check import MOST_EARLIER_SEGMENTS
+from ...storage.repair.verification import Job, SegmentVerifier, build_indexes
+from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
-    from ...storage.log import Log
-    from ...storage.segment import Segment
+    from ...storage.log.log import Log
+    from ...storage.segments.segment import Segment
     from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
 

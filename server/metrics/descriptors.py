@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ...storage.descriptors import SPARES
-from ...storage.files import OpenFile
+from ...storage.files.descriptors import SPARES
+from ...storage.files.open_files import OpenFile
 from ..network.descriptors import DESCRIPTORS
 
 if TYPE_CHECKING:

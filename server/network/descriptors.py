@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from ...storage.descriptors import SPARE_DESCRIPTORS, SPARES
-from ...storage.files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
+from ...storage.files.descriptors import SPARE_DESCRIPTORS, SPARES
+from ...storage.files.open_files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
 
 #: A broker needs some 20 to begin with, the reserve below, and a few connections to be of use.
 FEWEST_DESCRIPTORS = 48

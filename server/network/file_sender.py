@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ...storage.slices import LogSlice
+from ...storage.segments.slices import LogSlice
 from .descriptors import DESCRIPTORS
 
 _MORE = getattr(socket, "MSG_MORE", 0)

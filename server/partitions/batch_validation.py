@@ -45,7 +45,7 @@ from ...protocol.records.walk import (
     renumbered,
     walk,
 )
-from ...storage.config import LogConfig
+from ...storage.log.config import LogConfig
 from .opening import AT_ONCE, BUDGET, decompressed
 
 FOREVER_MS = (1 << 63) - 1

@@ -19,9 +19,9 @@ from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHE
 from ...protocol.records.control import encode_end_transaction
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
-from ...storage.files import LogDirectoryFailure
-from ...storage.producers import ProducerBatch
-from ...storage.transaction_checks import check_marker, is_in_transaction
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.producers import ProducerBatch
+from ...storage.log.transaction_checks import check_marker, is_in_transaction
 from .append_queue import AppendQueue, QueuedAppend
 from .batch_validation import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, Validation, check_batch
 from .opening import AT_ONCE

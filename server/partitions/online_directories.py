@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from ...storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, TopicPartition, write_offsets
 from ...storage.directory import LogDirectory, checkpoints_of
-from ...storage.files import LogDirectoryFailure
-from ...storage.log import Log
+from ...storage.files.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    write_offsets,
+)
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.log import Log
 
 log = logging.getLogger("odradek.broker")
 

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metadata.image import EMPTY_IMAGE, NO_LEADER, TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 from ...replication.partition import Partition
-from ...storage.checkpoints import TopicPartition
-from ...storage.config import LogConfig
 from ...storage.directory import DELETE_SUFFIX, LogDirectory, replica_directory_name
-from ...storage.files import LogDirectoryFailure, check_room
-from ...storage.log import Log
-from ...storage.partition_metadata import write_topic_id
+from ...storage.files.checkpoints import TopicPartition
+from ...storage.files.open_files import LogDirectoryFailure, check_room
+from ...storage.files.partition_metadata import write_topic_id
+from ...storage.log.config import LogConfig
+from ...storage.log.log import Log
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.sliced_work import SlicedWork
 from .batch_validation import AppendRules, append_rules

@@ -15,8 +15,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records.errors import BatchError
 from ...replication.isr import IsrProposal
 from ...replication.partition import Partition, PartitionRegistration
-from ...storage.files import LogDirectoryFailure
-from ...storage.log import Log
+from ...storage.files.open_files import LogDirectoryFailure
+from ...storage.log.log import Log
 from ..runtime.counters import TopicMetrics
 from ..runtime.internal_topics import INTERNAL_TOPICS
 from .batch_validation import AppendRules

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
-    from ...storage.flushing import PendingFlush
-    from ...storage.log import Log
+    from ...storage.log.flushing import PendingFlush
+    from ...storage.log.log import Log
     from .replica import Replica
 
 _NONE = int(ErrorCode.NONE)

@@ -12,17 +12,17 @@ from collections.abc import Iterable
 
 from ...metadata.image import MetadataImage
 from ...protocol.uuids import uuid_to_text
-from ...storage.checkpoints import TopicPartition
 from ...storage.directory import STRAY_SUFFIX, LogDirectory, ReplicaDirectory, replica_directory_name
-from ...storage.files import LogDirectoryFailure, set_aside
-from ...storage.log import Log
-from ...storage.partition_metadata import (
+from ...storage.files.checkpoints import TopicPartition
+from ...storage.files.open_files import LogDirectoryFailure, set_aside
+from ...storage.files.partition_metadata import (
     FILE_NAME,
     CorruptPartitionMetadata,
     is_damaged_copy,
     read_topic_id,
     write_topic_id,
 )
+from ...storage.log.log import Log
 
 log = logging.getLogger("odradek.partitions")
 

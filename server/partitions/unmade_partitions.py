@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage, PartitionImage
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
-    from ...storage.log import Log
+    from ...storage.log.log import Log
     from ..node import Node
 
 log = logging.getLogger("odradek.partitions")

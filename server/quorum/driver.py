@@ -22,7 +22,7 @@ from ...metadata.image import MetadataImage
 from ...metadata.transactions import MetadataTransactions
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 from ..network.endpoint import Endpoint
 from ..runtime.halting import cannot_begin, unusable
 from ..runtime.sliced_work import SlicedWork, in_slices, without_gc

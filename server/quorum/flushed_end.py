@@ -16,8 +16,8 @@ from pathlib import Path
 from crc32c import crc32c
 
 from ...replication.quorum.log import SnapshotId
-from ...storage.descriptors import open_fd
-from ...storage.files import set_aside, write_fully
+from ...storage.files.descriptors import open_fd
+from ...storage.files.open_files import set_aside, write_fully
 
 FILE_NAME = "odradek-metadata-end"
 _END = struct.Struct(">qi")

@@ -17,12 +17,12 @@ from ...protocol.records.control import ControlRecord, encode_control_batch
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.quorum.log import SnapshotId as RaftEnd
-from ...storage.config import UNLIMITED, LogConfig
-from ...storage.ends import PROVEN, UNPROVEN, Claim
-from ...storage.files import sync_directory
-from ...storage.flushing import PendingFlush
-from ...storage.log import Log
-from ...storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from ...storage.files.open_files import sync_directory
+from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from ...storage.log.config import UNLIMITED, LogConfig
+from ...storage.log.ends import PROVEN, UNPROVEN, Claim
+from ...storage.log.flushing import PendingFlush
+from ...storage.log.log import Log
 from ..runtime.sliced_work import Steps
 from .flushed_end import FILE_NAME as FLUSHED_END
 from .flushed_end import FlushedEnd

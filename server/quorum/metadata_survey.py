@@ -12,10 +12,10 @@ from ...protocol.codec import MalformedMessage
 from ...protocol.internal.cluster_metadata import RemoveTopicRecord, TopicRecord
 from ...protocol.records.batch import BatchHeader
 from ...protocol.records.errors import BatchError
-from ...storage.damage import DamagedRange
-from ...storage.files import LOG_SUFFIX, base_offset_of
-from ...storage.loading import DamagedLog
-from ...storage.recovery import DEFAULT_INDEX_INTERVAL_BYTES, scan
+from ...storage.files.open_files import LOG_SUFFIX, base_offset_of
+from ...storage.log.loading import DamagedLog
+from ...storage.segments.damage import DamagedRange
+from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, scan
 from .metadata_batches import QuorumVoters, decode_batches
 from .snapshots import control_batches, sound_snapshots
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage
 from ...storage.directory import LogDirectory
-from ...storage.files import set_aside
-from ...storage.loading import DamagedLog
-from ...storage.partition_metadata import CorruptPartitionMetadata, read_topic_id
+from ...storage.files.open_files import set_aside
+from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
+from ...storage.log.loading import DamagedLog
 from .metadata_log import MetadataLost, QuorumLog
 from .metadata_survey import loss, named, survey
 from .snapshots import sound_snapshots

@@ -40,7 +40,7 @@ from ...replication.quorum.effects import (
 )
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.roles import Follower, Leader, Resigned
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 from ..network.endpoint import Endpoint
 from ..peers.probes import is_gone
 from ..runtime.halting import cause_of

@@ -14,11 +14,15 @@ from typing import NamedTuple
 from ...protocol.uuids import uuid_to_text
 from ...replication.controller.chance import random_uuid
 from ...replication.quorum.log import SnapshotId
-from ...storage.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, inspect_offsets
-from ...storage.damage import Damage
 from ...storage.directory import METADATA_LOG, parse_replica_directory
-from ...storage.files import LogDirectoryFailure, Place, base_offset_of, set_aside
-from ...storage.meta_properties import (
+from ...storage.files.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    inspect_offsets,
+)
+from ...storage.files.meta_properties import (
     FILE_NAME,
     InvalidMetaProperties,
     MetaProperties,
@@ -26,8 +30,10 @@ from ...storage.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
-from ...storage.partition_metadata import CorruptPartitionMetadata, read_topic_id
-from ...storage.recovery import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
+from ...storage.files.open_files import LogDirectoryFailure, Place, base_offset_of, set_aside
+from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
+from ...storage.segments.damage import Damage
+from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, WholeBatches, scan
 from .flushed_end import FlushedEnd
 from .metadata_log import DIRECTORY_NAME
 from .metadata_survey import named, segments, survey

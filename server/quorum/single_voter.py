@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...replication.controller.controller import Controller
 from ...replication.controller.result import ControllerResult
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 from ..partitions.cordoning import CORDONED_KEY
 from .metadata_log import QuorumLog
 from .startup import broker_heartbeat

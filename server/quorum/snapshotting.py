@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 from .metadata_batches import QuorumVoters
 from .snapshots import write_image_snapshot
 

@@ -27,7 +27,7 @@ from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.controller.chance import random_uuid
 from ...replication.controller.controller import Controller
-from ...storage.meta_properties import FILE_NAME as META_PROPERTIES
+from ...storage.files.meta_properties import FILE_NAME as META_PROPERTIES
 from ..config.listeners import SECURITY_PROTOCOLS
 from ..partitions.cordoning import cordoned_ids
 from ..runtime.sliced_work import Steps

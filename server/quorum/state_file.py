@@ -18,7 +18,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
-from ...storage.files import read_if_exists, set_aside, write_atomically
+from ...storage.files.open_files import read_if_exists, set_aside, write_atomically
 
 log = logging.getLogger("odradek.quorum")
 

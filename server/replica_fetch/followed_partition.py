@@ -14,7 +14,7 @@ from ...protocol.messages.fetch import FetchPartition, PartitionData
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...replication.follower import truncation_offset
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition

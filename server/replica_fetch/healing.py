@@ -26,15 +26,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...protocol.records.errors import BatchError
-from ...storage.damage import DamagedRange
-from ...storage.files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
-from ...storage.rebuilding import RebuiltSegment
+from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
+from ...storage.repair.rebuilding import RebuiltSegment
+from ...storage.segments.damage import DamagedRange
 from ..cluster.leaders import broker_endpoint
 from .replica_reader import NotThere, ReplicaReader
 
 if TYPE_CHECKING:
-    from ...storage.log import Log
-    from ...storage.segment import Segment
+    from ...storage.log.log import Log
+    from ...storage.segments.segment import Segment
     from ..network.endpoint import Endpoint
     from ..node import Node
     from ..partitions.hosted_partition import HostedPartition

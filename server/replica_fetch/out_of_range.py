@@ -17,7 +17,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from ..network.endpoint import Endpoint

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 from .followed_partition import FollowedPartition
 from .isr_changes import IsrChanges
 from .replica_fetcher import ReplicaFetcher

@@ -13,7 +13,7 @@ import logging
 from typing import NamedTuple
 
 from ...replication.quorum.invariants import BrokenInvariant
-from ...storage.files import LogDirectoryFailure
+from ...storage.files.open_files import LogDirectoryFailure
 
 log = logging.getLogger("odradek.halting")
 

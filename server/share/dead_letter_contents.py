@@ -8,7 +8,7 @@ from ...coordinator.share_partition.dead_letters import Content, Contents
 from ...protocol.records.batch import iter_headers
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch
-from ...storage.log import Log, OffsetOutOfRange
+from ...storage.log.log import Log, OffsetOutOfRange
 
 #: As in Kafka: most dead-letter records are for one record.
 MOST_READ_BYTES = 1 << 20

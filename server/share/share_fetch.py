@@ -16,10 +16,10 @@ from ...coordinator.share_partition.partition import Refusal, SharePartition
 from ...coordinator.share_state.state import ShareKey
 from ...protocol.messages.share_fetch import AcquiredRecords, PartitionData
 from ...protocol.records.errors import BatchError
-from ...storage.batch_walk import Pread
-from ...storage.files import pread_nowait
-from ...storage.log import OffsetOutOfRange
-from ...storage.slices import LogSlice
+from ...storage.files.open_files import pread_nowait
+from ...storage.log.log import OffsetOutOfRange
+from ...storage.segments.batch_walk import Pread
+from ...storage.segments.slices import LogSlice
 from ..cluster.leaders import absent_error
 from ..partitions.page_cache import NotInPageCache, sendable, warm
 from ..runtime.waiters import Parked

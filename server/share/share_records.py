@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
-from ...storage.batch_walk import Pread
-from ...storage.files import pread_nowait
-from ...storage.slices import LogSlice
+from ...storage.files.open_files import pread_nowait
+from ...storage.segments.batch_walk import Pread
+from ...storage.segments.slices import LogSlice
 
 if TYPE_CHECKING:
-    from ...storage.log import Log
+    from ...storage.log.log import Log
 
 #: Headers of small batches are read in ranges of this size. For batches of which a range does not hold two, only the
 #: header is read.

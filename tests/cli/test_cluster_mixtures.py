@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from odradek.cli.cluster_plan import Node, Plan, node_directory, properties_file, write_plan
 from odradek.cli.main import main
-from odradek.storage.lock_holder import lock_holder
+from odradek.storage.files.lock_holder import lock_holder
 
 from tests.cli.test_cluster import DEADLINE_S, asked, cluster, directory, started
 from tests.cli.test_start import SERVING

@@ -18,7 +18,7 @@ from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.state import TransactionsState
 from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, Place, State, Transaction
 from odradek.protocol.errors import ErrorCode
-from odradek.storage import transaction_checks
+from odradek.storage.log import transaction_checks
 
 from tests.coordinator import transaction_leaders
 from tests.coordinator.planted_bugs import Bug, assert_caught, each_of

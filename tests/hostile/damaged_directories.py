@@ -17,8 +17,8 @@ from pathlib import Path
 import odradek
 from odradek.protocol.errors import ErrorCode
 from odradek.server.quorum.metadata_log import DIRECTORY_NAME
-from odradek.storage.files import LogDirectoryFailure
-from odradek.storage.meta_properties import InvalidMetaProperties
+from odradek.storage.files.meta_properties import InvalidMetaProperties
+from odradek.storage.files.open_files import LogDirectoryFailure
 
 from tests.hostile.damaged_files import good_records
 from tests.server.data_path_stand import DataPath, batch_of

@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.protocol.messages.create_topics import CreatableTopicConfig
 from odradek.protocol.records.errors import BatchError
-from odradek.storage.damage import FILE_NAME
+from odradek.storage.segments.damage import FILE_NAME
 
 from compat_tests.faults.replicas import differing
 from tests.hostile.attack_room import BUG_LINES

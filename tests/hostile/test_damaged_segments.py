@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import CorruptRecordError
 from odradek.protocol.errors import ErrorCode
 from odradek.server.metrics.damage import damage
-from odradek.storage.verification import SegmentVerifier
+from odradek.storage.repair.verification import SegmentVerifier
 
 from tests.hostile.damaged_files import DAMAGES, RottingTopic, segments_of
 from tests.server.data_path_stand import delete_records, wait_until

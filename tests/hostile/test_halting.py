@@ -27,7 +27,7 @@ from odradek.server.handlers import list_groups, metadata
 from odradek.server.partitions.partitions import Partitions
 from odradek.server.quorum.commits import Commits
 from odradek.server.runtime import halting
-from odradek.storage.files import LogDirectoryFailure
+from odradek.storage.files.open_files import LogDirectoryFailure
 
 from compat_tests.wire import ConnectionClosed, WireClient
 

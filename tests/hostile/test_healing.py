@@ -8,7 +8,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.replica_fetch import healing
-from odradek.storage.damage import DamagedRange
+from odradek.storage.segments.damage import DamagedRange
 
 from tests.hostile.damaged_files import DAMAGES, good_records, segments_of
 from tests.server.replicas_stand import Replicas, eventually

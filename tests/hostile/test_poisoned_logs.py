@@ -18,10 +18,10 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.protocol.records.batch import patch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import BatchError
-from odradek.storage.compaction import finish, job, look
-from odradek.storage.config import LogConfig
-from odradek.storage.log import Log
-from odradek.storage.poison import fault_of, readable_records
+from odradek.storage.compaction.compaction import finish, job, look
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
+from odradek.storage.segments.poison import fault_of, readable_records
 
 from compat_tests.batches import read_batches
 from compat_tests.broker_process import free_port

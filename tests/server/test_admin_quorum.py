@@ -34,7 +34,7 @@ from odradek.server.quorum.metadata_log import DIRECTORY_NAME, MetadataLost, Quo
 from odradek.server.quorum.snapshots import list_snapshots, read_snapshot, write_image_snapshot
 from odradek.server.quorum.startup import InvalidQuorum
 from odradek.server.runtime.sliced_work import run_to_completion
-from odradek.storage.files import LogDirectoryFailure
+from odradek.storage.files.open_files import LogDirectoryFailure
 
 LOG = f"{DIRECTORY_NAME}/{0:020d}.log"
 

@@ -33,7 +33,7 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.schema import Message
-from odradek.storage.checkpoints import CLEANER_OFFSETS, read_offsets
+from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
 
 from compat_tests.asking import coordinator_of
 from compat_tests.batches import leader_of, read_batches

@@ -219,7 +219,7 @@ def test_the_log_of_a_topic_obeys_the_topic_and_under_it_the_broker() -> None:
 
 
 def test_the_defaults_of_logs_are_those_of_storage_itself() -> None:
-    from odradek.storage.config import LogConfig
+    from odradek.storage.log.config import LogConfig
 
     assert BrokerConfig().topic_log_config({}) == LogConfig()
 

@@ -13,7 +13,7 @@ from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from odradek.server.fetch import fetch as fetching
 from odradek.server.partitions import page_cache
-from odradek.storage import files
+from odradek.storage.files import open_files as files
 
 from tests.server.data_path_stand import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until
 

@@ -36,9 +36,9 @@ from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.partitions.batch_validation import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.counters import TopicMetrics
-from odradek.storage.config import LogConfig
-from odradek.storage.files import LogDirectoryFailure
-from odradek.storage.log import Log
+from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
 
 LOCAL, OTHER = 1, 2
 DEADLINE_S = 10

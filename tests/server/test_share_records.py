@@ -10,8 +10,8 @@ import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.share.share_records import STRETCH_BYTES, batches_of, cut
-from odradek.storage.files import OpenFile
-from odradek.storage.slices import LogSlice
+from odradek.storage.files.open_files import OpenFile
+from odradek.storage.segments.slices import LogSlice
 
 
 def batches(sizes: list[int]) -> bytes:

@@ -21,8 +21,8 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.compression import Compression
 from odradek.server.partitions import append_queue
 from odradek.server.partitions import batch_validation as batch_checks
-from odradek.storage.files import LogDirectoryFailure
-from odradek.storage.flushing import PendingFlush
+from odradek.storage.files.open_files import LogDirectoryFailure
+from odradek.storage.log.flushing import PendingFlush
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.server.data_path_stand import DEADLINE_S, PRODUCE_VERSION, DataPath, batch_of, values_of, wait_until

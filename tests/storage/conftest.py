@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.config import LogConfig
-from odradek.storage.log import Log
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
 
 from compat_tests.fixtures import java_tools, tools  # noqa: F401  (found by being here)
 

@@ -25,9 +25,9 @@ from odradek.protocol.records.batch import (
     iter_headers,
 )
 from odradek.protocol.records.record import decode_batch, encoded_size
-from odradek.storage.aborted import read_aborted
-from odradek.storage.checkpoints import CLEANER_OFFSETS, read_offsets
-from odradek.storage.files import Place
+from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
+from odradek.storage.files.open_files import Place
+from odradek.storage.segments.aborted import read_aborted
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka

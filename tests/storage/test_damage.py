@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.storage.damage import FILE_NAME, MOST_RANGES, Damage, DamagedRange
-from odradek.storage.files import Place
+from odradek.storage.files.open_files import Place
+from odradek.storage.segments.damage import FILE_NAME, MOST_RANGES, Damage, DamagedRange
 
 SEGMENT = "00000000000000000000.log"
 

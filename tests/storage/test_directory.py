@@ -8,14 +8,6 @@ import sys
 
 import pytest
 from odradek.protocol.uuids import uuid_from_text
-from odradek.storage.checkpoints import (
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-    CorruptCheckpoint,
-    read_offsets,
-    write_offsets,
-)
-from odradek.storage.config import LogConfig
 from odradek.storage.directory import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
@@ -24,14 +16,22 @@ from odradek.storage.directory import (
     parse_replica_directory,
     replica_directory_name,
 )
-from odradek.storage.directory_lock import DirectoryInUse
-from odradek.storage.meta_properties import (
+from odradek.storage.files.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    read_offsets,
+    write_offsets,
+)
+from odradek.storage.files.directory_lock import DirectoryInUse
+from odradek.storage.files.meta_properties import (
     InvalidMetaProperties,
     MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
-from odradek.storage.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from odradek.storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
+from odradek.storage.log.config import LogConfig
 
 from tests.storage.formatted import format_directory
 

@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.checkpoints import RECOVERY_POINTS, write_offsets
-from odradek.storage.config import LogConfig
 from odradek.storage.directory import LogDirectory, checkpoints_of
-from odradek.storage.partition_metadata import read_topic_id
-from odradek.storage.timestamps import LargeBatch
+from odradek.storage.files.checkpoints import RECOVERY_POINTS, write_offsets
+from odradek.storage.files.partition_metadata import read_topic_id
+from odradek.storage.log.config import LogConfig
+from odradek.storage.segments.timestamps import LargeBatch
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from odradek.protocol.records.batch import iter_headers
-from odradek.storage.config import LogConfig
-from odradek.storage.files import OpenFiles, pread_nowait
-from odradek.storage.log import OffsetOutOfRange
-from odradek.storage.slices import LogSlice
+from odradek.storage.files.open_files import OpenFiles, pread_nowait
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import OffsetOutOfRange
+from odradek.storage.segments.slices import LogSlice
 
 SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 

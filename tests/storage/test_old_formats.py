@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.errors import OldFormatInLog
-from odradek.storage.config import LogConfig
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE, LogDirectory
-from odradek.storage.files import LOG_SUFFIX
-from odradek.storage.log import Log
+from odradek.storage.files.open_files import LOG_SUFFIX
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.log import Log
 
 from tests.storage.formatted import format_directory
 

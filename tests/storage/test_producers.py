@@ -6,9 +6,9 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import MAX_SEQUENCE, read_header
 from odradek.protocol.records.control import encode_end_transaction
-from odradek.storage.config import LogConfig
-from odradek.storage.producers import ProducerBatch, Producers
-from odradek.storage.snapshots import CorruptSnapshot, decode_snapshot, encode_snapshot
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.producers import ProducerBatch, Producers
+from odradek.storage.segments.snapshots import CorruptSnapshot, decode_snapshot, encode_snapshot
 
 DAY_MS = 86_400_000
 

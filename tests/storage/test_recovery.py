@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.control import encode_end_transaction
-from odradek.storage import loading, replay
-from odradek.storage import segment as segment_module
-from odradek.storage.config import LogConfig
-from odradek.storage.ends import PROVEN, UNPROVEN, Claim
+from odradek.storage.log import loading, replay
+from odradek.storage.log.config import LogConfig
+from odradek.storage.log.ends import PROVEN, UNPROVEN, Claim
+from odradek.storage.segments import segment as segment_module
 
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
 

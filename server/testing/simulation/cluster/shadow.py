@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .....protocol.records.batch import iter_headers
-from .....storage.log import Log
+from .....storage.log.log import Log
 
 _READ_BYTES = 1 << 20
 

@@ -1,0 +1,1 @@
+"""Compaction: what it keeps of a log, and the exchange of segments."""

@@ -1,0 +1,163 @@
+"""Which leader wrote from which offset on: `leader-epoch-checkpoint` (KIP-101, KIP-320).
+
+Followers and consumers find with it where a log diverges from another. The entries are kept in memory; the file is
+written by `write` when a flush or the end of a segment makes that many records safe. What a crash loses of it stands in
+the headers of the batches behind the recovery point, and is learnt from them again. An epoch that has written nothing yet
+is no reason to write: loading drops entries that start at the log's end, and so ten thousand partitions that were led and
+not written to are closed without touching the disk.
+
+```
+0                  version
+2                  entries
+0 0                epoch, start offset
+5 1234
+```
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from ..files.open_files import Place, read_if_exists, write_atomically
+
+FILE_NAME = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+#: No entry is missing in the file.
+_NOTHING = 1 << 63
+_EMPTY = b"0\n0\n"
+
+
+def _decode(content: bytes) -> list[tuple[int, int]]:
+    """Raises ValueError, IndexError."""
+    version, count, *lines = content.decode("ascii").splitlines()
+    if int(version) != 0 or int(count) != len(lines):
+        raise ValueError(f"{len(lines)} entries, its head says {count}")
+    return [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
+
+
+class LeaderEpochs:
+    """(epoch, start offset) pairs, both ascending."""
+
+    __slots__ = (
+        "_epochs", "_place", "_starts", "_unsynced_from", "_unwritten_from", "is_doubtful", "is_missing", "latest",
+    )  # fmt: skip
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        # The file is as it should be for a log that ends here or before: the file, and the disk.
+        self._unwritten_from = self._unsynced_from = _NOTHING
+        #: The file was not there, or could not be read, when it was loaded.
+        self.is_missing = self.is_doubtful = False
+        #: The last epoch, or UNDEFINED_EPOCH.
+        self.latest = UNDEFINED_EPOCH
+
+    @classmethod
+    def load(cls, place: Place) -> LeaderEpochs:
+        """From the file, if there is one. One that cannot be read counts as none: the batches know their epochs."""
+        epochs = cls(place)
+        content = read_if_exists(f"{place.path}/{FILE_NAME}")
+        try:
+            pairs = _decode(content) if content else []
+            for epoch, start in pairs:
+                epochs.assign(epoch, start)
+            is_good = content == b"" or (content is not None and len(epochs) == len(pairs) > 0) or content == _EMPTY
+        except (ValueError, IndexError):
+            is_good = False
+        if not is_good:
+            epochs.clear()
+            epochs.is_doubtful, epochs.is_missing = True, content is None
+        epochs._unwritten_from = epochs._unsynced_from = _NOTHING if is_good else -1
+        return epochs
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` wrote from `start_offset` on. Entries that contradict it go; an older epoch changes nothing."""
+        if epoch <= self.latest:
+            return
+        while self._starts and self._starts[-1] >= start_offset:
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self._changed_from(start_offset)
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch known that is not above `epoch`: the answer of OffsetForLeaderEpoch.
+
+        The end of the latest epoch is the log's end. For an epoch below all known ones it is the start of the first; for
+        one above all known ones nothing is known: (-1, -1).
+        """
+        if epoch == self.latest and epoch != UNDEFINED_EPOCH:
+            return epoch, log_end_offset
+        following = bisect_right(self._epochs, epoch)
+        if epoch == UNDEFINED_EPOCH or following == len(self._epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        found = self._epochs[following - 1] if following else epoch
+        return found, self._starts[following]
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that wrote the record at `offset`, or UNDEFINED_EPOCH."""
+        number = bisect_right(self._starts, offset) - 1
+        return self._epochs[number] if number >= 0 else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        while self._starts and self._starts[-1] >= end_offset:
+            self._epochs.pop()
+            self._starts.pop()
+            self._changed_from(end_offset)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now starts at `start_offset`; the epoch that wrote there keeps its entry, from there on."""
+        keep_from = bisect_right(self._starts, start_offset) - 1
+        if keep_from < 0 or (keep_from == 0 and self._starts[0] == start_offset):
+            return
+        del self._epochs[:keep_from], self._starts[:keep_from]
+        self._starts[0] = start_offset
+        self._changed_from(-1)
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+        self._changed_from(-1)
+
+    def _changed_from(self, offset: int) -> None:
+        """Below `offset` the file says what it should."""
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+        self._unwritten_from = min(self._unwritten_from, offset)
+        self._unsynced_from = min(self._unsynced_from, offset)
+
+    def _content(self) -> bytes:
+        lines = ["0", str(len(self._epochs)), *(f"{e} {s}" for e, s in zip(self._epochs, self._starts, strict=True))]
+        return "\n".join((*lines, "")).encode()
+
+    def is_synced(self, log_end_offset: int) -> bool:
+        """Whether the disk has what a log must know that ends there."""
+        return self._unsynced_from >= log_end_offset
+
+    def take_unsynced(self, log_end_offset: int) -> bytes | None:
+        """What the file should say, for the caller to write and sync; None when the disk has that already."""
+        if self.is_synced(log_end_offset):
+            return None
+        self._unwritten_from = self._unsynced_from = _NOTHING
+        return self._content()
+
+    def write(self, log_end_offset: int = _NOTHING, *, sync: bool = True) -> None:
+        """Brings the file up to date, if it is not so for a log that ends there, or anywhere.
+
+        Without `sync` a power cut may still lose it.
+        """
+        if self.is_synced(log_end_offset) or (self._unwritten_from >= log_end_offset and not sync):
+            return
+        write_atomically(f"{self._place.path}/{FILE_NAME}", self._content(), sync=sync)
+        self._unwritten_from = _NOTHING
+        if sync:
+            self._unsynced_from = _NOTHING

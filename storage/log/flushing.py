@@ -1,0 +1,56 @@
+"""Making a stretch of a log survive a power cut: the part that waits for the disk, for any thread to do."""
+
+from __future__ import annotations
+
+import os
+
+from ..files.descriptors import open_fd
+from ..files.open_files import LogDirectoryFailure, OpenFile, Place, sync_directory, write_atomically
+from .epochs import FILE_NAME
+
+
+class PendingFlush:
+    """The files to sync, held open. Indexes of the active segment are left out: a crash has them rebuilt."""
+
+    __slots__ = ("_epochs", "_files", "_place", "generation", "up_to_offset")
+
+    def __init__(
+        self,
+        place: Place,
+        up_to_offset: int,
+        files: list[tuple[OpenFile, tuple[str, ...] | None]],
+        epochs: bytes | None,
+        generation: int = 0,
+    ) -> None:
+        self._place = place
+        self._files = files
+        self._epochs = epochs
+        self.up_to_offset = up_to_offset
+        #: The log's, of which these are the records.
+        self.generation = generation
+
+    def run(self) -> None:
+        """Raises LogDirectoryFailure."""
+        try:
+            for file, index_paths in self._files:
+                os.fdatasync(file.fd)
+                for path in index_paths or ():
+                    _sync_if_exists(path)
+            if self._epochs is not None:
+                write_atomically(f"{self._place.path}/{FILE_NAME}", self._epochs)
+            else:
+                sync_directory(self._place.path)
+        except OSError as error:
+            raise LogDirectoryFailure(self._place.log_directory, f"flushing {self._place.path}", error) from error
+
+
+def _sync_if_exists(path: str) -> None:
+    """Compaction or retention may have taken the segment meanwhile."""
+    try:
+        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,125 @@
+"""The files of a partition's directory, after finishing what a crash has interrupted."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from ..files.open_files import (
+    CLEANED_SUFFIX,
+    DAMAGED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    base_offset_of,
+    set_aside,
+    unlink_if_exists,
+)
+from ..segments.damage import FILE_NAME as DAMAGE_FILE
+from ..segments.recovery import batches_of
+
+_TEMPORARY_SUFFIX = ".tmp"
+
+
+class Inventory(NamedTuple):
+    """All ascending. `indexed`: segments with both indexes. `orphans`: base offsets of indexes whose `.log` file is
+    gone, and not because a crash came in the middle of a deletion.
+    `has_damage`: whether damaged ranges are known.
+    """
+
+    bases: list[int]
+    snapshots: list[int]
+    indexed: frozenset[int] = frozenset()
+    with_aborted: tuple[int, ...] = ()
+    orphans: tuple[int, ...] = ()
+    has_damage: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def take_inventory(path: str) -> Inventory:
+    """Lists the directory, making it if it does not exist. Temporary and deleted files go; a compaction that was swapping
+    its result in is completed or dropped.
+    """
+    try:
+        entries = [(entry.name, entry.is_dir()) for entry in os.scandir(path)]
+    except FileNotFoundError:
+        _make_directory(path)
+        return Inventory([], [])
+    notes = tuple(
+        _set_aside(path, name) for name, is_directory in entries if is_directory and DAMAGED_SUFFIX not in name
+    )
+    names = {name for name, is_directory in entries if not is_directory}
+    retired = _bases(names, LOG_SUFFIX + DELETED_SUFFIX)
+    if any(name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        names = _finish_swaps(path, names)
+    logs, snapshots = _bases(names, LOG_SUFFIX), _bases(names, SNAPSHOT_SUFFIX)
+    offset_indexes, time_indexes = _bases(names, INDEX_SUFFIX), _bases(names, TIME_INDEX_SUFFIX)
+    aborted = _bases(names, TXN_INDEX_SUFFIX)
+    orphans = (offset_indexes | time_indexes | aborted) - logs
+    for base in orphans:
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            unlink_if_exists(f"{path}/{base:020d}{suffix}")
+    return Inventory(
+        sorted(logs),
+        sorted(snapshots),
+        frozenset(offset_indexes & time_indexes),
+        tuple(sorted(aborted & logs)),
+        tuple(sorted(orphans - retired)),
+        DAMAGE_FILE in names,
+        notes,
+    )
+
+
+def _set_aside(path: str, name: str) -> str:
+    """A directory that has the place of a file."""
+    kept = set_aside(f"{path}/{name}")
+    return f"{path}/{name}: a directory, and no file of a log; renamed to {os.path.basename(kept)}"
+
+
+def _bases(names: set[str], suffix: str) -> set[int]:
+    found = (base_offset_of(name) for name in names if name.endswith(suffix))
+    return {offset for offset in found if offset is not None}
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        os.makedirs(path)
+
+
+def _finish_swaps(path: str, names: set[str]) -> set[str]:
+    """A `.swap` file is the result of a compaction whose sources may be gone; a `.cleaned` one was not finished."""
+    cleaned = [base_offset_of(name) or 0 for name in names if name.endswith(CLEANED_SUFFIX)]
+    for name in sorted(names):
+        stale = name.endswith(SWAP_SUFFIX) and (base_offset_of(name) or 0) >= min(cleaned, default=1 << 63)
+        if stale or name.endswith((_TEMPORARY_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX)):
+            unlink_if_exists(f"{path}/{name}")
+            names.discard(name)
+    swaps = {name for name in names if name.endswith(SWAP_SUFFIX)}
+    for swapped_log in sorted(name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        base = base_offset_of(swapped_log)
+        if base is None:
+            continue
+        end = _end_of(f"{path}/{swapped_log}", base)
+        for name in sorted(names - swaps):
+            offset = base_offset_of(name)
+            if offset is not None and base <= offset < end and not name.endswith(SNAPSHOT_SUFFIX):
+                unlink_if_exists(f"{path}/{name}")
+                names.discard(name)
+    for name in sorted(swaps):
+        os.replace(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+        names.discard(name)
+        names.add(name.removesuffix(SWAP_SUFFIX))
+    return names
+
+
+def _end_of(path: str, base_offset: int) -> int:
+    end = base_offset
+    for _, header, _ in batches_of(path, os.stat(path).st_size, verify=False):
+        end = header.next_offset
+    return max(end, base_offset + 1)

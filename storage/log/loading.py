@@ -1,0 +1,340 @@
+"""Opening a partition's directory: what files are there, what a crash left undone, and what the log then is.
+
+After a clean shutdown nothing is scanned: the end of each segment is read from its last index entry on. Otherwise every
+segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
+
+- a hole where whole batches, or a segment, follow them: damage;
+- damage at the end of the log, where the log is known to have ended behind them (ends.py): the log goes on at the end
+  that was known, in a new segment, so that no offset is assigned twice;
+- a torn tail else, which is cut.
+
+Of damage all bytes are kept, and the ranges are in `damage` (damage.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from ...protocol.records.batch import BatchHeader
+from ...protocol.records.errors import BatchError, OldFormatInLog
+from ..files.open_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, OpenFiles, Place, unlink_if_exists
+from ..segments.aborted import append_aborted, remove_aborted
+from ..segments.damage import Damage, DamagedRange
+from ..segments.recovery import WholeBatches, batches_of, recover_segment
+from ..segments.sealed import sealed_end
+from ..segments.segment import Segment
+from .config import LogConfig
+from .ends import UNPROVEN, Claim, known_end
+from .epochs import FILE_NAME as EPOCHS_FILE
+from .epochs import LeaderEpochs
+from .inventory import Inventory, take_inventory
+from .producers import Producers
+from .replay import aborted_entry, follow_batch, restore_producers, whole_batches
+
+
+class DamagedLog(Exception):
+    """A log that is to be whole is not. Nothing was changed but its indexes. `end`: that of its whole batches."""
+
+    def __init__(self, path: str, ranges: Sequence[DamagedRange], end: int) -> None:
+        first = ranges[0]
+        super().__init__(
+            f"{path}/{first.file}: damaged at position {first.position}, offset {first.first_offset} ({first.reason})"
+        )
+        self.path = path
+        self.ranges = tuple(ranges)
+        self.end = end
+
+
+class LoadedLog(NamedTuple):
+    """`notes`: what was rebuilt, or is odd: a line each, for whoever reads the broker's log."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    producers: Producers
+    snapshots: list[int]
+    truncated_bytes: int
+    damage: Damage
+    notes: tuple[str, ...]
+
+
+class LogLoader:
+    """One opening of one directory. `load` once, then it is done."""
+
+    def __init__(
+        self, place: Place, config: LogConfig, files: OpenFiles, now_ms: int, *, must_be_whole_from: int | None = None
+    ) -> None:
+        self._must_be_whole_from = must_be_whole_from
+        self.place = place
+        self.config = config
+        self.files = files
+        self.now_ms = now_ms
+        self.segments: list[Segment] = []
+        self.snapshots: list[int] = []
+        self.epochs = LeaderEpochs(place)
+        self.producers = Producers()
+        self.truncated_bytes = 0
+        self.damage = Damage(place)
+        self.notes: list[str] = []
+        # Where the whole batches of the last segment end, when it was read through.
+        self._last_whole: int | None = None
+        self._read_from: int | None = None
+
+    def load(
+        self, log_start_offset: int, recovery_point: int, *, clean: bool, claims: Sequence[Claim] = ()
+    ) -> LoadedLog:
+        inventory = take_inventory(self.place.path)
+        self.snapshots = inventory.snapshots
+        self.notes += inventory.notes
+        if inventory.has_damage:
+            self.damage = Damage.load(self.place)
+        self.segments = [Segment.existing(self.place, self.files, base, self.now_ms) for base in inventory.bases]
+        if self.segments:
+            self.epochs = LeaderEpochs.load(self.place)
+            self._find_ends(inventory, recovery_point, claims, clean=clean)
+        end = self._settle_end(log_start_offset, [*claims, *self._own_claims()])
+        for segment, following in zip(self.segments, self.segments[1:], strict=False):
+            segment.next_offset = following.base_offset
+        log_start_offset = self._find_start(log_start_offset, inventory)
+        self.damage.restrict(log_start_offset, end)
+        self._check_epochs(end, is_read_through=self._read_from == 0)
+        self.epochs.truncate_from_end(end)
+        self.epochs.truncate_from_start(log_start_offset)
+        if clean:
+            recovery_point = end
+            self.snapshots = restore_producers(self, end)
+        return LoadedLog(
+            self.segments, log_start_offset, end, min(recovery_point, end), self.epochs, self.producers, self.snapshots,
+            self.truncated_bytes, self.damage, tuple(self.notes),
+        )  # fmt: skip
+
+    # ---- the ends of the segments
+
+    def _find_ends(self, inventory: Inventory, recovery_point: int, claims: Sequence[Claim], *, clean: bool) -> None:
+        """Reads through what must be, and looks at the ends of the others."""
+        first = len(self.segments) - 1
+        if not clean:
+            first = max((n for n, one in enumerate(self.segments) if one.base_offset <= recovery_point), default=0)
+        for segment, following in zip(self.segments[:first], self.segments[1:], strict=False):
+            self._look_at_end(segment, following.base_offset, inventory)
+            segment.next_offset = following.base_offset
+        last = self.segments[-1]
+        if not clean:
+            self._recover(first)
+        elif not self._ends_as_closed(last, inventory) or (claims and _highest(claims) != last.next_offset):
+            # A clean shutdown ends with a whole batch, there where the checkpoints say: somebody else has been here.
+            last.next_offset = last.base_offset
+            self._recover(first)
+
+    def _ends_as_closed(self, segment: Segment, inventory: Inventory) -> bool:
+        if segment.size and segment.base_offset not in inventory.indexed:
+            self.notes.append(f"{segment.path}: an index is missing; rebuilt from the log")
+            return False
+        try:
+            return segment.find_end()
+        except OldFormatInLog:
+            return False
+
+    def _look_at_end(self, segment: Segment, following: int, inventory: Inventory) -> None:
+        name = os.path.basename(segment.path)
+        if any(one.position + one.size >= segment.size for one in self.damage.in_file(name)):
+            return  # known to be damaged at its end
+        end = None
+        if segment.base_offset in inventory.indexed:
+            end = sealed_end(self.place, segment.base_offset, segment.size, self.config.index_interval_bytes)
+        if end is not None and end.next_offset <= following:
+            if end.next_offset < following and end.is_dense and not self.config.compact:
+                self._add_damage(segment, segment.size, 0, end.next_offset, following, "the file ends early")
+            return
+        with suppress(OldFormatInLog):
+            limit, interval = following, self.config.index_interval_bytes
+            found = recover_segment(self.place, segment.base_offset, interval, _pass, limit)
+            segment.forget_indexes()
+            if not self._add_holes(segment, found, following):
+                self.notes.append(f"{segment.path}: an index could not be right; rebuilt from the log")
+
+    def _recover(self, first: int) -> None:
+        """Reads the segments through from number `first`."""
+        self._read_from = first
+        self.snapshots = restore_producers(self, self.segments[first].base_offset)
+        for number in range(first, len(self.segments)):
+            segment = self.segments[number]
+            is_last = segment is self.segments[-1]
+            found = self._recover_segment(segment, 1 << 62 if is_last else self.segments[number + 1].base_offset)
+            if is_last:
+                segment.next_offset, self._last_whole = found.next_offset, found.size
+                self._add_holes(segment, found, None)
+            else:
+                segment.next_offset = self.segments[number + 1].base_offset
+                self._add_holes(segment, found, segment.next_offset)
+        self.producers.end_offset = self.segments[-1].next_offset
+
+    def _recover_segment(self, segment: Segment, limit_offset: int) -> WholeBatches:
+        base = segment.base_offset
+        remove_aborted(self.place, base)
+
+        def on_batch(header: BatchHeader, batch: memoryview) -> None:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                with suppress(BatchError):  # a marker that says nothing ends nothing
+                    ended = follow_batch(self.producers, header, batch)
+                    if ended is not None and ended.aborted:
+                        append_aborted(self.place, base, aborted_entry(self.producers, ended))
+
+        interval, is_dense = self.config.index_interval_bytes, self._must_be_whole_from is not None
+        found = recover_segment(self.place, base, interval, on_batch, limit_offset, is_dense=is_dense)
+        segment.forget_indexes()
+        segment.max_timestamp, segment.offset_of_max_timestamp = found.max_timestamp, found.offset_of_max_timestamp
+        return found
+
+    def _add_holes(self, segment: Segment, found: WholeBatches, following: int | None) -> bool:
+        """Whether there are any; behind the last batch too, unless `following` is None."""
+        for position, size, first, next_offset, reason in found.holes:
+            self._add_damage(segment, position, size, first, next_offset, reason)
+        ends_early = following is not None and (
+            found.size < segment.size
+            or (found.next_offset < following and _is_dense(segment.path, found) and not self.config.compact)
+        )
+        if following is not None and ends_early:
+            rest = segment.size - found.size
+            reason = "no whole batch" if rest else "the file ends early"
+            self._add_damage(segment, found.size, rest, found.next_offset, following, reason)
+        return ends_early or bool(found.holes)
+
+    def _add_damage(
+        self, segment: Segment, position: int, size: int, first_offset: int, next_offset: int, reason: str
+    ) -> None:
+        name = os.path.basename(segment.path)
+        self.damage.add(DamagedRange(name, position, size, first_offset, next_offset, reason))
+
+    # ---- the ends of the log
+
+    def _own_claims(self) -> list[Claim]:
+        """What the partition's own files say of the log's end: one claim, since one crash may leave all of it behind."""
+        entries = self.epochs.entries()
+        offset = max(self.snapshots[-1] if self.snapshots else 0, entries[-1][1] if entries else 0)
+        return [Claim(offset, UNPROVEN, f"a producer snapshot or {EPOCHS_FILE}")] if offset else []
+
+    def _settle_end(self, log_start_offset: int, claims: Sequence[Claim]) -> int:
+        """The end of the log: cuts a torn tail, and keeps a damaged one."""
+        last = self.segments[-1] if self.segments else None
+        end = last.next_offset if last is not None else 0
+        whole = self._last_whole if self._last_whole is not None else (last.size if last is not None else 0)
+        has_rest = last is not None and whole < last.size
+        claimed = known_end(claims, weight=UNPROVEN if has_rest else 0)
+        if self._must_be_whole_from is not None:
+            self._check_whole(last, end, whole, claimed)
+        if last is None:
+            return self._begin(log_start_offset, claimed)
+        if claimed is None or claimed.offset <= end:
+            if has_rest:
+                self._cut(last, whole)
+            self._note_lone_claims(claims, end)
+            self._drop_snapshots(above=end)
+            return end
+        reason = "no whole batch" if has_rest else "the file ends early"
+        self._add_damage(last, whole, last.size - whole, end, claimed.offset, reason)
+        self._go_on_at(claimed.offset)
+        return claimed.offset
+
+    def _check_whole(self, last: Segment | None, end: int, whole: int, claimed: Claim | None) -> None:
+        """Raises DamagedLog for a log of which nothing from the offset `must_be_whole_from` on may be missing."""
+        begin = self._must_be_whole_from or 0
+        ranges = [one for one in self.damage if one.next_offset > begin]
+        if claimed is not None and claimed.offset > max(end, begin):
+            name = os.path.basename(last.path if last is not None else self.place.file(begin, LOG_SUFFIX))
+            size = last.size - whole if last is not None else 0
+            reason = f"it ended at offset {claimed.offset} by {claimed.source}"
+            ranges.append(DamagedRange(name, whole, size, end, claimed.offset, reason))
+        if ranges:
+            raise DamagedLog(self.place.path, ranges, end)
+
+    def _begin(self, log_start_offset: int, claimed: Claim | None) -> int:
+        """No segment is there: a new log, or one whose files are gone."""
+        end = max(log_start_offset, claimed.offset if claimed is not None else 0)
+        if end > log_start_offset:
+            name = os.path.basename(self.place.file(log_start_offset, LOG_SUFFIX))
+            self.damage.add(DamagedRange(name, 0, 0, log_start_offset, end, "the file is gone"))
+        for snapshot in self.snapshots:
+            unlink_if_exists(self.place.file(snapshot, SNAPSHOT_SUFFIX))
+        self.snapshots = []
+        self.epochs.clear()
+        self.producers.clear(end)
+        self._go_on_at(end)
+        return end
+
+    def _cut(self, segment: Segment, size: int) -> None:
+        self.truncated_bytes += segment.size - size
+        os.truncate(segment.path, size)
+        segment.size = size
+
+    def _go_on_at(self, offset: int) -> None:
+        preallocated = self.config.segment_bytes if self.config.preallocate else 0
+        self.segments.append(Segment.create(self.place, self.files, offset, self.now_ms, preallocated=preallocated))
+        self.producers.end_offset = offset
+
+    def _note_lone_claims(self, claims: Sequence[Claim], end: int) -> None:
+        for claim in claims:
+            if claim.offset > end:
+                self.notes.append(
+                    f"{self.place.path}: {claim.source} says that offsets up to {claim.offset} were there, and nothing else "
+                    f"does; the log ends at {end}"
+                )
+
+    def _find_start(self, log_start_offset: int, inventory: Inventory) -> int:
+        """Where the log starts. A first segment that is gone leaves its index behind."""
+        first, end = self.segments[0].base_offset, self.segments[-1].next_offset
+        if log_start_offset > end:
+            self.notes.append(f"{self.place.path}: its log start was {log_start_offset}, and the log ends at {end}")
+            log_start_offset = first
+        gone = [base for base in inventory.orphans if log_start_offset <= base < first]
+        if gone:
+            name = os.path.basename(self.place.file(gone[0], LOG_SUFFIX))
+            self.damage.add(DamagedRange(name, 0, 0, gone[0], first, "the file is gone"))
+        before = self.damage.covers(first - 1)
+        if before is not None and before.next_offset == first:
+            return max(log_start_offset, before.first_offset)
+        return max(log_start_offset, first)
+
+    def _check_epochs(self, end: int, *, is_read_through: bool) -> None:
+        """Epochs that a damaged file has lost are learnt again from the batches."""
+        if not self.epochs.is_doubtful or end == self.segments[0].base_offset:
+            return
+        if not is_read_through:
+            self.epochs.clear()
+            for segment in self.segments:
+                with suppress(OldFormatInLog):
+                    for header, _ in whole_batches(segment, self.damage, segment.base_offset):
+                        self.epochs.assign(header.leader_epoch, header.base_offset)
+        elif self.epochs.is_missing:
+            return  # a crash comes before the first flush
+        self.notes.append(f"{self.place.path}/{EPOCHS_FILE}: missing or damaged; rebuilt from the log")
+
+    def _drop_snapshots(self, above: int) -> None:
+        for offset in self.snapshots:
+            if offset > above:
+                unlink_if_exists(self.place.file(offset, SNAPSHOT_SUFFIX))
+        self.snapshots = [offset for offset in self.snapshots if offset <= above]
+
+
+def _highest(claims: Sequence[Claim]) -> int:
+    return max(claim.offset for claim in claims)
+
+
+def _pass(header: BatchHeader, batch: memoryview) -> None:
+    """Nothing is learnt from a batch that is followed already."""
+
+
+def _is_dense(path: str, found: WholeBatches) -> bool:
+    """Whether no offset is left out between the batches: the segment was never compacted."""
+    next_offset = None
+    for _, header, _ in batches_of(path, found.size, verify=False):
+        if next_offset not in (None, header.base_offset) or header.record_count != header.last_offset_delta + 1:
+            return False
+        next_offset = header.next_offset
+    return True

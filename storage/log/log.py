@@ -1,0 +1,365 @@
+"""One partition's log: segments in a directory, appended at the end, read anywhere, cut at both ends.
+
+It is given batches that carry their offsets already, and knows nothing of leaders, replicas or clients. All methods are
+plain functions and called by one thread, except where another is said; none looks at a clock. An OSError of the disk
+leaves as LogDirectoryFailure, whatever the method.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ...protocol.records.batch import BatchHeader, iter_headers
+from ..files.open_files import OPEN_FILES, Buffer, LogDirectoryFailure, OpenFiles, Place
+from ..segments.aborted import AbortedTransaction, append_aborted, plausible_aborted
+from ..segments.batch_walk import Pread
+from ..segments.damage import OffsetDamaged, SegmentSuspected
+from ..segments.index import MAX_RELATIVE_OFFSET
+from ..segments.segment import Segment
+from ..segments.slices import LogSlice
+from ..segments.timestamps import TimestampedOffset, latest_record, record_at_or_after
+from .config import LogConfig
+from .ends import Claim
+from .flushing import PendingFlush
+from .loading import LogLoader
+from .log_segments import LogSegments
+from .replay import aborted_entry, follow_batch
+
+
+class OffsetOutOfRange(Exception):
+    """An offset was asked for that is below the log's start or above its end."""
+
+
+class Log(LogSegments):
+    """A log as the rest of the program uses it; its ends and its segments are in `LogSegments`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        claims: Sequence[Claim] = (),
+        must_be_whole_from: int | None = None,
+        clean: bool = False,
+        jitter: float = 0.0,
+        files: OpenFiles = OPEN_FILES,
+    ) -> Log:
+        """Opens the directory `path`, making it if it does not exist.
+
+        `recovery_point` and `log_start_offset` are from the log directory's checkpoints (0 when they have none);
+        `clean`: the last shutdown was, so nothing is scanned. `jitter`, from 0 to 1, is the share of
+        `segment.jitter.ms` by which segments are rolled early. `claims`: where the log is known to have ended (ends.py).
+        With `must_be_whole_from` a log that is damaged behind that offset raises DamagedLog before anything is cut.
+        `recovered_bytes` then says how much was cut off, `damage` what cannot be read, and `opening_notes` what was odd.
+        """
+        place = Place(os.fspath(path))
+        try:
+            loaded = LogLoader(place, config, files, now_ms, must_be_whole_from=must_be_whole_from).load(
+                log_start_offset, recovery_point, clean=clean, claims=claims
+            )
+        except OSError as error:
+            raise LogDirectoryFailure(place.log_directory, f"opening {place.path}", error) from error
+        log = cls(place, topic, partition, config, loaded, files)
+        log._jitter, log.last_flush_ms = jitter, now_ms
+        return log
+
+    def __repr__(self) -> str:
+        return f"Log({self.path}, offsets {self.log_start_offset}-{self.log_end_offset})"
+
+    # ---- append
+
+    def append(self, buffer: Buffer, headers: Sequence[BatchHeader] | None, now_ms: int) -> None:
+        """Writes whole batches, whose offsets are assigned and go on from `log_end_offset` (gaps are a follower's).
+
+        `headers` are those of the batches in `buffer`, with their offsets; None has them read here.
+        """
+        if headers is None:
+            headers = [header for _, header in iter_headers(buffer)]
+        first, last = headers[0], headers[-1]
+        newest = first[8] if first is last else max(header.max_timestamp for header in headers)
+        end = last[0] + last[6] + 1
+        assert self.log_end_offset <= first[0] < end, f"{first} does not go on from {self.log_end_offset}"
+        config = self.config
+        segment = self.segments[-1]
+        try:
+            if (
+                config is not self._limits_of
+                or segment.size + len(buffer) > config.segment_bytes
+                or end > self._full_at_offset
+                or newest > self._rolls_after
+                or segment.entries_left <= 0
+            ):
+                segment = self._segment_for(headers, len(buffer), newest, now_ms)
+            segment.append(buffer, headers, config.index_interval_bytes)
+            self.log_end_offset = end
+            epochs = self.epochs
+            for header in headers:
+                if header[2] > epochs.latest:
+                    epochs.assign(header[2], header[0])
+                if header[9] >= 0:
+                    self._follow_producers(segment, buffer, headers)
+                    break
+            self.producers.end_offset = end
+        except OSError as error:
+            raise self._append_failed(segment, error) from error
+
+    def _segment_for(self, headers: Sequence[BatchHeader], size: int, newest: int, now_ms: int) -> Segment:
+        """The segment to append to: a new one when the active one is full or old. Notes until when nobody need ask."""
+        config, segment, end = self.config, self.active, headers[-1].next_offset
+        most_ms = config.segment_ms - int(self._jitter * min(config.segment_jitter_ms, config.segment_ms))
+        fits = segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)
+        if not fits or (segment.size and segment.waited_ms(now_ms, newest) > most_ms):
+            segment = self._roll_at(headers[0].base_offset, now_ms)
+            segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)
+        began = segment.first_timestamp() if segment.size else headers[0].max_timestamp
+        self._full_at_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
+        self._rolls_after = began + most_ms
+        # Where records carry no time, the age of the segment counts, which is looked at each time.
+        self._limits_of = config if began >= 0 else None
+        return segment
+
+    def _follow_producers(self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Brings epochs and producers up to what was just written."""
+        position = 0
+        for header in headers:
+            if header.leader_epoch > self.epochs.latest:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                batch = memoryview(buffer)[position : position + header.size] if header.is_control else b""
+                ended = follow_batch(self.producers, header, batch)
+                if ended is not None and ended.aborted:
+                    append_aborted(self._place, segment.base_offset, aborted_entry(self.producers, ended))
+                    segment.has_aborted = True
+            position += header.size
+
+    def _append_failed(self, segment: Segment, error: OSError) -> LogDirectoryFailure:
+        with suppress(OSError):
+            os.truncate(segment.path, segment.size)  # the torn batch, if there is one
+        return self._failed("appending", error)
+
+    # ---- read
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        up_to_offset: int | None = None,
+        min_one_batch: bool = True,
+        pread: Pread = os.pread,
+    ) -> LogSlice:
+        """The whole batches from the one that contains `offset`, below `up_to_offset`, that take `max_bytes` at most
+        (the first may take more, with `min_one_batch`). Of one segment: a slice may be shorter than there is to read.
+
+        With `pread=pread_nowait` it raises BlockingIOError where finding them would wait for the disk; the same call
+        without it may then be made by another thread. Raises OffsetOutOfRange; OffsetDamaged where `offset`, or all that
+        follows it, is known to be damaged; SegmentSuspected where there is no batch.
+        """
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(f"offset {offset}, the log has {self.log_start_offset} to {end}")
+        limit_offset = end if up_to_offset is None or up_to_offset > end else up_to_offset
+        if offset >= limit_offset:
+            return LogSlice(None, self.active.size, 0, offset, offset, self.active.base_offset)
+        try:
+            return self._read(offset, max_bytes, limit_offset, min_one_batch, pread)
+        except BlockingIOError:
+            raise
+        except FileNotFoundError as error:
+            raise self._file_gone(offset, error) from error
+        except OSError as error:
+            raise self._failed("reading", error) from error
+
+    def _file_gone(self, offset: int, error: FileNotFoundError) -> Exception:
+        segment = self.segment_of(offset)
+        if segment.exists():  # it was removed while a thread was reading here
+            return OffsetOutOfRange(f"offset {offset} is gone")
+        if os.path.exists(self.path):
+            return SegmentSuspected(segment.base_offset, f"{segment.path} is gone")
+        return self._failed("reading", error)
+
+    def _read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool, pread: Pread) -> LogSlice:
+        met = self.damage.following(offset) if self.damage else None
+        if met is not None and met.first_offset <= offset:
+            raise OffsetDamaged(self.path, met)
+        if met is not None and met.first_offset < limit_offset:
+            limit_offset = met.first_offset
+        else:
+            met = None
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        segment = self.segments[number]
+        start = segment.position_of(offset, pread)
+        while start >= segment.size and number + 1 < len(self.segments):
+            # Compaction has left nothing at the end of this segment.
+            number += 1
+            segment, start = self.segments[number], 0
+        whole = limit_offset >= segment.next_offset
+        if met is not None and met.file == os.path.basename(segment.path):
+            limit = met.position
+        else:
+            limit = segment.size if whole else segment.position_of(limit_offset, pread)
+        stop, next_offset = segment.end_of_slice(start, max_bytes, limit, pread)
+        if stop == start and start < limit and min_one_batch:
+            stop, next_offset = segment.first_batch(start, pread)
+        if met is not None and start >= limit:  # compaction has left nothing before the damage
+            raise OffsetDamaged(self.path, met)
+        if next_offset is None:
+            return LogSlice(None, start, 0, offset, offset, segment.base_offset)
+        segment.remember(next_offset, stop)
+        found = LogSlice(segment.file(), start, stop - start, offset, next_offset, segment.base_offset)
+        if not segment.is_verified and number + 1 < len(self.segments):
+            found.is_unverified = True
+        return found
+
+    def remember(self, taken: LogSlice) -> None:
+        """Of what was read, a reader took this much and will ask for the next: `read` sees to that where it takes all."""
+        for segment in reversed(self.segments):
+            if segment.base_offset == taken.segment_base_offset:
+                segment.remember(taken.next_offset, taken.position + taken.size)
+                return
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record whose timestamp is `timestamp` or later; None when there is none. Opens one batch.
+
+        Raises OffsetDamaged where it may be in a damaged range, LargeBatch, and as `read`.
+        """
+        try:
+            found = record_at_or_after(self.segments, timestamp, self.log_start_offset)
+            if self.damage:
+                self._check_lookup(timestamp, self.log_end_offset if found is None else found.offset)
+            return found
+        except FileNotFoundError as error:
+            raise self._file_gone(self.log_start_offset, error) from error
+        except OSError as error:
+            raise self._failed("reading", error) from error
+
+    def _check_lookup(self, timestamp: int, found_offset: int) -> None:
+        """Raises OffsetDamaged for a range between where the time index has the search begin and what it found."""
+        segment = self.segment_of(found_offset)
+        begun = segment.time_index.floor(timestamp)
+        for met in self.damage:
+            if met.next_offset > self.log_start_offset and begun <= met.next_offset and met.first_offset < found_offset:
+                raise OffsetDamaged(self.path, met)
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with the largest timestamp (KIP-734); None in an empty log. Opens one batch.
+
+        Raises LargeBatch.
+        """
+        try:
+            return latest_record(self.segments)
+        except FileNotFoundError as error:
+            raise self._file_gone(self.log_start_offset, error) from error
+        except OSError as error:
+            raise self._failed("reading", error) from error
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset), or (-1, -1): see LeaderEpochs.end_offset_for."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it, all transactions are decided: what read_committed may see."""
+        if not self.producers.has_transactions:
+            return high_watermark
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
+
+    def aborted_transactions(self, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
+        """Those that have records in the range: what a read_committed fetch of it is told. `up_to_offset` is exclusive.
+
+        Raises SegmentSuspected where an index cannot be right; verifying the segment builds it again.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
+            if segment.has_aborted is False:
+                continue
+            entries = plausible_aborted(self._place, segment.base_offset, segment.next_offset)
+            if entries is None:
+                raise SegmentSuspected(
+                    segment.base_offset, f"the index of aborted transactions of {segment!r} is damaged"
+                )
+            segment.has_aborted = bool(entries)
+            for entry in entries:
+                if entry.last_offset >= offset and entry.first_offset < up_to_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= up_to_offset:
+                    return found
+        return found
+
+    # ---- to the disk, and away
+
+    @property
+    def is_unflushed(self) -> bool:
+        """Whether closing it has to wait for the disk."""
+        return self.recovery_point < self.log_end_offset or not self.epochs.is_synced(self.log_end_offset)
+
+    def flush_due(self, now_ms: int) -> int | None:
+        """Up to which offset a flush is due: of rolled segments, or by `flush.messages` and `flush.ms`; None if not."""
+        end = self.log_end_offset
+        unflushed = end - self.recovery_point
+        if unflushed <= 0:
+            return None
+        config = self.config
+        if unflushed >= config.flush_messages or now_ms - self.last_flush_ms >= config.flush_ms:
+            return end
+        base = self._bases[-1]
+        return base if base > self.recovery_point else None
+
+    def prepare_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
+        """What must reach the disk so that all below `up_to_offset` survives a power cut; None when it has.
+
+        Have a thread `run` it and then, in this one, call `flushed`.
+        """
+        target = self.log_end_offset if up_to_offset is None else up_to_offset
+        if target <= self.recovery_point:
+            return None
+        try:
+            first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
+            segments = [segment for segment in self.segments[first:] if segment.base_offset < target]
+            active = self.active
+            files = [(segment.file(), None if segment is active else segment.index_paths()) for segment in segments]
+            epochs = self.epochs.take_unsynced(self.log_end_offset)
+            return PendingFlush(self._place, target, files, epochs, self.generation)
+        except OSError as error:
+            raise self._failed("flushing", error) from error
+
+    def flushed(self, flush: PendingFlush, now_ms: int) -> None:
+        # Records that were cut off meanwhile do not vouch for those that took their place.
+        if flush.generation == self.generation:
+            self.recovery_point = max(self.recovery_point, min(flush.up_to_offset, self.log_end_offset))
+            self.last_flush_ms = now_ms
+
+    def flush(self, now_ms: int, up_to_offset: int | None = None) -> None:
+        """All of it at once; waits for the disk."""
+        pending = self.prepare_flush(up_to_offset)
+        if pending is not None:
+            pending.run()
+            self.flushed(pending, now_ms)
+
+    def close(self, now_ms: int, *, clean: bool = True, sync: bool = True) -> None:
+        """`clean`: flushed, indexes complete and a producer snapshot taken, so that the next opening scans nothing.
+
+        Without `sync` the caller syncs the whole file system when the last log is closed (`LogDirectory.close_logs`).
+        """
+        try:
+            if clean:
+                self.active.become_inactive()
+                self._take_snapshot()
+                if sync:
+                    self.flush(now_ms)
+                self.epochs.write(self.log_end_offset, sync=sync)
+                self.recovery_point = self.log_end_offset
+            for segment in self.segments:
+                segment.close()
+        except OSError as error:
+            raise self._failed("closing", error) from error

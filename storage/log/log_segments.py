@@ -1,0 +1,382 @@
+"""The segments of a log, and what must change with them: its ends, epochs, producers' snapshots.
+
+`Log` (log.py) adds appending, reading and flushing. Removed segments are renamed to `.deleted` and unlinked later
+(`file.delete.delay.ms`, see `delete_scheduled`), as Kafka does: who reads them may finish.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from ..files.open_files import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    LogDirectoryFailure,
+    OpenFiles,
+    Place,
+    unlink_if_exists,
+    write_atomically,
+)
+from ..segments.aborted import AbortedTransaction, plausible_aborted, read_aborted, replace_aborted, truncate_aborted
+from ..segments.damage import DamagedRange
+from ..segments.segment import Segment
+from ..segments.snapshots import encode_snapshot
+from .config import LogConfig
+from .loading import LoadedLog, LogLoader
+from .replay import restore_producers
+
+
+class LogSegments:
+    """`log_end_offset` is the offset of the next record; `recovery_point` the offset below which all is on the disk."""
+
+    __slots__ = (
+        "_bases",
+        "_doomed",
+        "_files",
+        "_full_at_offset",
+        "_jitter",
+        "_limits_of",
+        "_place",
+        "_rolls_after",
+        "_snapshots",
+        "config",
+        "damage",
+        "epochs",
+        "generation",
+        "last_flush_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "opening_notes",
+        "partition",
+        "producers",
+        "recovered_bytes",
+        "recovery_point",
+        "segments",
+        "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self, place: Place, topic: str, partition: int, config: LogConfig, loaded: LoadedLog, files: OpenFiles
+    ) -> None:
+        """See `Log.open`."""
+        self._place = place
+        self._files = files
+        self._jitter = 0.0
+        # What an append need not look at again: as long as the configuration is this one, the active segment takes
+        # batches up to this offset and this timestamp.
+        self._limits_of: LogConfig | None = None
+        self._full_at_offset = 0
+        self._rolls_after = 0
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        self.segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._snapshots = loaded.snapshots
+        # Removed segments, and when their files may go.
+        self._doomed: list[tuple[int, Segment]] = []
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.recovered_bytes = loaded.truncated_bytes
+        self.opening_notes = loaded.notes
+        self.epochs = loaded.epochs
+        #: The parts of the log that cannot be read (damage.py).
+        self.damage = loaded.damage
+        if self.damage:
+            self._mark_holes()
+        self.producers = loaded.producers
+        self.last_flush_ms = 0
+        #: Changes whenever records go from the end: what was read of the log before may not be of it any more.
+        self.generation = 0
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @property
+    def path(self) -> str:
+        return self._place.path
+
+    @property
+    def log_directory(self) -> str:
+        """The log directory that the partition's directory is in."""
+        return self._place.log_directory
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' log files."""
+        return sum(segment.size for segment in self.segments)
+
+    def move_to(self, path: str) -> None:
+        """Renames the partition's directory."""
+        try:
+            os.rename(self.path, path)
+            self._place.path = path
+        except OSError as error:
+            raise self._failed("moving", error) from error
+
+    # ---- damage
+
+    def add_damage(self, found: Sequence[DamagedRange]) -> list[DamagedRange]:
+        """Takes note of damaged ranges; those that were not known. `damage.save` makes them survive a restart."""
+        new = [one for one in found if self.damage.add(one)]
+        if new:
+            self._mark_holes()
+        return new
+
+    def healed(self, first_offset: int, next_offset: int) -> list[DamagedRange]:
+        """The log has sound batches for these offsets again; the ranges that were damaged."""
+        gone = self.damage.healed(first_offset, next_offset)
+        if gone:
+            self._mark_holes()
+        return gone
+
+    def _restrict_damage(self) -> None:
+        """After the log was cut at either end."""
+        if self.damage:
+            self.damage.restrict(self.log_start_offset, self.log_end_offset)
+            self._mark_holes()
+
+    def _mark_holes(self) -> None:
+        """A walk over a segment passes over these."""
+        holes: dict[str, list[tuple[int, int]]] = {}
+        for one in self.damage:
+            if one.size:
+                holes.setdefault(one.file, []).append((one.position, one.position + one.size))
+        for segment in self.segments:
+            segment.holes = holes.get(os.path.basename(segment.path))
+
+    def correct_aborted(
+        self, segment: Segment, entries: Sequence[AbortedTransaction], next_offset: int, *, is_wrong: bool
+    ) -> bool:
+        """Writes a segment's index of aborted transactions anew, if it is wrong or cannot be right; whether it was.
+
+        `entries` are those of markers below `next_offset`. Others may have been appended since.
+        """
+        base_offset = segment.base_offset
+        try:
+            if not is_wrong and plausible_aborted(self._place, base_offset, segment.next_offset) is not None:
+                return False
+            present = read_aborted(self._place, base_offset)
+            newer = [one for one in present if next_offset <= one.last_offset < segment.next_offset]
+            replace_aborted(self._place, base_offset, [*entries, *newer])
+            segment.has_aborted = None
+        except OSError as error:
+            raise self._failed("writing an index of", error) from error
+        return True
+
+    # ---- growing
+
+    def roll(self, now_ms: int) -> Segment:
+        """Begins a new segment at the log's end, unless the active one is empty."""
+        try:
+            return self._roll_at(self.log_end_offset, now_ms)
+        except OSError as error:
+            raise self._failed("rolling", error) from error
+
+    def _roll_at(self, base_offset: int, now_ms: int) -> Segment:
+        active = self.active
+        if active.base_offset == base_offset:
+            return active
+        active.become_inactive()
+        self.producers.end_offset = base_offset
+        self._take_snapshot()
+        preallocated = self.config.segment_bytes if self.config.preallocate else 0
+        segment = Segment.create(self._place, self._files, base_offset, now_ms, preallocated=preallocated)
+        active.next_offset = base_offset
+        self._add(segment)
+        return segment
+
+    def _add(self, segment: Segment) -> None:
+        self._limits_of = None
+        self.segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def _take_snapshot(self) -> None:
+        """Writes the producers' state at the log's end, if no snapshot has it already."""
+        offset = self.producers.end_offset
+        if offset <= max(self._snapshots, default=self.segments[0].base_offset):
+            return
+        content = encode_snapshot(self.producers.to_snapshot())
+        write_atomically(self._place.file(offset, SNAPSHOT_SUFFIX), content, sync=False)
+        self._snapshots.append(offset)
+
+    def segments_before(self, base_offset: int, most: int) -> list[Segment]:
+        """The last `most` segments before the one of `base_offset`, in order."""
+        at = max(bisect_right(self._bases, base_offset) - 1, 0)
+        return self.segments[max(at - most, 0) : at]
+
+    def segment_of(self, offset: int) -> Segment:
+        return self.segments[max(bisect_right(self._bases, offset) - 1, 0)]
+
+    # ---- both ends
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Removes the record at `offset` and all after it; a batch that contains it goes whole."""
+        if offset >= self.log_end_offset:
+            # An epoch in which this log led, and wrote nothing, is not in the next leader's log.
+            self.epochs.truncate_from_end(self.log_end_offset)
+            return
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        try:
+            while self.active.base_offset > offset:
+                self._remove_last().delete()
+            self._limits_of = None
+            self.generation += 1
+            self.active.truncate_to(offset)
+            truncate_aborted(self._place, self.active.base_offset, offset)
+            self._ends_at(offset)
+            self.epochs.write(sync=False)
+            self._restore_producers(now_ms)
+            self._restrict_damage()
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
+        """Removes everything; the next record has `offset`."""
+        try:
+            while self.segments:
+                self._remove_last().delete()
+            self._add(Segment.create(self._place, self._files, offset, now_ms))
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self.epochs.clear()
+            self.epochs.write(sync=False)
+            self._drop_snapshots(lambda _: True)
+            self.producers.clear(offset)
+            self.log_end_offset = offset
+            self.recovery_point = min(self.recovery_point, offset)
+            self._restrict_damage()
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def _remove_last(self) -> Segment:
+        self._limits_of = None
+        self.generation += 1
+        self._bases.pop()
+        return self.segments.pop()
+
+    def _ends_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.epochs.truncate_from_end(offset)
+        self._drop_snapshots(lambda snapshot: snapshot > offset)
+
+    def _drop_snapshots(self, condition: Callable[[int], bool]) -> None:
+        for offset in filter(condition, self._snapshots):
+            unlink_if_exists(self._place.file(offset, SNAPSHOT_SUFFIX))
+        self._snapshots = [offset for offset in self._snapshots if not condition(offset)]
+
+    def _restore_producers(self, now_ms: int) -> None:
+        loader = LogLoader(self._place, self.config, self._files, now_ms)
+        loader.segments, loader.snapshots, loader.producers = self.segments, self._snapshots, self.producers
+        self._snapshots = restore_producers(loader, self.log_end_offset)
+
+    def advance_log_start_offset(self, offset: int) -> bool:
+        """Hides the records below `offset` (DeleteRecords); the next retention pass removes their segments.
+
+        Whether anything changed. The caller has checked that `offset` is not above the high watermark.
+        """
+        assert offset <= self.log_end_offset, f"log start {offset} behind the end {self.log_end_offset}"
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self.epochs.truncate_from_start(offset)
+        self._restrict_damage()
+        return True
+
+    # ---- removing and replacing segments
+
+    def remove_first(self, count: int, now_ms: int) -> None:
+        """Removes the oldest `count` segments (never the active one); the log then starts no earlier than the next."""
+        assert 0 <= count < len(self.segments), f"{count} of {len(self.segments)} segments"
+        try:
+            self._doom(self.segments[:count], now_ms)
+            del self.segments[:count], self._bases[:count]
+        except OSError as error:
+            raise self._failed("removing segments", error) from error
+        self.advance_log_start_offset(self._bases[0])
+
+    def replace(self, base_offset: int, sources: Sequence[Segment], now_ms: int) -> bool:
+        """Puts the compacted segment at `base_offset` in the place of those it was made of; False when they are no
+        longer the log's.
+
+        The files change names in an order from which a crash at any point is put right: `.cleaned` is dropped, `.swap`
+        takes the place of what it overlaps (loading.py). A journal keeps the order of renames, so none is waited for.
+        """
+        at = bisect_right(self._bases, base_offset) - 1
+        if (
+            at < 0
+            or list(self.segments[at : at + len(sources)]) != list(sources)
+            or sources[0].base_offset != base_offset
+        ):
+            return False
+        try:
+            cleaned = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
+            cleaned.change_suffix(SWAP_SUFFIX)
+            self._doom(sources, now_ms, keep_snapshot=base_offset)
+            cleaned.change_suffix("")
+        except OSError as error:
+            raise self._failed("swapping segments", error) from error
+        cleaned.next_offset = sources[-1].next_offset
+        self.healed(base_offset, cleaned.next_offset)
+        self.segments[at : at + len(sources)] = [cleaned]
+        self._bases[at : at + len(sources)] = [base_offset]
+        return True
+
+    def insert(self, base_offset: int, next_offset: int, now_ms: int) -> bool:
+        """Puts a `.cleaned` segment where no segment is, below the active one; False when there is one by now.
+
+        The data file changes its name first: indexes that a crash leaves out are built again.
+        """
+        at = bisect_right(self._bases, base_offset)
+        if at >= len(self._bases) or self._bases[at] < next_offset or (at and self._bases[at - 1] == base_offset):
+            return False
+        try:
+            made = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
+            made.change_suffix("")
+        except OSError as error:
+            raise self._failed("inserting a segment", error) from error
+        made.next_offset = self._bases[at]
+        if at:
+            self.segments[at - 1].next_offset = base_offset
+        self.segments.insert(at, made)
+        self._bases.insert(at, base_offset)
+        self.healed(base_offset, next_offset)
+        return True
+
+    def _doom(self, segments: Sequence[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        for segment in segments:
+            segment.change_suffix(DELETED_SUFFIX)
+            segment.close()
+            self._doomed.append((due_ms, segment))
+        gone = {segment.base_offset for segment in segments} - {keep_snapshot}
+        self._drop_snapshots(gone.__contains__)
+
+    def delete_scheduled(self, now_ms: int) -> int:
+        """Unlinks the files of removed segments whose time has come; how many segments still wait."""
+        due = [segment for due_ms, segment in self._doomed if due_ms <= now_ms]
+        self._doomed = [(due_ms, segment) for due_ms, segment in self._doomed if due_ms > now_ms]
+        try:
+            for segment in due:
+                segment.delete()
+        except OSError as error:
+            raise self._failed("deleting segments", error) from error
+        return len(self._doomed)
+
+    def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
+        return LogDirectoryFailure(self.log_directory, f"{doing} {self.path}", error)

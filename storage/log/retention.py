@@ -1,0 +1,63 @@
+"""Which segments are too old, too many, or below the log's start (`cleanup.policy=delete`, DeleteRecords).
+
+Only whole segments go, oldest first, and none that reaches past the high watermark: the log never starts behind it. The
+active segment may go too, once another has taken its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..segments.segment import Segment
+from .config import LogConfig
+from .log import Log
+
+Condition = Callable[[Segment], bool]
+
+
+def delete_old_segments(log: Log, now_ms: int, high_watermark: int) -> int:
+    """One pass over one log, for all cleanup policies; how many segments went. Raises LogDirectoryFailure."""
+    conditions: list[Condition] = [
+        # As in Kafka the active segment does not go by this one.
+        lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset
+    ]
+    if log.config.delete:
+        conditions += _limits(log, log.config, now_ms)
+    return sum(_delete_while(log, condition, now_ms, high_watermark) for condition in conditions)
+
+
+def _limits(log: Log, config: LogConfig, now_ms: int) -> list[Condition]:
+    limits: list[Condition] = []
+    if config.retention_bytes >= 0:
+        excess = log.size - config.retention_bytes
+
+        def is_too_much(segment: Segment) -> bool:
+            nonlocal excess
+            excess -= segment.size
+            return excess >= 0
+
+        limits.append(is_too_much)
+    if config.retention_ms >= 0:
+        limits.append(lambda segment: now_ms - _newest_ms(segment) > config.retention_ms)
+    return limits
+
+
+def _newest_ms(segment: Segment) -> int:
+    """The time of the newest record; of the file, where records carry none."""
+    newest = segment.largest_timestamp()
+    return newest if newest >= 0 else segment.modified_ms()
+
+
+def _delete_while(log: Log, condition: Condition, now_ms: int, high_watermark: int) -> int:
+    """Deletes the oldest segments that meet the condition, up to the first that does not."""
+    count = 0
+    for segment in log.segments:
+        is_active = segment is log.active
+        if (is_active and not segment.size) or segment.next_offset > high_watermark or not condition(segment):
+            break
+        count += 1
+    if count == len(log.segments):
+        log.roll(now_ms)
+    if count:
+        log.remove_first(count, now_ms)
+    return count

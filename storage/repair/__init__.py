@@ -1,0 +1,1 @@
+"""Verification of segments, and writing damaged or poisoned ones anew."""

@@ -1,0 +1,1 @@
+"""A segment: its batches, its indexes, and what a damaged one still holds."""

@@ -1,0 +1,249 @@
+"""The two sparse indexes of a segment: offset -> position, and timestamp -> offset.
+
+Kafka's files to the byte: entries of 8 bytes (int32 offset relative to the segment's base, int32 position) and of 12 bytes
+(int64 timestamp, int32 relative offset), big-endian, ascending. Kafka preallocates the active segment's index and maps it
+to memory, and cuts it when the segment closes. Here an index file always has its exact length, as Kafka's has after
+that cut: new entries wait in memory (`_PENDING_ENTRIES` at most) and are written together, because a crash has the index
+of an unflushed segment rebuilt anyway. So an idle partition costs neither descriptors nor a mapping.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from ..files.descriptors import open_fd
+from ..files.open_files import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Place, unlink_if_exists, write_fully
+
+#: 512 entries stand for at least 2 MB of records: one small write in 2 MB.
+_PENDING_ENTRIES = 512
+#: A range this small is read at once instead of halved further.
+_SCAN_ENTRIES = 256
+
+NO_TIMESTAMP = -1
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+
+
+class CorruptIndex(Exception):
+    """The index file cannot be of its segment: it is rebuilt from the log."""
+
+
+class _SparseIndex:
+    """Sorted entries of two columns, the older ones in the file, the newest still in memory."""
+
+    __slots__ = ("_in_file", "_pending", "_place", "base_offset", "suffix")
+
+    ENTRY: struct.Struct
+    SUFFIX: str
+
+    def __init__(self, place: Place, base_offset: int, suffix: str = "") -> None:
+        self._place = place
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self._pending = bytearray()
+        self._in_file = 0
+        self._load()
+
+    @property
+    def path(self) -> str:
+        return self._place.file(self.base_offset, self.SUFFIX + self.suffix)
+
+    def __len__(self) -> int:
+        return self._in_file + len(self._pending) // self.ENTRY.size
+
+    @property
+    def size(self) -> int:
+        return len(self) * self.ENTRY.size
+
+    def _load(self) -> None:
+        width = self.ENTRY.size
+        try:
+            fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise CorruptIndex(f"{self.path} is missing") from None
+        try:
+            size = os.fstat(fd).st_size
+            self._in_file, rest = divmod(size, width)
+            if rest:
+                raise CorruptIndex(f"{self.path} has {size} bytes, no multiple of {width}")
+            if not size:
+                self._set_ends(None, None)
+            else:
+                first, last = os.pread(fd, width, 0), os.pread(fd, width, size - width)
+                self._set_ends(self.ENTRY.unpack(first), self.ENTRY.unpack(last))
+        finally:
+            os.close(fd)
+
+    def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
+        """Takes note of the first and the last entry. Raises CorruptIndex."""
+        raise NotImplementedError
+
+    def _entries(self, first: int, count: int) -> bytes:
+        fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, count * self.ENTRY.size, first * self.ENTRY.size)
+        finally:
+            os.close(fd)
+
+    def _entry(self, number: int) -> tuple[int, int]:
+        width = self.ENTRY.size
+        if number >= self._in_file:
+            first, second = self.ENTRY.unpack_from(self._pending, (number - self._in_file) * width)
+        else:
+            first, second = self.ENTRY.unpack(self._entries(number, 1))
+        return first, second
+
+    def _last_not_above(self, column: int, target: int) -> int:
+        """The number of the last entry whose column is at most `target`, or -1."""
+        if self._pending and self.ENTRY.unpack_from(self._pending)[column] <= target:
+            return self._in_file + self._bisect(self._pending, column, target)
+        if not self._in_file:
+            return -1
+        fd = open_fd(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self._bisect_file(fd, column, target)
+        finally:
+            os.close(fd)
+
+    def _bisect_file(self, fd: int, column: int, target: int) -> int:
+        entry, width = self.ENTRY, self.ENTRY.size
+        low, high = 0, self._in_file
+        while high - low > _SCAN_ENTRIES:
+            middle = (low + high) // 2
+            if entry.unpack(os.pread(fd, width, middle * width))[column] <= target:
+                low = middle
+            else:
+                high = middle
+        return low + self._bisect(os.pread(fd, (high - low) * width, low * width), column, target)
+
+    def _bisect(self, entries: bytes | bytearray, column: int, target: int) -> int:
+        entry, width = self.ENTRY, self.ENTRY.size
+        low, high = 0, len(entries) // width
+        while low < high:
+            middle = (low + high) // 2
+            if entry.unpack_from(entries, middle * width)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def _append(self, first: int, second: int) -> None:
+        self._pending += self.ENTRY.pack(first, second)
+        if len(self._pending) >= _PENDING_ENTRIES * self.ENTRY.size:
+            self.write()
+
+    def write(self, *, sync: bool = False) -> None:
+        """Brings the file up to date."""
+        if not self._pending and not sync:
+            return
+        fd = open_fd(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            write_fully(fd, self._pending, self._in_file * self.ENTRY.size)
+            self._in_file += len(self._pending) // self.ENTRY.size
+            self._pending.clear()
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _keep(self, count: int) -> None:
+        """Drops all entries from number `count` on."""
+        width = self.ENTRY.size
+        if count >= self._in_file:
+            del self._pending[(count - self._in_file) * width :]
+        else:
+            self._pending.clear()
+            self._in_file = count
+            os.truncate(self.path, count * width)
+        if len(self):
+            self._set_ends(self._entry(0), self._entry(len(self) - 1))
+        else:
+            self._set_ends(None, None)
+
+    def delete(self) -> None:
+        unlink_if_exists(self.path)
+
+
+class OffsetIndex(_SparseIndex):
+    """Last offset of a batch -> the position where that batch starts."""
+
+    __slots__ = ("last_offset", "last_position")
+
+    ENTRY = struct.Struct(">ii")
+    SUFFIX = INDEX_SUFFIX
+
+    last_offset: int
+    last_position: int
+
+    def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
+        self.last_offset, self.last_position = self.base_offset, 0
+        if last is not None:
+            relative, self.last_position = last
+            self.last_offset = self.base_offset + relative
+            # Zeros at the end: preallocated by a broker that was killed.
+            if relative < 0 or self.last_position < 0 or (len(self) > 1 and self.last_position == 0):
+                raise CorruptIndex(f"{self.path} ends with an entry for offset {self.last_offset}")
+
+    def append(self, offset: int, position: int) -> None:
+        self._append(offset - self.base_offset, position)
+        self.last_offset, self.last_position = offset, position
+
+    def floor(self, offset: int) -> int:
+        """The position of the batch of the last entry not above `offset`: from there to scan for it."""
+        if offset >= self.last_offset:
+            return self.last_position
+        number = self._last_not_above(0, offset - self.base_offset)
+        return self._entry(number)[1] if number >= 0 else 0
+
+    def floor_of_position(self, position: int) -> int:
+        """The last known start of a batch that is not above `position`."""
+        if position >= self.last_position:
+            return self.last_position
+        number = self._last_not_above(1, position)
+        return self._entry(number)[1] if number >= 0 else 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Keeps the entries below `offset`."""
+        self._keep(self._last_not_above(0, offset - self.base_offset - 1) + 1)
+
+    def clear(self) -> None:
+        self._keep(0)
+
+
+class TimeIndex(_SparseIndex):
+    """The largest timestamp so far -> the last offset of the batch that has it."""
+
+    __slots__ = ("last_offset", "last_timestamp")
+
+    ENTRY = struct.Struct(">qi")
+    SUFFIX = TIME_INDEX_SUFFIX
+
+    last_offset: int
+    last_timestamp: int
+
+    def _set_ends(self, first: tuple[int, int] | None, last: tuple[int, int] | None) -> None:
+        self.last_timestamp, self.last_offset = NO_TIMESTAMP, self.base_offset
+        if first is not None and last is not None:
+            self.last_timestamp, relative = last
+            self.last_offset = self.base_offset + relative
+            padded = len(self) > 1 and relative == 0
+            if relative < 0 or padded or self.last_timestamp < first[0]:
+                raise CorruptIndex(f"{self.path} ends with an entry for timestamp {self.last_timestamp}")
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Adds an entry when the timestamp has grown; an entry that would not ascend says nothing new."""
+        if timestamp > self.last_timestamp:
+            self._append(timestamp, offset - self.base_offset)
+            self.last_timestamp, self.last_offset = timestamp, offset
+
+    def floor(self, timestamp: int) -> int:
+        """An offset before which every record is older than `timestamp`."""
+        number = self._last_not_above(0, timestamp)
+        return self.base_offset + self._entry(number)[1] if number >= 0 else self.base_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Keeps the entries below `offset`."""
+        self._keep(self._last_not_above(1, offset - self.base_offset - 1) + 1)
+
+    def clear(self) -> None:
+        self._keep(0)

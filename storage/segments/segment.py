@@ -1,0 +1,397 @@
+"""A segment: one `.log` file of whole record batches, its two sparse indexes, and the aborted transactions in it.
+
+Only the last segment of a log is written to. All is opened when first needed, and the data file is closed again when
+others need the descriptor. Reading takes `pread`, which is `os.pread` or, where the caller must not wait for a disk,
+`pread_nowait`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader
+from ...protocol.records.errors import CorruptBatch
+from ..files.descriptors import open_fd
+from ..files.open_files import (
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    Buffer,
+    OpenFile,
+    OpenFiles,
+    Place,
+    unlink_if_exists,
+    write_atomically,
+    write_fully,
+)
+from .batch_walk import SCAN_BYTES, Pread, headers, spans, suspected
+from .damage import SegmentSuspected
+from .index import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex
+from .recovery import rebuild_indexes
+
+log = logging.getLogger("odradek.storage")
+
+#: Places where readers stopped and will come back to. Consumers at different places in one segment are few.
+_MOST_HINTS = 32
+_UNKNOWN = -2
+I = TypeVar("I", OffsetIndex, TimeIndex)
+
+
+class Segment:
+    """`next_offset` and `size` are the ends of what was written; the fields below them are known once asked for."""
+
+    __slots__ = (
+        "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_place", "_tail_offset", "_tail_position",
+        "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left", "has_aborted", "holes",
+        "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size", "suffix", "used",
+    )  # fmt: skip
+
+    def __init__(self, place: Place, files: OpenFiles, base_offset: int, created_ms: int, suffix: str = "") -> None:
+        self._place = place
+        self._files = files
+        self._file: OpenFile | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._first_timestamp = _UNKNOWN
+        self._hints: dict[int, int] | None = None
+        # The newest append: what a reader at the end of the log asks for next.
+        self._tail_offset = _UNKNOWN
+        self._tail_position = 0
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.suffix = suffix
+        self.bytes_since_index_entry = 0
+        #: Index entries that may still be added, as `may_take` found; it is asked again when there are none.
+        self.entries_left = 0
+        #: Whether there is an index of aborted transactions; None until somebody has looked.
+        self.has_aborted: bool | None = None
+        #: (position, end) of the damaged ranges in the file, in order; None where there are none.
+        self.holes: Sequence[tuple[int, int]] | None = None
+        #: Its file was verified since the log was opened, or is to be soon.
+        self.is_verified = False
+        self.max_timestamp = _UNKNOWN
+        self.offset_of_max_timestamp = base_offset
+        self.next_offset = base_offset
+        self.size = 0
+        self.used = False
+
+    @classmethod
+    def create(
+        cls, place: Place, files: OpenFiles, base_offset: int, now_ms: int, *, preallocated: int = 0, suffix: str = ""
+    ) -> Segment:
+        """New and empty on disk. `preallocated`: bytes to reserve, cut again by `become_inactive` or `close`."""
+        segment = cls(place, files, base_offset, now_ms, suffix)
+        for kind in SEGMENT_SUFFIXES[:3]:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            os.close(open_fd(place.file(base_offset, kind + suffix), flags, 0o644))
+        if preallocated:
+            os.truncate(segment.path, preallocated)
+        segment.max_timestamp = NO_TIMESTAMP
+        segment._first_timestamp = NO_TIMESTAMP
+        return segment
+
+    @classmethod
+    def existing(cls, place: Place, files: OpenFiles, base_offset: int, now_ms: int, suffix: str = "") -> Segment:
+        """One that is on the disk; its end is found or told later."""
+        segment = cls(place, files, base_offset, now_ms, suffix)
+        segment.size = os.stat(segment.path).st_size
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, {self.size} bytes, offsets {self.base_offset}-{self.next_offset})"
+
+    @property
+    def path(self) -> str:
+        return self._place.file(self.base_offset, LOG_SUFFIX + self.suffix)
+
+    # ---- files, opened when needed
+
+    def file(self) -> OpenFile:
+        self.used = True
+        file = self._file
+        if file is None:
+            file = self._file = OpenFile(self.path)
+            self._files.admit(self)
+        return file
+
+    def release_file(self) -> None:
+        self._file = None
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        index = self._offset_index
+        if index is None:
+            index = self._offset_index = self._opened(OffsetIndex)
+            if index.last_position >= max(self.size, 1):
+                # Of a segment whose file was cut, the index is rebuilt too.
+                self._rebuild()
+                index = self._offset_index = OffsetIndex(self._place, self.base_offset, self.suffix)
+        return index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        if index is None:
+            index = self._time_index = self._opened(TimeIndex)
+        return index
+
+    def _opened(self, kind: type[I]) -> I:
+        try:
+            return kind(self._place, self.base_offset, self.suffix)
+        except CorruptIndex:
+            self._rebuild()
+            return kind(self._place, self.base_offset, self.suffix)
+
+    def _rebuild(self) -> None:
+        self._offset_index = self._time_index = None
+        if not self.exists():
+            for path in self.index_paths()[:2]:
+                write_atomically(path, b"", sync=False)
+            return
+        log.warning("%s: its indexes are missing or wrong, and are built again", self.path)
+        rebuild_indexes(self.path, self._place, self.base_offset, self.size, self.suffix)
+
+    def forget_indexes(self) -> None:
+        """To be read from their files again; what was only in memory of them is dropped."""
+        self._offset_index = self._time_index = None
+        self.max_timestamp = self._first_timestamp = _UNKNOWN
+
+    def replace_indexes(self, offset_index: bytes, time_index: bytes) -> None:
+        """Of a segment that is not appended to any more."""
+        for path, content in zip(self.index_paths(), (offset_index, time_index), strict=False):
+            write_atomically(path, content, sync=False)
+        self.forget_indexes()
+
+    # ---- writing
+
+    def append(self, buffer: Buffer, headers: Sequence[BatchHeader], index_interval: int) -> None:
+        """Writes whole batches at the end. `headers` are theirs, in order, offsets assigned."""
+        start = position = self.size
+        size = len(buffer)
+        self.used = True
+        file = self._file or self.file()
+        if os.pwrite(file.fd, buffer, start) != size:
+            write_fully(file.fd, buffer, start)
+        self.size = start + size
+        since_entry = self.bytes_since_index_entry
+        for base_offset, length, _, _, _, _, last_delta, _, timestamp, _, _, _, _ in headers:
+            last_offset = base_offset + last_delta
+            if timestamp > self.max_timestamp and (
+                self.max_timestamp != _UNKNOWN or timestamp > self.largest_timestamp()
+            ):
+                self.max_timestamp, self.offset_of_max_timestamp = timestamp, last_offset
+            if since_entry > index_interval:
+                self._add_index_entries(last_offset, position)
+                since_entry = 0
+            since_entry += length + LOG_OVERHEAD
+            position += length + LOG_OVERHEAD
+        assert position == self.size, "the headers are those of the buffer"
+        self.bytes_since_index_entry = since_entry
+        self._tail_offset, self._tail_position = headers[0][0], start
+        self.next_offset = last_offset + 1
+        if self._first_timestamp == NO_TIMESTAMP:
+            self._first_timestamp = headers[0][8]
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        self.time_index.append(self.largest_timestamp(), self.offset_of_max_timestamp)
+        self.entries_left -= 1
+
+    def may_take(self, size: int, last_offset: int, segment_bytes: int, segment_index_bytes: int) -> bool:
+        """Whether a batch of `size` bytes fits: into the file, into full indexes, and into 31 bits of relative offset."""
+        if (self.size and self.size + size > segment_bytes) or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return False
+        offsets, times = (len(self.offset_index), len(self.time_index)) if self.size else (0, 0)
+        # One entry is kept for the largest timestamp, which is added when the segment closes.
+        times_left = segment_index_bytes // TimeIndex.ENTRY.size - 1 - times
+        self.entries_left = min(segment_index_bytes // OffsetIndex.ENTRY.size - offsets, times_left)
+        return self.entries_left > 0
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes the batch that contains `offset`, and all after it."""
+        position = self.position_of(offset)
+        os.ftruncate(self.file().fd, position)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.size = position
+        self.bytes_since_index_entry = 0
+        self._hints = None
+        self._tail_offset = _UNKNOWN
+        self._rescan_tail()
+
+    def shrink(self, size: int) -> None:
+        """The file turned out to have only `size` bytes."""
+        self.size = min(self.size, size)
+        self._hints = None
+        self._tail_offset = _UNKNOWN
+        self.close()
+
+    def find_end(self) -> bool:
+        """Sets `next_offset` from the last index entry on; False when the file does not end with a whole batch."""
+        if not self.size:
+            return True
+        try:
+            start = self.offset_index.last_position if self.size > SCAN_BYTES else 0
+            for _, _, _, last_offset in self.spans(start):
+                self.next_offset = last_offset + 1
+        except (CorruptBatch, struct.error):
+            return False
+        return True
+
+    def _rescan_tail(self) -> None:
+        """Finds the end offset and the largest timestamp again, from the last index entry on."""
+        self.next_offset = self.base_offset
+        self.max_timestamp = self.time_index.last_timestamp
+        self.offset_of_max_timestamp = self.time_index.last_offset
+        self._first_timestamp = _UNKNOWN if self.size else NO_TIMESTAMP
+        for _, header in self.headers(self.offset_index.last_position):
+            self.next_offset = header.next_offset
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
+
+    def become_inactive(self) -> None:
+        """Another segment takes the appends: the indexes are completed, as Kafka's are."""
+        self.write_indexes()
+        with suppress(FileNotFoundError):  # it is damaged, and another segment is begun for that
+            if os.stat(self.path).st_size > self.size:  # it was preallocated
+                os.truncate(self.path, self.size)
+
+    def write_indexes(self) -> None:
+        if self._time_index is not None and self.max_timestamp != _UNKNOWN:
+            self._time_index.append(self.max_timestamp, self.offset_of_max_timestamp)
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.write()
+
+    def index_paths(self) -> tuple[str, ...]:
+        return tuple(self._place.file(self.base_offset, kind + self.suffix) for kind in SEGMENT_SUFFIXES[1:])
+
+    def close(self) -> None:
+        self._files.forget(self)
+        self._file = None
+        self._offset_index = self._time_index = None
+
+    def delete(self) -> None:
+        self.close()
+        for kind in SEGMENT_SUFFIXES:
+            unlink_if_exists(self._place.file(self.base_offset, kind + self.suffix))
+
+    def change_suffix(self, suffix: str) -> None:
+        """Renames all files of the segment: `.cleaned`, `.swap`, `.deleted` or none."""
+        for kind in SEGMENT_SUFFIXES:
+            old = self._place.file(self.base_offset, kind + self.suffix)
+            if os.path.exists(old):
+                os.rename(old, self._place.file(self.base_offset, kind + suffix))
+        self.suffix = suffix
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.suffix = suffix
+
+    # ---- finding and reading
+
+    def spans(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, int, int, int]]:
+        """(position, end position, base offset, last offset) of each batch from the one that starts at `position`.
+
+        See `batch_walk.spans`.
+        """
+        return spans(self, position, pread)
+
+    def headers(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of each batch from the one that starts at `position`. Damaged ranges are passed over."""
+        return headers(self, position, pread)
+
+    def batch_bytes(self, position: int, size: int) -> bytes:
+        return os.pread(self.file().fd, size, position)
+
+    def position_of(self, offset: int, pread: Pread = os.pread) -> int:
+        """Where the first batch starts whose last offset is not below `offset`; the segment's size when there is none."""
+        if offset >= self.next_offset:
+            return self.size
+        if offset <= self.base_offset:
+            return 0
+        if offset == self._tail_offset:
+            return self._tail_position
+        if self._hints is not None:
+            hinted = self._hints.get(offset)
+            if hinted is not None:
+                return hinted
+        floor = self.offset_index.floor(offset)
+        for position, _, base_offset, last_offset in self.spans(floor, pread):
+            if last_offset >= offset:
+                if position == floor > 0 and base_offset > offset and self.holes is None:
+                    raise SegmentSuspected(self.base_offset, f"the index of {self!r} passes over offset {offset}")
+                return position
+        return self.size
+
+    def end_of_slice(self, start: int, max_bytes: int, limit: int, pread: Pread = os.pread) -> tuple[int, int | None]:
+        """Where the whole batches end that lie between `start` (a batch's) and `limit` and take at most `max_bytes`,
+        and the offset that follows them; (`start`, None) when there are none.
+        """
+        farthest = start + max_bytes
+        if farthest >= limit == self.size:
+            return limit, self.next_offset
+        farthest = min(farthest, limit)
+        end, next_offset = start, None
+        known = start
+        if farthest - start > SCAN_BYTES:
+            known = max(start, self.offset_index.floor_of_position(farthest))
+        for position, batch_end, base_offset, last_offset in self.spans(known, pread):
+            if position == known > start:
+                end, next_offset = known, base_offset
+            if batch_end > farthest:
+                break
+            end, next_offset = batch_end, last_offset + 1
+        return end, next_offset
+
+    def first_batch(self, start: int, pread: Pread = os.pread) -> tuple[int, int]:
+        """(its end, the offset after it) of the batch that starts at `start`."""
+        for _, end, _, last_offset in self.spans(start, pread):
+            return end, last_offset + 1
+        raise suspected(self, start)
+
+    def remember(self, offset: int, position: int) -> None:
+        """A reader stopped before `offset`, whose batch starts at `position`: it will ask for it next."""
+        hints = self._hints
+        if hints is None:
+            hints = self._hints = {}
+        elif len(hints) >= _MOST_HINTS and offset not in hints:
+            hints.pop(next(iter(hints)), None)
+        hints[offset] = position
+
+    # ---- times
+
+    def largest_timestamp(self) -> int:
+        """The largest timestamp in the segment, or NO_TIMESTAMP."""
+        if self.max_timestamp == _UNKNOWN:
+            self.max_timestamp = self.time_index.last_timestamp
+            self.offset_of_max_timestamp = self.time_index.last_offset
+        return self.max_timestamp
+
+    def first_timestamp(self) -> int:
+        """The timestamp that rolling by time counts from: the largest one of the first batch; NO_TIMESTAMP if empty."""
+        if self._first_timestamp == _UNKNOWN:
+            self._first_timestamp = NO_TIMESTAMP
+            with suppress(CorruptBatch):  # then the age of the file counts
+                for _, header in self.headers(0):
+                    self._first_timestamp = header.max_timestamp
+                    break
+        return self._first_timestamp
+
+    def waited_ms(self, now_ms: int, incoming_timestamp: int) -> int:
+        """How long the segment has been filling, as Kafka counts: by the records' times if they have any."""
+        first = self.first_timestamp()
+        return incoming_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def exists(self) -> bool:
+        return os.path.exists(self.path)
+
+    def modified_ms(self) -> int:
+        """A file that is gone is as old as its segment here."""
+        try:
+            return os.stat(self.path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return self.created_ms
