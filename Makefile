@@ -13,7 +13,7 @@ run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 
 # What a broker needs, and what makes it faster. The compiled kernel is optional: without a compiler its wheel is empty,
 # and the broker walks over records in Python. So is isal, for machines that it has a wheel for.
-$(VENV)/.broker: pyproject.toml kernel/pyproject.toml kernel/odradek_kernel.c
+$(VENV)/.broker: pyproject.toml kernel/pyproject.toml $(wildcard kernel/*.[ch])
 	@echo "installing the broker into $(VENV) (about ten seconds) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --progress-bar on --editable . | grep --line-buffered -E '^(Collecting|Installing|Successfully)' || test -x $(BIN)/odradek

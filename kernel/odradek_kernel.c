@@ -1,153 +1,18 @@
-/* The walk over the records of an uncompressed batch, format 2 (KIP-98).
+/* The kernel of Odradek, compiled: what is done for each record and each byte of a produced batch.
  *
- * protocol/records/walk.py holds the same walk in Python, its contract and the meaning of what it returns;
- * tests/protocol/test_walk.py holds both against each other. Bytes come from strangers: `at` never passes `stop`, `stop`
- * never passes `end`, and every length is compared with what remains before it is added.
+ * Odradek does the same in Python where this module is not installed. Here are the functions that Python calls; the work
+ * is in records.c, lz4.c, snappy.c and judge.c.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 
-enum { WHOLE = 0, BROKEN = 1, ENDLESS_LENGTH = 2 };
+#include "codecs.h"
+#include "judge.h"
+#include "records.h"
 
-typedef struct {
-    const uint8_t *at;
-    const uint8_t *stop;
-} Cursor;
-
-typedef struct {
-    int64_t most_bytes, base, earliest, latest;
-    int needs_key;
-    int64_t max_timestamp, disordered, keyless, out_of_range;
-    /* What `find` looks for, and what it has found. */
-    int seeks;
-    int64_t least_timestamp, least_offset, timestamp, offset;
-} Found;
-
-/* A zigzag varint of at most `bits` bits; 0 when it ends too early, or is longer. */
-static int read_varint(Cursor *cursor, int bits, int64_t *value)
-{
-    uint64_t number = 0;
-    int shift = 0;
-    while (cursor->at < cursor->stop) {
-        uint64_t byte = *cursor->at++;
-        if (shift + 7 > bits && (byte >> (bits - shift)) != 0)
-            return 0;
-        number |= (byte & 0x7F) << shift;
-        if (byte < 0x80) {
-            *value = (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
-            return 1;
-        }
-        shift += 7;
-    }
-    return 0;
-}
-
-/* Passes what a length from `least` on says; 0 when it is not there. */
-static int skip_bytes(Cursor *cursor, int64_t least, int64_t *size)
-{
-    if (!read_varint(cursor, 32, size) || *size < least || *size > cursor->stop - cursor->at)
-        return 0;
-    if (*size > 0)
-        cursor->at += *size;
-    return 1;
-}
-
-/* Whether the bytes are UTF-8 as RFC 3629 has it: no surrogate, nothing longer than need be. */
-static int is_utf8(const uint8_t *at, const uint8_t *end)
-{
-    while (at < end) {
-        uint8_t first = *at++, low = 0x80, high = 0xBF;
-        int more = first < 0x80 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
-        if (more == 0)
-            continue;
-        if (first < 0xC2 || first > 0xF4 || more > end - at)
-            return 0;
-        if (first == 0xE0)
-            low = 0xA0;
-        else if (first == 0xED)
-            high = 0x9F;
-        else if (first == 0xF0)
-            low = 0x90;
-        else if (first == 0xF4)
-            high = 0x8F;
-        for (; more > 0; more--, at++) {
-            if (*at < low || *at > high)
-                return 0;
-            low = 0x80;
-            high = 0xBF;
-        }
-    }
-    return 1;
-}
-
-static int skip_headers(Cursor *cursor)
-{
-    int64_t count, size;
-    if (!read_varint(cursor, 32, &count) || count < 0 || count > cursor->stop - cursor->at)
-        return 0;
-    for (; count > 0; count--) {
-        if (!skip_bytes(cursor, 0, &size) || !is_utf8(cursor->at - size, cursor->at))
-            return 0;
-        if (!skip_bytes(cursor, -1, &size))
-            return 0;
-    }
-    return 1;
-}
-
-/* One record, whose body `cursor` holds. */
-static int walk_record(Cursor *cursor, int64_t index, Found *found)
-{
-    int64_t delta, offset, key, value, timestamp;
-    /* The attributes mean nothing. Clients that read them as a varint lose their place after a large one. */
-    if (cursor->at == cursor->stop || *cursor->at++ > 0x7F)
-        return 0;
-    if (!read_varint(cursor, 64, &delta) || !read_varint(cursor, 32, &offset) || !skip_bytes(cursor, -1, &key)
-        || !skip_bytes(cursor, -1, &value) || !skip_headers(cursor) || cursor->at != cursor->stop)
-        return 0;
-    timestamp = (int64_t)((uint64_t)found->base + (uint64_t)delta);
-    if (timestamp > found->max_timestamp)
-        found->max_timestamp = timestamp;
-    found->disordered += offset != index;
-    if (found->needs_key && key < 0)
-        found->keyless++;
-    else if (timestamp != -1 && (timestamp < found->earliest || timestamp > found->latest))
-        found->out_of_range++;
-    if (found->seeks && timestamp >= found->least_timestamp && offset >= found->least_offset) {
-        found->seeks = 0;
-        found->timestamp = timestamp;
-        found->offset = offset;
-    }
-    return 1;
-}
-
-/* Java takes a length that does not end for another fault than the rest. */
-static int is_endless(const uint8_t *at, const uint8_t *end)
-{
-    int index;
-    for (index = 0; index < 5; index++)
-        if (at + index >= end || at[index] < 0x80)
-            return 0;
-    return 1;
-}
-
-static int walk_records(const uint8_t *at, const uint8_t *end, int64_t count, Found *found)
-{
-    int64_t index, length;
-    Cursor cursor;
-    for (index = 0; index < count; index++) {
-        cursor.at = at;
-        cursor.stop = end;
-        if (!read_varint(&cursor, 32, &length))
-            return is_endless(at, end) ? ENDLESS_LENGTH : BROKEN;
-        if (length < 0 || length > end - cursor.at || length > found->most_bytes)
-            return BROKEN;
-        at = cursor.stop = cursor.at + length;
-        if (!walk_record(&cursor, index, found))
-            return BROKEN;
-    }
-    return at == end ? WHOLE : BROKEN;
-}
+/* A thread that decompresses less keeps the interpreter's lock: to take it back may cost more. */
+enum { LEAST_RELEASED_BYTES = 64 << 10 };
 
 static PyObject *walk(PyObject *module, PyObject *arguments)
 {
@@ -205,15 +70,125 @@ static PyObject *find(PyObject *module, PyObject *arguments)
     return Py_BuildValue("(LL)", (long long)found.offset, (long long)found.timestamp);
 }
 
+typedef int64_t (*Decompressor)(const uint8_t *, size_t, uint8_t *, size_t);
+
+static PyObject *decompressed_by(Decompressor decompress, PyObject *arguments)
+{
+    PyObject *data, *out;
+    Py_buffer packed, room;
+    int64_t made;
+    if (!PyArg_ParseTuple(arguments, "OO", &data, &out))
+        return NULL;
+    if (PyObject_GetBuffer(data, &packed, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(out, &room, PyBUF_WRITABLE) < 0) {
+        PyBuffer_Release(&packed);
+        return NULL;
+    }
+    if (packed.len >= LEAST_RELEASED_BYTES) {
+        Py_BEGIN_ALLOW_THREADS
+        made = decompress(packed.buf, (size_t)packed.len, room.buf, (size_t)room.len);
+        Py_END_ALLOW_THREADS
+    } else {
+        made = decompress(packed.buf, (size_t)packed.len, room.buf, (size_t)room.len);
+    }
+    PyBuffer_Release(&room);
+    PyBuffer_Release(&packed);
+    return PyLong_FromLongLong(made);
+}
+
+static PyObject *lz4_into(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return decompressed_by(decompress_lz4, arguments);
+}
+
+static PyObject *snappy_into(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    return decompressed_by(decompress_snappy, arguments);
+}
+
+/* The numbers that `judge` takes after the two buffers, in their order. */
+enum {
+    VERSION, NOW, BEFORE, AFTER, MOST_RECORD_BYTES, NEEDS_KEY, CHECKED_CODECS, RECORDS_LEFT, PACKED_LEFT, BASE_OFFSET,
+    LEADER_EPOCH, NUMBERS
+};
+
+static PyObject *judged(const Header *header, const int64_t *numbers, int64_t made)
+{
+    const int64_t fields[] = {
+        numbers[BASE_OFFSET], header->length, numbers[LEADER_EPOCH], header->magic, header->crc, header->attributes,
+        header->last_offset_delta, header->base_timestamp, header->max_timestamp, header->producer_id,
+        header->producer_epoch, header->base_sequence, header->record_count, made,
+    };
+    const Py_ssize_t count = sizeof fields / sizeof fields[0];
+    PyObject *found = PyTuple_New(count);
+    Py_ssize_t index;
+    for (index = 0; found != NULL && index < count; index++) {
+        PyObject *number = PyLong_FromLongLong(fields[index]);
+        if (number == NULL)
+            Py_CLEAR(found);
+        else
+            PyTuple_SetItem(found, index, number);
+    }
+    return found;
+}
+
+static PyObject *judge_batch(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    Py_buffer batch, room;
+    Header header;
+    Rules rules;
+    int64_t numbers[NUMBERS], made;
+    int index;
+    (void)module;
+    if (count != NUMBERS + 2) {
+        PyErr_SetString(PyExc_TypeError, "judge takes two buffers and eleven numbers");
+        return NULL;
+    }
+    for (index = 0; index < NUMBERS; index++) {
+        numbers[index] = PyLong_AsLongLong(arguments[index + 2]);
+        if (numbers[index] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    if (PyObject_GetBuffer(arguments[0], &batch, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (PyObject_GetBuffer(arguments[1], &room, PyBUF_WRITABLE) < 0) {
+        PyBuffer_Release(&batch);
+        return NULL;
+    }
+    rules.version = numbers[VERSION];
+    rules.earliest = numbers[NOW] - numbers[BEFORE];
+    rules.latest = numbers[AFTER] > INT64_MAX - numbers[NOW] ? INT64_MAX : numbers[NOW] + numbers[AFTER];
+    rules.most_record_bytes = numbers[MOST_RECORD_BYTES];
+    rules.needs_key = numbers[NEEDS_KEY] != 0;
+    rules.checked_codecs = numbers[CHECKED_CODECS];
+    rules.records_left = numbers[RECORDS_LEFT];
+    rules.packed_left = numbers[PACKED_LEFT];
+    rules.room = room.buf;
+    rules.room_bytes = (size_t)room.len;
+    made = judge(batch.buf, (size_t)batch.len, &rules, &header);
+    PyBuffer_Release(&room);
+    PyBuffer_Release(&batch);
+    if (made == NOT_PLAIN)
+        Py_RETURN_NONE;
+    return judged(&header, numbers, made);
+}
+
 static PyMethodDef methods[] = {
     {"find", find, METH_VARARGS, "find(buffer, count, base_timestamp, least_timestamp, least_offset) -> tuple or None"},
+    {"judge", (PyCFunction)(void (*)(void))judge_batch, METH_FASTCALL,
+     "judge(batch, room, version, now_ms, before_ms, after_ms, most_record_bytes, needs_key, checked_codecs, records_left, "
+     "packed_left, base_offset, leader_epoch) -> header and decompressed bytes, or None"},
+    {"lz4_into", lz4_into, METH_VARARGS, "lz4_into(data, room) -> bytes made, -1 if damaged, -2 if the room is too small"},
+    {"snappy_into", snappy_into, METH_VARARGS, "snappy_into(data, room) -> as lz4_into"},
     {"walk", walk, METH_VARARGS,
      "walk(buffer, start, count, most_record_bytes, base_timestamp, earliest, latest, needs_key, releases_gil) -> tuple"},
     {NULL, NULL, 0, NULL},
 };
-
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "odradek_kernel", "The walk over the records of a batch.", -1, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "odradek_kernel", "What is done for each record and byte of a batch.", -1, methods, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit_odradek_kernel(void)

@@ -18,6 +18,12 @@ from odradek.protocol.records import walk
 from odradek.protocol.records.record import Record, encode_batch
 assert not walk.IS_COMPILED
 assert walk.walk(encode_batch([Record(0, 5, b"k", b"v")]), 61, 1, 5) == (walk.WHOLE, 5, 0, 0, 0)
+from odradek.protocol.records import compression
+from odradek.server.partitions import plain_batches
+for codec in compression.Compression:
+    if codec:
+        assert compression.decompress_into(codec, compression.compress(codec, b"plain"), bytearray(5)) == 5
+assert plain_batches.plain_header is plain_batches.pure_plain_header
 import odradek
 from compat_tests.wire import WireClient
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -31,12 +37,17 @@ def build(folder: Path, **environment: str) -> list[str]:
     """The files of the wheel."""
     source = folder / "kernel"
     source.mkdir()
-    for name in ("pyproject.toml", "odradek_kernel.c"):
-        (source / name).write_bytes((KERNEL / name).read_bytes())
+    for file in KERNEL.iterdir():
+        if file.suffix in (".c", ".h", ".toml"):
+            (source / file.name).write_bytes(file.read_bytes())
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment}, timeout=240)
     (made,) = folder.glob("*.whl")
     return zipfile.ZipFile(made).namelist()
+
+
+def test_kernel_builds_with_a_compiler(tmp_path: Path) -> None:
+    assert "odradek_kernel.abi3.so" in build(tmp_path)
 
 
 def test_kernel_builds_an_empty_wheel_without_a_compiler(tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ def _optional(name: str) -> Any:
 
 #: Installed with the extra `fast`.
 isal_zlib = _optional("isal.isal_zlib")
+#: Decompressors of the optional distribution `odradek-kernel` (folder kernel/): three times as fast for small batches,
+#: since they allocate nothing. They reject what decoders read differently, too: matches at offset 0.
+_kernel = _optional("odradek_kernel")
+_kernel_lz4, _kernel_snappy = getattr(_kernel, "lz4_into", None), getattr(_kernel, "snappy_into", None)
 
 
 class Compression(IntEnum):
@@ -56,6 +60,10 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 << 10
 #: A two-byte snappy element yields at most 64 bytes: a block that claims more has a wrong size.
 _SNAPPY_GREATEST_RATIO = 32
+#: The varint of a snappy block's size, as C++ and Java read it.
+_MOST_SNAPPY_SIZE_BYTES = 5
+#: What the kernel's decompressors return when the result does not fit.
+_NO_ROOM = -2
 
 #: Magic; version 1 and independent blocks; blocks of at most 64 KiB; the checksum of those two bytes.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
@@ -124,7 +132,17 @@ def _gzip_by_isal(data: Buffer, out: Any) -> int:
     return len(made)
 
 
-def _snappy_into(data: Buffer, out: Any) -> int:
+def _by_kernel(codec: str, decompress_into: Callable[[Any, Any], int]) -> Callable[[Buffer, Any], int]:
+    def into(data: Buffer, out: Any) -> int:
+        made = decompress_into(data, out)
+        if made < 0:
+            raise _too_large(codec, len(out)) if made == _NO_ROOM else CorruptBatch(f"{codec} data is damaged")
+        return made
+
+    return into
+
+
+def pure_snappy_into(data: Buffer, out: Any) -> int:
     view, room = memoryview(data), memoryview(out)
     if view[:8] != _XERIAL_MAGIC:
         return _snappy_block_into(view, room)
@@ -143,6 +161,8 @@ def _snappy_into(data: Buffer, out: Any) -> int:
 
 
 def _snappy_block_into(block: memoryview, room: memoryview) -> int:
+    if len(block) > _MOST_SNAPPY_SIZE_BYTES and min(block[:_MOST_SNAPPY_SIZE_BYTES]) > 127:
+        raise CorruptBatch("snappy block whose size does not end")
     size: int = cramjam.snappy.decompress_raw_len(block)
     if size > len(block) * _SNAPPY_GREATEST_RATIO:
         raise CorruptBatch(f"snappy block of {len(block)} bytes claims to hold {size}")
@@ -152,14 +172,16 @@ def _snappy_block_into(block: memoryview, room: memoryview) -> int:
     return made
 
 
-def _lz4_into(data: Buffer, out: Any) -> int:
+def pure_lz4_into(data: Buffer, out: Any) -> int:
     _check_lz4_frame(data)
     made: int = cramjam.lz4.decompress_into(data, out)
     return made
 
 
 def _check_lz4_frame(data: Buffer) -> None:
-    """Raises CorruptBatch unless Java reads all of `data`: one frame, version 1, independent blocks, no dictionary."""
+    """Raises CorruptBatch unless Java reads all of `data`: one frame, version 1, independent blocks, no dictionary, no
+    empty block, which Java takes for the end.
+    """
     flags = data[4]
     if data[:4] != _LZ4_HEADER[:4] or flags & 0b1110_0011 != 0b0110_0000:
         raise CorruptBatch("lz4 data is not a frame of independent blocks")
@@ -167,6 +189,8 @@ def _check_lz4_frame(data: Buffer) -> None:
     after_block = 4 if flags & _LZ4_HAS_BLOCK_CHECKSUMS else 0
     (size,) = _LZ4_SIZE.unpack_from(data, pos)
     while size:
+        if size == _LZ4_STORED:
+            raise CorruptBatch("lz4 data with an empty block")
         pos += 4 + (size & ~_LZ4_STORED) + after_block
         (size,) = _LZ4_SIZE.unpack_from(data, pos)
     pos += 8 if flags & _LZ4_HAS_CONTENT_CHECKSUM else 4
@@ -317,7 +341,7 @@ _DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], Buffer]] = {
 }
 _INTO: dict[Compression, Callable[[Buffer, Any], int]] = {
     Compression.GZIP: _gzip_into,
-    Compression.SNAPPY: _snappy_into,
-    Compression.LZ4: _lz4_into,
+    Compression.SNAPPY: pure_snappy_into if _kernel_snappy is None else _by_kernel("snappy", _kernel_snappy),
+    Compression.LZ4: pure_lz4_into if _kernel_lz4 is None else _by_kernel("lz4", _kernel_lz4),
     Compression.ZSTD: _zstd_into,
 }

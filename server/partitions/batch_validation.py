@@ -23,7 +23,7 @@ producers that are trusted. Records become no objects here, whatever their numbe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
 from typing import Any, NamedTuple, NoReturn
@@ -107,6 +107,13 @@ class AppendRules:
     segment_bytes: int
 
     validation: Validation = Validation.FULL
+    #: The codecs of the batches whose records are checked in any case: a bit for each.
+    checked_codecs: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_checked = (self.validation >= (Validation.FULL if codec else Validation.FRAMING) for codec in Compression)
+        codecs = sum(1 << codec for codec, checked in zip(Compression, is_checked) if checked or self.needs_records)
+        object.__setattr__(self, "checked_codecs", codecs)
 
     @property
     def is_plain(self) -> bool:
@@ -121,7 +128,8 @@ class AppendRules:
     def opens(self, header: BatchHeader, now_ms: int) -> bool:
         """Returns whether the records of a batch are checked."""
         codec = header.compression
-        if self.needs_records or self.validation >= (Validation.FULL if codec else Validation.FRAMING):
+        assert codec is not None, "checked with the header"
+        if self.checked_codecs >> codec & 1:
             return True
         if self.compression is not None and self.compression is not codec:
             return True

@@ -11,20 +11,16 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crc32c import crc32c
-
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
-from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
 from ...protocol.records.control import encode_end_transaction
-from ...protocol.records.errors import CorruptBatch
-from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.producers import ProducerBatch
 from ...storage.log.transaction_checks import check_marker, is_in_transaction
 from .append_queue import AppendQueue, QueuedAppend
-from .batch_validation import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, Validation, check_batch
-from .opening import AT_ONCE
+from .batch_validation import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, check_batch
+from .plain_batches import plain_header
 from .replica import Replica
 
 if TYPE_CHECKING:
@@ -37,13 +33,11 @@ _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 
 ALL_IN_SYNC = -1
-_unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
 _pack_offset = struct.Struct(">q").pack_into
 _pack_epoch = struct.Struct(">i").pack_into
 _new_tuple = tuple.__new__
 #: The greatest value of a batch's attributes with a codec and nothing else.
 _ZSTD = 4
-_FIRST_VERSION_WITH_ZSTD = 7
 
 
 class AppendResult(NamedTuple):
@@ -85,59 +79,13 @@ class HostedPartition(Replica):
         is accepted.
         """
         if self._takes_plain and records is not None and HEADER_BYTES <= len(records) <= self._most_plain_bytes:
-            # One look at the header: batch_validation judges anything unusual.
-            (
-                base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
-                producer_id, producer_epoch, sequence, count,
-            ) = _unpack_header(records)  # fmt: skip
-            if (
-                magic == 2
-                and base_offset == 0
-                and length + LOG_OVERHEAD == len(records)
-                and 0 <= attributes & ~TRANSACTIONAL_FLAG <= _ZSTD
-                and (attributes & ~TRANSACTIONAL_FLAG != _ZSTD or version >= _FIRST_VERSION_WITH_ZSTD)
-                and 0 < count == last_delta + 1
-                and (producer_id < 0 or sequence >= 0)
-                and (
-                    attributes <= _ZSTD
-                    or (producer_id >= 0 and (is_in_transaction or self.is_in_transaction(producer_id, producer_epoch)))
-                )
-                and crc32c(memoryview(records)[21:]) == crc
-                and self._are_good(records, attributes & COMPRESSION_MASK, count, base_timestamp, max_timestamp, now_ms)
+            header = plain_header(records, version, now_ms, self.rules, self.log.log_end_offset, self.role.leader_epoch)
+            if header is not None and (
+                header[5] <= _ZSTD
+                or (header[9] >= 0 and (is_in_transaction or self.is_in_transaction(header[9], header[10])))
             ):
-                fields = (
-                    self.log.log_end_offset, length, self.role.leader_epoch, 2, crc, attributes, last_delta,
-                    base_timestamp, max_timestamp, producer_id, producer_epoch, sequence, count,
-                )  # fmt: skip
-                return self._write(records, _new_tuple(BatchHeader, fields), now_ms)
+                return self._write(records, header, now_ms)
         return self._append_checked(records, now_ms, required_acks, version, is_in_transaction)
-
-    def _are_good(
-        self, records: Any, codec: int, count: int, base_timestamp: int, max_timestamp: int, now_ms: int
-    ) -> bool:
-        """Returns whether the records match the header and the topic's rules, as far as the event loop can check
-        immediately.
-        """
-        rules = self.rules
-        latest = min(now_ms + rules.timestamp_after_max_ms, LONG_MAX)
-        if rules.validation < (Validation.FULL if codec else Validation.FRAMING) and not rules.needs_records:
-            return max_timestamp <= latest
-        earliest = now_ms - rules.timestamp_before_max_ms
-        if codec:
-            try:
-                payload = AT_ONCE.decompress(codec, memoryview(records)[HEADER_BYTES:], count, now_ms)
-            except CorruptBatch:
-                return False
-            if payload is None:
-                return False
-            most = rules.max_decompressed_bytes
-            found = raw_walk(payload, 0, count, most, base_timestamp, earliest, latest, rules.compact, False)
-        elif AT_ONCE.takes(count, now_ms):
-            start = HEADER_BYTES
-            found = raw_walk(records, start, count, INT_MAX, base_timestamp, earliest, latest, rules.compact, False)
-        else:
-            return False
-        return found == (0, max_timestamp, 0, 0, 0)
 
     def _append_checked(
         self, records: Any, now_ms: int, required_acks: int, version: int, is_in_transaction: bool

@@ -39,37 +39,56 @@ class OpenedAtOnce(threading.local):
     """The work that the loop of this thread does during one request; requests are told apart by their time."""
 
     def __init__(self) -> None:
-        self._request_ms = -1
-        self._records_left = self._bytes_left = 0
-        self._scratch: memoryview | None = None
+        self.room = Room()
 
     def takes(self, records: int, now_ms: int) -> bool:
         """Returns whether the loop may walk this many more records."""
-        if now_ms != self._request_ms:
-            self._begin(now_ms)
-        if not 0 < records <= self._records_left:
+        room = self.room.of_request(now_ms)
+        if not 0 < records <= room.records_left:
             return False
-        self._records_left -= records
+        room.records_left -= records
         return True
 
     def decompress(self, codec: int, packed: Any, records: int, now_ms: int) -> memoryview | None:
         """Returns the payload, valid until the next call; None when a thread must do the work. Raises CorruptBatch."""
-        if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms) or self._bytes_left <= 0:
+        if len(packed) > OPENED_AT_ONCE_BYTES or not self.takes(records, now_ms):
             return None
-        if self._scratch is None:
-            self._scratch = memoryview(bytearray(DECOMPRESSED_AT_ONCE_BYTES))
-        try:
-            made = decompress_into(Compression(codec), packed, self._scratch)
-        except TooLargeDecompressed:
-            self._bytes_left = 0
-            return None
-        self._bytes_left -= made
-        return self._scratch[:made]
+        return self.room.decompress(codec, packed)
 
-    def _begin(self, now_ms: int) -> None:
-        self._request_ms = now_ms
-        self._records_left = WALKED_AT_ONCE_RECORDS
-        self._bytes_left = DECOMPRESSED_AT_ONCE_BYTES
+
+class Room:
+    """What is left of that work, and the memory for it."""
+
+    __slots__ = ("bytes_left", "records_left", "request_ms", "scratch")
+
+    def __init__(self) -> None:
+        self.request_ms = -1
+        self.records_left = self.bytes_left = 0
+        #: Made for the first request: other threads need none.
+        self.scratch = memoryview(b"")
+
+    def of_request(self, now_ms: int) -> Room:
+        if now_ms != self.request_ms:
+            self.begin(now_ms)
+        return self
+
+    def begin(self, now_ms: int) -> None:
+        self.request_ms = now_ms
+        self.records_left = WALKED_AT_ONCE_RECORDS
+        self.bytes_left = DECOMPRESSED_AT_ONCE_BYTES
+        if not self.scratch:
+            self.scratch = memoryview(bytearray(DECOMPRESSED_AT_ONCE_BYTES))
+
+    def decompress(self, codec: int, packed: Any) -> memoryview | None:
+        if self.bytes_left <= 0:
+            return None
+        try:
+            made = decompress_into(Compression(codec), packed, self.scratch)
+        except TooLargeDecompressed:
+            self.bytes_left = 0
+            return None
+        self.bytes_left -= made
+        return self.scratch[:made]
 
 
 class MemoryBudget:

@@ -1,0 +1,116 @@
+"""The first look at a produced batch: whether it is plainly good, so that it is written as it came.
+
+One walk shows that the header, the CRC, the records and the topic's rules agree. The kernel (kernel/judge.c) does all of
+it but the CRC, gzip and zstd in one call; without it the same is done here. A batch that is not plainly good is judged by
+`batch_validation.py`, so this may say no to good ones, and never yes to others.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from crc32c import crc32c
+
+from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ...protocol.records.errors import CorruptBatch
+from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
+from .batch_validation import FIRST_VERSION_WITH_ZSTD, AppendRules
+from .opening import AT_ONCE, OPENED_AT_ONCE_BYTES, Room
+
+try:
+    from odradek_kernel import judge as _kernel_judge
+except ImportError:  # The kernel is optional, and may be an older one.
+    _kernel_judge = None
+
+_unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
+_new_tuple = tuple.__new__
+#: The greatest value of a batch's attributes with a codec and nothing else.
+_ZSTD = 4
+#: The kernel leaves the records to a library.
+_UNOPENED = -1
+
+
+def pure_plain_header(
+    records: Any, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
+) -> BatchHeader | None:
+    """Returns the header of a batch that is plainly good, with its offset and epoch; None for any other.
+
+    `records` has a header's size or more. `version` is that of the Produce request. Whether a transaction is open is not
+    looked at.
+    """
+    (
+        first_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id,
+        producer_epoch, sequence, count,
+    ) = _unpack_header(records)  # fmt: skip
+    codec = attributes & ~TRANSACTIONAL_FLAG
+    if (
+        magic != 2
+        or first_offset != 0
+        or length + LOG_OVERHEAD != len(records)
+        or not 0 <= codec <= _ZSTD
+        or (codec == _ZSTD and version < FIRST_VERSION_WITH_ZSTD)
+        or not 0 < count == last_delta + 1
+        or (producer_id >= 0 > sequence)
+        or crc32c(memoryview(records)[21:]) != crc
+    ):
+        return None
+    fields = (
+        base_offset, length, leader_epoch, 2, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id,
+        producer_epoch, sequence, count,
+    )  # fmt: skip
+    header = _new_tuple(BatchHeader, fields)
+    if not rules.checked_codecs >> codec & 1:
+        return header if max_timestamp <= now_ms + rules.timestamp_after_max_ms else None
+    room = AT_ONCE.room.of_request(now_ms)
+    if count > room.records_left or (codec and len(records) - HEADER_BYTES > OPENED_AT_ONCE_BYTES):
+        return None
+    return header if _has_good_records(records, header, now_ms, rules, room) else None
+
+
+def _has_good_records(records: Any, header: BatchHeader, now_ms: int, rules: AppendRules, room: Room) -> bool:
+    """Returns whether the records match the header and the topic's rules, as far as the loop can check at once."""
+    count, payload, start, most = header[12], records, HEADER_BYTES, INT_MAX
+    room.records_left -= count
+    codec = header[5] & COMPRESSION_MASK
+    if codec:
+        try:
+            payload = room.decompress(codec, memoryview(records)[HEADER_BYTES:])
+        except CorruptBatch:
+            return False
+        if payload is None:
+            return False
+        start, most = 0, rules.max_decompressed_bytes
+    latest = min(now_ms + rules.timestamp_after_max_ms, LONG_MAX)
+    earliest = now_ms - rules.timestamp_before_max_ms
+    found = raw_walk(payload, start, count, most, header[7], earliest, latest, rules.compact, False)
+    return found == (0, header[8], 0, 0, 0)
+
+
+def _compiled_plain_header(
+    records: Any, version: int, now_ms: int, rules: AppendRules, base_offset: int, leader_epoch: int
+) -> BatchHeader | None:
+    """Does the same by the kernel."""
+    room = AT_ONCE.room
+    if room.request_ms != now_ms:
+        room.begin(now_ms)
+    found = _kernel_judge(
+        records, room.scratch, version, now_ms, rules.timestamp_before_max_ms, rules.timestamp_after_max_ms,
+        rules.max_decompressed_bytes, rules.compact, rules.checked_codecs, room.records_left,
+        OPENED_AT_ONCE_BYTES if room.bytes_left > 0 else 0, base_offset, leader_epoch,
+    )  # fmt: skip
+    if found is None or crc32c(memoryview(records)[21:]) != found[4]:
+        return None
+    header: BatchHeader = _new_tuple(BatchHeader, found[:13])
+    made = found[13]
+    if made == _UNOPENED:
+        return header if _has_good_records(records, header, now_ms, rules, room) else None
+    room.bytes_left -= made
+    room.records_left -= header[12]
+    return header
+
+
+plain_header: Callable[[Any, int, int, AppendRules, int, int], BatchHeader | None] = (
+    pure_plain_header if _kernel_judge is None else _compiled_plain_header
+)
