@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .brokers import APACHE_NAME
 
 if TYPE_CHECKING:
-    from .report import Result
+    from .result import Result
 
 #: Kind of figure -> mark and colour, which colour-blind readers tell apart.
 MARKS = {

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .loop import OWNER, name_of
+from .incarnations import OWNER, name_of
 
 
 class Disk:

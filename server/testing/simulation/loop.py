@@ -12,10 +12,9 @@ import socket
 import time
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from .network import Network
+from .incarnations import OWNER
 
 #: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)
@@ -23,29 +22,19 @@ THREAD_S = (0.0002, 0.004)
 #: The minimum duration of a turn of the loop.
 TURN_S = 2e-6
 
-#: The owner of work that belongs to no node.
-OUTSIDE = ""
-
 
 class Deadlock(RuntimeError):
     """All tasks wait, and no event is due."""
 
 
-class Incarnation:
-    """An incarnation of a node, from its start to its crash. Code outside of all nodes belongs to none."""
+class LoopNetwork(Protocol):
+    """The network that a loop connects and listens through."""
 
-    __slots__ = ("is_alive", "name")
+    def listen(self, factory: Callable[[], Any], bound: Any) -> Any: ...
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_alive = True
+    async def connect(self, factory: Callable[[], Any], address: tuple[str, int]) -> Any: ...
 
-
-OWNER: contextvars.ContextVar[Incarnation | None] = contextvars.ContextVar("owner", default=None)
-
-
-def name_of(owner: Incarnation | None) -> str:
-    return OUTSIDE if owner is None else owner.name
+    async def reach(self, address: tuple[str, int]) -> None: ...
 
 
 class _Clock:
@@ -64,7 +53,7 @@ class _Clock:
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop. `network` implements `create_server` and `create_connection`."""
 
-    def __init__(self, chance: Random, network: Network, started: float | None = None) -> None:
+    def __init__(self, chance: Random, network: LoopNetwork, started: float | None = None) -> None:
         super().__init__()
         self.chance = chance
         self.network = network

@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from .loop import OUTSIDE, OWNER, name_of
-from .transport import RETRY_S, Transport
+from .incarnations import OUTSIDE, OWNER, name_of
+from .transport import RETRY_S, Address, Transport
 
 #: The latency of one delivery: a network within a room.
 LATENCY_S = (0.0001, 0.002)
 #: Ports for listeners that do not choose one.
 FIRST_FREE_PORT = 50_000
 
-Address = tuple[str, int]
 #: From a node to a node.
 Link = tuple[str, str]
 

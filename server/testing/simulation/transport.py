@@ -6,12 +6,12 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from .loop import OWNER, VirtualLoop, name_of
+from .incarnations import OWNER, name_of
+from .loop import VirtualLoop
 
-if TYPE_CHECKING:
-    from .network import Address, Network
+Address = tuple[str, int]
 
 #: The retry interval over a cut link.
 RETRY_S = 0.05
@@ -19,17 +19,29 @@ RETRY_S = 0.05
 HIGH_WATER_BYTES = 64 * 1024
 
 
+class Links(Protocol):
+    """The state of the links between nodes."""
+
+    def delay(self, source: str = ..., target: str = ...) -> float: ...
+
+    def is_cut(self, source: str, target: str) -> bool: ...
+
+    def breaks(self, source: str, target: str) -> bool: ...
+
+    def forget(self, end: Transport) -> None: ...
+
+
 class Transport(asyncio.Transport):
     """One end of a connection. Bytes written here wait in `_sent` until they reach the other end."""
 
     other: Transport
 
-    def __init__(self, network: Network, protocol: Any, context: contextvars.Context, *, peer: Address) -> None:
+    def __init__(self, links: Links, protocol: Any, context: contextvars.Context, *, peer: Address) -> None:
         super().__init__()
         self.protocol = protocol
         self.context = context
         self.node = name_of(context.get(OWNER))
-        self._network = network
+        self._links = links
         self._peer = peer
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -84,7 +96,7 @@ class Transport(asyncio.Transport):
         """Starts the next delivery, unless one is in flight."""
         if not self._is_flowing and not self._is_over and (self._sent or self._is_closing):
             self._is_flowing = True
-            self._later(self._network.delay(self.node, self.other.node), self._arrive)
+            self._later(self._links.delay(self.node, self.other.node), self._arrive)
 
     def _later(self, delay_s: float, function: Callable[[], None]) -> None:
         """Schedules work of the network, which runs outside of all contexts, whichever nodes are alive."""
@@ -92,10 +104,10 @@ class Transport(asyncio.Transport):
 
     def _arrive(self) -> None:
         self._is_flowing = False
-        if self._is_over or self._network.is_cut(self.node, self.other.node) or not self.other._reads:
+        if self._is_over or self._links.is_cut(self.node, self.other.node) or not self.other._reads:
             return  # mending the link or resuming reading continues the flow
         if self._sent:
-            if self._network.breaks(self.node, self.other.node):
+            if self._links.breaks(self.node, self.other.node):
                 self.abort()
                 return
             data = b"".join(self._sent)
@@ -158,26 +170,26 @@ class Transport(asyncio.Transport):
     def die(self) -> None:
         """Ends the connection of a crashed node: only the other end is notified."""
         self._is_over = True
-        self._network.forget(self)
-        self._later(self._network.delay(self.node, self.other.node), self._break_other)
+        self._links.forget(self)
+        self._later(self._links.delay(self.node, self.other.node), self._break_other)
 
     def _end(self, error: Exception | None) -> None:
         if self._is_over:
             return
         self._is_over = True
-        self._network.forget(self)
+        self._links.forget(self)
         self._loop.call_soon(self._tell_lost, error, context=self.context)
-        self._later(self._network.delay(self.node, self.other.node), self._break_other)
+        self._later(self._links.delay(self.node, self.other.node), self._break_other)
 
     def _break_other(self) -> None:
-        if self._network.is_cut(self.node, self.other.node) and not self.other._is_over:
+        if self._links.is_cut(self.node, self.other.node) and not self.other._is_over:
             # The other end is not notified while the link is cut.
             self._later(RETRY_S, self._break_other)
             return
         other = self.other
         if not other._is_over:
             other._is_over = True
-            self._network.forget(other)
+            self._links.forget(other)
             self._loop.call_soon(other._tell_lost, None, context=other.context)
 
     def _tell_lost(self, error: Exception | None) -> None:

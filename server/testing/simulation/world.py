@@ -21,7 +21,8 @@ from ...broker import BrokerServer
 from ...config.broker_config import BrokerConfig
 from ...embedded import EMBEDDED_DEFAULTS
 from .disk import Disk
-from .loop import OWNER, Incarnation, VirtualLoop
+from .incarnations import OWNER, Incarnation
+from .loop import VirtualLoop
 from .network import LATENCY_S, Network, SimulatedSocket
 
 T = TypeVar("T")
