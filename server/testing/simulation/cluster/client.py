@@ -12,7 +12,7 @@ from .....protocol.errors import ErrorCode
 from .....protocol.internal.headers import RequestHeader, ResponseHeader
 from .....protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from .....protocol.schema import Message
-from ..network import Address
+from ..transport import Address
 
 #: Delay between two attempts.
 BACKOFF_S = 0.1

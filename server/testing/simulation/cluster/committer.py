@@ -14,7 +14,7 @@ from .....protocol.messages.offset_commit import (
 )
 from .....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from .....protocol.schema import Message
-from ..network import Address
+from ..transport import Address
 from .client import BACKOFF_S, Client, Unreachable
 from .invariants import ACKNOWLEDGED, Broken
 from .workload import TOPIC, refuse_fatal

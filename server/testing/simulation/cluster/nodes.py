@@ -12,7 +12,7 @@ from random import Random
 from ....cluster.broker_lifecycle import RegistrationFailed
 from ....config.broker_config import BrokerConfig
 from ....quorum.formatting import InitialVoter, format_directories
-from ..loop import OUTSIDE
+from ..incarnations import OUTSIDE
 from ..world import Node, Simulation
 from .invariants import NO_BUG, Broken
 from .trace import Trace
