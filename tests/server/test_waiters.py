@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from odradek.server.runtime.waiters import LONGEST_BUCKETED_WAIT_MS, Deadlines, Parked, Wakeups
 
@@ -41,6 +42,52 @@ async def test_removed_waiter_does_not_expire() -> None:
     assert not removed.ended.done()
     assert not long.ended.done()
     assert long.deadline is removed.deadline is None
+
+
+async def test_answered_waiters_leave_nothing_and_all_deadlines_share_one_timer() -> None:
+    loop = asyncio.get_running_loop()
+    set_for: list[float] = []
+
+    class Counting:
+        time = staticmethod(loop.time)
+
+        def call_at(self, when: float, function: Callable[..., None], *args: object) -> asyncio.TimerHandle:
+            set_for.append(when)
+            return loop.call_at(when, function, *args)
+
+    deadlines = Deadlines(Counting())  # type: ignore[arg-type]
+    for _ in range(100):
+        answered = Waiting()
+        deadlines.add(answered, 500)
+        await asyncio.sleep(0)
+        deadlines.remove(answered)
+    assert not deadlines._buckets
+    assert len(set_for) == 1
+
+
+async def test_earlier_deadline_after_later_one_expires_first_and_both_expire() -> None:
+    deadlines = Deadlines(asyncio.get_running_loop())
+    later, earlier = Waiting(), Waiting()
+    deadlines.add(later, 60)
+    deadlines.add(earlier, 5)
+    assert await asyncio.wait_for(earlier.ended, 10) < await asyncio.wait_for(later.ended, 10)
+
+
+async def test_waiter_removed_by_one_that_expires_before_it_does_not_expire() -> None:
+    deadlines = Deadlines(asyncio.get_running_loop())
+
+    class Removing(Waiting):
+        def expired(self) -> None:
+            deadlines.remove(removed)
+            deadlines.add(again, 5)
+            super().expired()
+
+    removing, removed, again = Removing(), Waiting(), Waiting()
+    for one in (removing, removed):
+        deadlines.add(one, 5)
+    await asyncio.wait_for(removing.ended, 10)
+    await asyncio.wait_for(again.ended, 10)
+    assert not removed.ended.done()
 
 
 async def test_wakeups_of_one_turn_complete_once_in_next_turn() -> None:
