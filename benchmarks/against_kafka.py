@@ -20,10 +20,11 @@ from rich.progress import Progress
 
 from compat_tests.broker_process import BrokerProcess
 
-from . import brokers, idle_connections, kinds, report, rows
+from . import brokers, idle_connections, rows
 from .awake import cores_awake
-from .kinds import Kind, Row
 from .loads import Load
+from .reporting import kinds, report
+from .reporting.kinds import Kind, Row
 
 STARTS = 5
 #: What `--only` may say of the first rows.

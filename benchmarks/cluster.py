@@ -21,9 +21,10 @@ from types import TracebackType
 from confluent_kafka import Producer
 from rich.console import Console
 
-from . import brokers, kinds, loads, report
+from . import brokers, loads
 from .clusters import MeasuredCluster
-from .kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Kind
+from .reporting import kinds, report
+from .reporting.kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Kind
 
 UNAVAILABLE = Kind("no acknowledgement for", "ms", 0.1, higher=False)
 CATCH_UP = Kind("back in sync after", "s", 1.0, higher=False)

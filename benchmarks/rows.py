@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from . import loads
-from .kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Row
 from .loads import Load
+from .reporting.kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Row
 from .share_rows import share_rows
 from .transaction_rows import transaction_rows
 

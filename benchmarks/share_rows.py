@@ -21,8 +21,8 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from compat_tests.wire import WireClient
 
 from . import loads
-from .kinds import CPU_PER_GB, THROUGHPUT, Row
 from .loads import Load
+from .reporting.kinds import CPU_PER_GB, THROUGHPUT, Row
 
 _PROGRAM = Path(__file__).with_name("share_load.py")
 _DEADLINE_S = 600

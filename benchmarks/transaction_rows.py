@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from .kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, RATE, THROUGHPUT, Row
 from .loads import Load
+from .reporting.kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, RATE, THROUGHPUT, Row
 
 _PROGRAM = Path(__file__).with_name("transaction_load.py")
 _DEADLINE_S = 600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .loads import Load
+from ..loads import Load
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .brokers import APACHE_NAME
+from ..brokers import APACHE_NAME
 
 if TYPE_CHECKING:
     from .result import Result

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .brokers import APACHE_NAME, ODRADEK_NAME
+from ..brokers import APACHE_NAME, ODRADEK_NAME
 from .chart import draw
 from .kinds import Kind
 from .result import Result

@@ -1,0 +1,1 @@
+"""Results of benchmarks: their kinds, tables, files and charts."""
