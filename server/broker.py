@@ -112,6 +112,7 @@ class BrokerServer(Node):
             self.directories += open_directories(self.config.log_dirs)
             if self.config.is_broker:
                 self.partitions = data.partitions(self)
+                self.leaders = cluster.leaders(self)
                 self.moves = data.replica_moves(self)
                 self.groups = coordinators.groups(self)
                 self.transactions = coordinators.transactions(self)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .cluster.broker_lifecycle import BrokerLifecycle
     from .cluster.broker_sessions import BrokerSessionWatch
     from .cluster.controller_channel import Forwarding
+    from .cluster.leaders import Leaders
     from .cluster.producer_ids import ProducerIds
     from .cluster.stopped_brokers import StoppedBrokers
     from .config.broker_config import BrokerConfig
@@ -98,6 +99,7 @@ class Node:
     wakeups: Wakeups
     # On a node that is only a controller there are no partitions, and none of what lives in them.
     partitions: Partitions
+    leaders: Leaders
     moves: ReplicaMoves
     groups: GroupDriver
     transactions: TransactionDriver

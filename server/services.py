@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .cluster.auto_creation import AutoCreation
     from .cluster.broker_lifecycle import BrokerLifecycle
     from .cluster.broker_sessions import BrokerSessionWatch
+    from .cluster.leaders import Leaders
     from .cluster.producer_ids import ProducerIds
     from .cluster.stopped_brokers import StoppedBrokers
     from .config.broker_config import BrokerConfig
@@ -72,6 +73,7 @@ class Services(NodeServices):
     deadlines: Deadlines
     wakeups: Wakeups
     partitions: Partitions
+    leaders: Leaders
     moves: ReplicaMoves
     cleaner: LogCleaner
     scrubber: Scrubber

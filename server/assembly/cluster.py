@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..cluster.auto_creation import AutoCreation
+from ..cluster.leaders import Leaders
 from ..cluster.producer_ids import ProducerIds
 from ..publisher import Publisher
 from ..quorum.driver import QuorumDriver
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 
 def auto_creation(node: Node) -> AutoCreation:
     return AutoCreation(node)
+
+
+def leaders(node: Node) -> Leaders:
+    return Leaders(
+        node.metadata,
+        node.partitions,
+        inter_broker_listener=node.config.listeners.inter_broker_name,
+        node_id=node.node_id,
+    )
 
 
 def producer_ids(node: Node) -> ProducerIds:

@@ -8,8 +8,8 @@ from ...protocol.errors import ErrorCode
 from ..network.endpoint import Endpoint
 
 if TYPE_CHECKING:
-    from ..network.call import Call
-    from ..node import Node as Parts
+    from ..partitions.partitions import Partitions
+    from ..runtime.metadata_cache import MetadataCache
 
 NO_LEADER = -1
 
@@ -31,50 +31,61 @@ class Leader(NamedTuple):
     node: Node | None
 
 
-def current_leader(call: Call, topic: str, index: int) -> Leader:
-    """A replica here knows it first: whoever waits for one is told before the image is published that says so."""
-    hosted = call.broker.partitions.get((topic, index))
-    if hosted is not None:
-        role = hosted.role
-        return Leader(role.leader, role.leader_epoch, _node(call, role.leader))
-    partition = call.broker.image.partition(topic, index)
-    if partition is None:
-        return Leader(NO_LEADER, -1, None)
-    return Leader(partition.leader, partition.leader_epoch, _node(call, partition.leader))
-
-
-def _node(call: Call, broker_id: int) -> Node | None:
-    broker = call.broker.image.broker(broker_id)
-    endpoint = broker.listeners.get(call.listener) if broker is not None else None
-    if broker is None or endpoint is None:
-        return None
-    return Node(broker_id, endpoint.host, endpoint.port, broker.rack)
-
-
-def broker_endpoint(broker: Parts, broker_id: int) -> Endpoint | None:
-    """Returns the inter-broker endpoint of another broker; None when it is not known."""
-    name = broker.config.listeners.inter_broker_name
-    found = broker.image.broker(broker_id)
-    endpoint = found.listeners.get(name) if found is not None else None
-    return Endpoint(name, endpoint.host, endpoint.port) if endpoint is not None else None
-
-
-def other_leader(broker: Parts, topic: str, index: int) -> Endpoint | None:
-    """Returns the inter-broker endpoint of a partition's leader; None when this broker leads it, or no broker does."""
-    partition = broker.image.partition(topic, index)
-    if partition is None or partition.leader in (NO_LEADER, broker.node_id):
-        return None
-    return broker_endpoint(broker, partition.leader)
-
-
-def absent_error(broker: Parts, topic: str | bytes, index: int) -> int:
-    """Returns the error for a partition, by its topic's name or id, that this broker does not host: it is hosted on other
-    brokers, it does not exist, or there is no room for it here.
+class Leaders:
+    """Finds the leader of a partition, and the endpoint of a broker, in the published image and in the partitions that this
+    broker hosts.
     """
-    image = broker.image
-    found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
-    if found is None:
-        return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if (found.name, index) in broker.partitions.unmade:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def __init__(
+        self, metadata: MetadataCache, partitions: Partitions, *, inter_broker_listener: str, node_id: int
+    ) -> None:
+        self._metadata = metadata
+        self._partitions = partitions
+        self._inter_broker_listener = inter_broker_listener
+        self._node_id = node_id
+
+    def current_leader(self, listener: str, topic: str, index: int) -> Leader:
+        """Returns the leader of a partition, with its endpoint on `listener`. A replica on this broker has it first: waiting
+        requests are answered before the image that names the new leader is published.
+        """
+        hosted = self._partitions.get((topic, index))
+        if hosted is not None:
+            role = hosted.role
+            return Leader(role.leader, role.leader_epoch, self._node(listener, role.leader))
+        partition = self._metadata.image.partition(topic, index)
+        if partition is None:
+            return Leader(NO_LEADER, -1, None)
+        return Leader(partition.leader, partition.leader_epoch, self._node(listener, partition.leader))
+
+    def _node(self, listener: str, broker_id: int) -> Node | None:
+        broker = self._metadata.image.broker(broker_id)
+        endpoint = broker.listeners.get(listener) if broker is not None else None
+        if broker is None or endpoint is None:
+            return None
+        return Node(broker_id, endpoint.host, endpoint.port, broker.rack)
+
+    def broker_endpoint(self, broker_id: int) -> Endpoint | None:
+        """Returns the inter-broker endpoint of another broker; None when it is not known."""
+        name = self._inter_broker_listener
+        found = self._metadata.image.broker(broker_id)
+        endpoint = found.listeners.get(name) if found is not None else None
+        return Endpoint(name, endpoint.host, endpoint.port) if endpoint is not None else None
+
+    def other_leader(self, topic: str, index: int) -> Endpoint | None:
+        """Returns the inter-broker endpoint of a partition's leader; None when this broker leads it, or no broker does."""
+        partition = self._metadata.image.partition(topic, index)
+        if partition is None or partition.leader in (NO_LEADER, self._node_id):
+            return None
+        return self.broker_endpoint(partition.leader)
+
+    def absent_error(self, topic: str | bytes, index: int) -> int:
+        """Returns the error for a partition, by its topic's name or id, that this broker does not host: it is hosted on
+        other brokers, it does not exist, or there is no room for it here.
+        """
+        image = self._metadata.image
+        found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
+        if found is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if (found.name, index) in self._partitions.unmade:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if index in found.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -15,7 +15,6 @@ from ...coordinator.share_state.refusals import FORMS, refused
 from ...coordinator.share_state.state import ShareKey
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ..cluster.leaders import other_leader
 from ..runtime.gather import gather
 from .share_state_driver import coordinator_key
 
@@ -69,7 +68,7 @@ class Persister:
         key = coordinator_key(key_of(request))
         index = driver.partition_for(key)
         done = partial(self._answered, request, tries - 1, reply)
-        endpoint = other_leader(broker, driver.topic, index)
+        endpoint = broker.leaders.other_leader(driver.topic, index)
         if endpoint is None:
             driver.submit(key, request, LATEST, ASKER, done)
         else:

@@ -16,7 +16,6 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..cluster.leaders import absent_error, other_leader
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ PURPOSE = "transaction-markers"
 
 def send_marker(broker: Node, topic: str, index: int, marker: Marker, done: Callable[[int], None]) -> None:
     """Writes a marker as `write_marker` does, on the partition's leader wherever it is."""
-    endpoint = other_leader(broker, topic, index)
+    endpoint = broker.leaders.other_leader(topic, index)
     if endpoint is None:
         write_marker(broker, topic, index, marker, done)
         return
@@ -64,7 +63,7 @@ def write_marker(broker: Node, topic: str, index: int, marker: Marker, done: Cal
     """
     hosted = broker.partitions.get((topic, index))
     if hosted is None:
-        done(absent_error(broker, topic, index))
+        done(broker.leaders.absent_error(topic, index))
     elif topic == GROUP_METADATA_TOPIC:
         broker.groups.end_transaction(index, marker, done)
     else:

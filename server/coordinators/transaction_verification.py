@@ -18,7 +18,6 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ..cluster.leaders import other_leader
 
 if TYPE_CHECKING:
     from ..network.call import Call
@@ -64,7 +63,7 @@ def _ask(call: Call, asked: Membership, answered: Answered, until_ms: int) -> No
     reply = partial(_replied, call, asked, answered, until_ms)
     transactions = call.broker.transactions
     index = transactions.partition_for(asked.transactional_id)
-    endpoint = other_leader(call.broker, transactions.topic, index)
+    endpoint = call.broker.leaders.other_leader(transactions.topic, index)
     if endpoint is None:
         transactions.submit(asked.transactional_id, request, ADDING_VERSION, call, reply)
     else:

@@ -25,7 +25,6 @@ from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, pread_n
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batch_walk import Pread
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
-from ..cluster.leaders import absent_error
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
 from ..runtime.waiters import Parked
@@ -277,7 +276,7 @@ class Fetch(Parked):
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
-        error = absent_error(self._call.broker, *wanted.key)
+        error = self._call.broker.leaders.absent_error(*wanted.key)
         return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
 
     def _told_as(self, error: int) -> int:

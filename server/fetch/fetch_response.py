@@ -19,7 +19,6 @@ from ...protocol.uuids import ZERO_UUID
 from ...replication.read_replica import candidates, nearest
 from ...storage.log.log import OffsetOutOfRange
 from ..cluster.cluster_view import ClusterView
-from ..cluster.leaders import current_leader
 
 if TYPE_CHECKING:
     from ...storage.log.log import Log
@@ -71,7 +70,7 @@ def add_leaders(call: Call, found: list[Found], response: FetchResponse) -> None
     nodes: dict[int, NodeEndpoint] = {}
     for one in found:
         if one.data.error_code in _LED_ELSEWHERE:
-            leader = current_leader(call, _topic_of(call, one), one.data.partition_index)
+            leader = call.broker.leaders.current_leader(call.listener, _topic_of(call, one), one.data.partition_index)
             one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
             if leader.node is not None:
                 nodes[leader.id] = NodeEndpoint(*leader.node)

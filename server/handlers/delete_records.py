@@ -20,7 +20,6 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ..cluster.leaders import absent_error
 from ..partitions.hosted_partition import HostedPartition
 from ..runtime.waiters import Deadlines, Parked
 
@@ -61,7 +60,7 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     hosted = services.partitions.get((topic, index))
     if hosted is None:
-        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, absent_error(call.broker, topic, index))
+        return DeleteRecordsPartitionResult(index, _NO_WATERMARK, services.leaders.absent_error(topic, index))
     up_to_offset = hosted.high_watermark if offset == HIGH_WATERMARK else offset
     error = _error(hosted, up_to_offset)
     if error:

@@ -17,7 +17,6 @@ from ...protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ...replication.controller.topic_names import check_name
-from ..cluster.leaders import absent_error
 
 if TYPE_CHECKING:
     from ..network.call import Call
@@ -41,7 +40,7 @@ def _describe(services: Services, call: Call, topic: str, index: int) -> Partiti
         invalid = check_name(topic)
         if invalid is not None:
             return PartitionResponse(index, invalid.code, invalid.message)
-        error = absent_error(call.broker, topic, index)
+        error = services.leaders.absent_error(topic, index)
         known = services.metadata.image.topic(topic) is not None
         return PartitionResponse(index, error, None if known else "This server does not host this topic-partition.")
     producers = hosted.log.producers.by_id.values()

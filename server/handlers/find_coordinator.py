@@ -13,7 +13,6 @@ from typing import NamedTuple
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
-from ..cluster.leaders import current_leader
 from ..coordinators.coordinator_driver import CoordinatorDriver
 from ..network.call import Call
 from ..services import Services
@@ -101,5 +100,5 @@ def _find(services: Services, call: Call, key: str) -> Found:
     place = (driver.topic, driver.partition_for(key))
     if place in services.partitions.unmade:
         return NOT_AVAILABLE
-    node = current_leader(call, *place).node
+    node = services.leaders.current_leader(call.listener, *place).node
     return NOT_AVAILABLE if node is None else Found(ErrorCode.NONE, node.id, node.host, node.port)

@@ -30,7 +30,6 @@ from ...protocol.messages.list_offsets import (
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
-from ..cluster.leaders import absent_error
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.opening import opening_threads
 from ..runtime.memory import LARGE_BYTES, release_after
@@ -129,7 +128,7 @@ def _find(services: Services, call: Call, topic: str, asked: ListOffsetsPartitio
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     hosted = services.partitions.get((topic, asked.partition_index))
     if hosted is None:
-        raise Refused(absent_error(call.broker, topic, asked.partition_index))
+        raise Refused(services.leaders.absent_error(topic, asked.partition_index))
     leader_only = request.replica_id != DEBUGGING_CONSUMER
     error = hosted.error_for_epoch(asked.current_leader_epoch, leader_only=leader_only)
     if error:

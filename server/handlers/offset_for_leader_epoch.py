@@ -16,7 +16,6 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ..cluster.leaders import absent_error
 
 if TYPE_CHECKING:
     from ..network.call import Call
@@ -37,7 +36,7 @@ def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
 def _end_of_epoch(services: Services, call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     hosted = services.partitions.get((topic, asked.partition))
     if hosted is None:
-        error = absent_error(call.broker, topic, asked.partition)
+        error = services.leaders.absent_error(topic, asked.partition)
     else:
         error = hosted.error_for_epoch(asked.current_leader_epoch)
     if error or hosted is None:

@@ -32,7 +32,6 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
-from ..cluster.leaders import absent_error
 from ..coordinators.transaction_verification import Place
 from ..partitions.hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from ..produce.parked_produce import (
@@ -103,7 +102,7 @@ def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False)
             if refused is not None:
                 result = refused
             elif hosted is None:
-                result = AppendResult(absent_error(broker, key, index))
+                result = AppendResult(broker.leaders.absent_error(key, index))
             elif hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
                 result = _INTERNAL
             elif behind and (passing := _passing_error(behind, (key, index), hosted, data.records)):

@@ -18,7 +18,6 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from ..api.share_errors import refuse
-from ..cluster.leaders import current_leader
 from ..network.call import Call
 from ..services import Services
 from ..share import share_configs
@@ -57,7 +56,7 @@ def _acknowledged(services: Services, call: Call, session: ShareSession, is_fina
             data.error_code, data.error_message = refusal.error, refusal.message
             topic = services.metadata.image.topic_by_id(topic_id)
             if refusal.error in _LED_ELSEWHERE and topic is not None:
-                leader = current_leader(call, topic.name, index)
+                leader = services.leaders.current_leader(call.listener, topic.name, index)
                 data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
                 if leader.node is not None:
                     nodes[leader.id] = NodeEndpoint(*leader.node)

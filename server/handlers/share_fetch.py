@@ -18,7 +18,6 @@ from ...protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ..api.share_errors import refuse
-from ..cluster.leaders import current_leader
 from ..network.call import Call
 from ..services import Services
 from ..share import share_configs
@@ -118,7 +117,7 @@ class _Answering:
     def _add_leader(self, topic_id: bytes, data: PartitionData, nodes: dict[int, NodeEndpoint]) -> None:
         topic = self._services.metadata.image.topic_by_id(topic_id)
         if topic is not None:
-            leader = current_leader(self._call, topic.name, data.partition_index)
+            leader = self._services.leaders.current_leader(self._call.listener, topic.name, data.partition_index)
             data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
             if leader.node is not None:
                 nodes[leader.id] = NodeEndpoint(*leader.node)

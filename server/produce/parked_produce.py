@@ -19,7 +19,6 @@ from ...protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
 )
-from ..cluster.leaders import current_leader
 from ..partitions.batch_validation import CheckedBatch
 from ..partitions.hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from ..runtime.waiters import Parked
@@ -149,7 +148,7 @@ def add_leaders(call: Call, response: ProduceResponse) -> None:
         for answer in topic.partition_responses:
             if answer.error_code == _NOT_LEADER_OR_FOLLOWER:
                 name = topic.name or _name_of(call, topic.topic_id)
-                leader = current_leader(call, name, answer.index)
+                leader = call.broker.leaders.current_leader(call.listener, name, answer.index)
                 answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
                 if leader.node is not None:
                     nodes[leader.id] = NodeEndpoint(*leader.node)

@@ -29,7 +29,6 @@ from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
 from ...storage.repair.rebuilding import RebuiltSegment
 from ...storage.segments.damage import DamagedRange
-from ..cluster.leaders import broker_endpoint
 from .replica_reader import NotThere, ReplicaReader
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class Healer:
         """The leader first, then those in sync."""
         role, own = hosted.role, self._broker.node_id
         ids = dict.fromkeys(one for one in (role.leader, *role.isr) if one >= 0 and one != own)
-        found = [broker_endpoint(self._broker, one) for one in ids]
+        found = [self._broker.leaders.broker_endpoint(one) for one in ids]
         return [endpoint for endpoint in found if endpoint is not None]
 
     async def _take_damaged(self, hosted: HostedPartition, reader: ReplicaReader) -> None:

@@ -26,7 +26,6 @@ from ...protocol.messages.fetch import (
     ReplicaState,
 )
 from ...protocol.records.errors import BatchError
-from ..cluster.leaders import broker_endpoint
 from .followed_partition import FollowedPartition
 from .out_of_range import ask_for_ends
 
@@ -202,7 +201,7 @@ class ReplicaFetcher:
         return most
 
     def _endpoint(self) -> Endpoint | None:
-        return broker_endpoint(self._broker, self._leader)
+        return self._broker.leaders.broker_endpoint(self._leader)
 
     def _request(self, news: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
         broker = self._broker

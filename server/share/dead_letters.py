@@ -25,7 +25,6 @@ from ...coordinator.share_partition.dead_letters import Contents, DeadLetter, Or
 from ...metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ..cluster.leaders import broker_endpoint
 from .dead_letter_contents import read_contents
 from .dead_letter_outbox import Delivery, Outbox, Place
 
@@ -152,7 +151,7 @@ class DeadLetters:
     def _hand_over(self, topic: str, delivery: Delivery) -> None:
         found = self._broker.image.topics.by_name[topic]
         index = rules.destination(delivery.origin.partition, len(found.partitions))
-        endpoint = broker_endpoint(self._broker, found.partitions[index].leader)
+        endpoint = self._broker.leaders.broker_endpoint(found.partitions[index].leader)
         if endpoint is None:
             self._try_again(delivery, f"nobody leads {topic}-{index}")
             return

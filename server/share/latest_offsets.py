@@ -13,7 +13,6 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..cluster.leaders import other_leader
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def latest_offsets(broker: Node, places: Iterable[Place], done: Callable[[Ends],
     found: Ends = {}
     elsewhere: dict[Endpoint, list[Place]] = {}
     for place in places:
-        hosted, leader = broker.partitions.get(place), other_leader(broker, *place)
+        hosted, leader = broker.partitions.get(place), broker.leaders.other_leader(*place)
         if hosted is not None and hosted.is_leader:
             found[place] = End(ErrorCode.NONE, hosted.high_watermark)
         elif leader is not None:

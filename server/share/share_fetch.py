@@ -20,7 +20,6 @@ from ...storage.files.open_files import pread_nowait
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.batch_walk import Pread
 from ...storage.segments.slices import LogSlice
-from ..cluster.leaders import absent_error
 from ..partitions.page_cache import NotInPageCache, sendable, warm
 from ..runtime.waiters import Parked
 from . import share_configs
@@ -183,7 +182,7 @@ class ShareFetch(Parked):
         topic_id, index = place
         broker = self._call.broker
         hosted = broker.partitions.get_by_id(place)
-        error = absent_error(broker, topic_id, index) if hosted is None else hosted.error_for_epoch(-1)
+        error = broker.leaders.absent_error(topic_id, index) if hosted is None else hosted.error_for_epoch(-1)
         if error or hosted is None:
             answer[place] = PartitionData(partition_index=index, error_code=error, records=b"")
             return None

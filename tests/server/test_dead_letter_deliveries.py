@@ -28,6 +28,7 @@ from odradek.metadata.image import (
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from odradek.server.cluster.leaders import Leaders
 from odradek.server.share.dead_letters import Counters, DeadLetters
 
 GROUP, QUEUE = "g", "dlq.t"
@@ -61,7 +62,6 @@ class Stand:
     """A broker whose peers and controller answer when the test says so, and whose clock goes on at once."""
 
     image: MetadataImage
-    node_id: int = 9
     now: int = 0
     produced: list[Callable[[Any], None]] = field(default_factory=list)
     created: list[Callable[[Any], None]] = field(default_factory=list)
@@ -76,9 +76,10 @@ class Stand:
         }
         self.config = SimpleNamespace(
             get=values.__getitem__,
-            listeners=SimpleNamespace(inter_broker_name="P"),
             topic_log_config=lambda _: SimpleNamespace(max_message_bytes=1_000_000),
         )
+        hosted: Any = SimpleNamespace()
+        self.leaders = Leaders(self, hosted, inter_broker_listener="P", node_id=9)  # type: ignore[arg-type]
         self.peers = lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply))
         self.controller = SimpleNamespace(submit=lambda _, __, reply: self.created.append(reply))
         self.letters = DeadLetters(self)  # type: ignore[arg-type]

@@ -14,17 +14,15 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.server.share import latest_offsets as asking
 from odradek.server.share.latest_offsets import End, Ends, latest_offsets
 
 HERE, THERE, NOBODYS = ("t", 0), ("t", 1), ("t", 2)
 
 
-def ends(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
+def ends(answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> Ends:
     """Returns the ends of three partitions: one led here, one by another broker with this response, one without a
     leader.
     """
-    monkeypatch.setattr(asking, "other_leader", lambda _, *place: "b2" if place == THERE else None)
 
     def send(endpoint: str, request: ListOffsetsRequest, reply: Callable[[Any], None], **_: object) -> None:
         assert endpoint == "b2"
@@ -32,7 +30,8 @@ def ends(monkeypatch: pytest.MonkeyPatch, answer: Callable[[ListOffsetsRequest],
         reply(answer(request))
 
     partitions = {HERE: SimpleNamespace(is_leader=True, high_watermark=11)}
-    broker: Any = SimpleNamespace(partitions=partitions, peers=lambda: SimpleNamespace(send=send))
+    leaders = SimpleNamespace(other_leader=lambda *place: "b2" if place == THERE else None)
+    broker: Any = SimpleNamespace(partitions=partitions, leaders=leaders, peers=lambda: SimpleNamespace(send=send))
     found: list[Ends] = []
     latest_offsets(broker, [HERE, THERE, NOBODYS], found.append)
     (one,) = found
@@ -54,9 +53,9 @@ def says(error: ErrorCode, offset: int) -> ListOffsetsResponse:
     ],
 )
 def test_each_leader_is_asked_and_what_it_does_not_tell_is_an_error(
-    answer: ListOffsetsResponse | None, expected: End, monkeypatch: pytest.MonkeyPatch
+    answer: ListOffsetsResponse | None, expected: End
 ) -> None:
-    assert ends(monkeypatch, lambda _: answer) == {
+    assert ends(lambda _: answer) == {
         HERE: End(ErrorCode.NONE, 11),
         THERE: expected,
         NOBODYS: End(ErrorCode.LEADER_NOT_AVAILABLE),

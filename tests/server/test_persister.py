@@ -26,8 +26,9 @@ class EveryShard:
 
 
 def asked(*topics: list[int]) -> list[list[int]]:
-    image = SimpleNamespace(topic=lambda _: object(), partition=lambda *_: None)
-    broker: Any = SimpleNamespace(share_states=EveryShard, image=image, node_id=1)
+    image = SimpleNamespace(topic=lambda _: object())
+    leaders = SimpleNamespace(other_leader=lambda *_: None)
+    broker: Any = SimpleNamespace(share_states=EveryShard, image=image, leaders=leaders)
     request = read.ReadShareGroupStateRequest(
         group_id="group",
         topics=[
