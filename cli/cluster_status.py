@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from ..protocol.messages.describe_quorum import (
@@ -66,7 +65,7 @@ def _missing_quorum(plan: Plan, pids: dict[int, int]) -> str:
 
 async def _ask(plan: Plan, pids: dict[int, int]) -> Answers | None:
     """The answers of the first node that runs and answers: another program may have the port of one that is down."""
-    peers = Peers(SimpleNamespace(node_id="status"))  # type: ignore[arg-type]
+    peers = Peers("odradek-status")
     try:
         for node in plan.nodes:
             if node.id not in pids:

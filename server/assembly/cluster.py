@@ -91,7 +91,7 @@ def forwarding(node: Node) -> Forwarding:
 def peers(node: Node) -> Peers:
     from ..peers.peers import Peers
 
-    return Peers(node)
+    return Peers(f"odradek-{node.node_id}")
 
 
 def replication(node: Node) -> Replication:

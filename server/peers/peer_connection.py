@@ -1,7 +1,7 @@
-"""A connection that we have opened to another node: requests out, answers in.
+"""A connection to another node that this process opened: it sends requests and receives responses.
 
-It begins by asking for the peer's versions (KIP-511); what is sent before the answer is not its affair. Answers come in the
-order of the requests. A frame is received in the buffer that it is decoded from; the buffer grows with what has arrived.
+Its first request asks for the peer's versions (KIP-511); `ready` is called after the response. Responses arrive in the
+order of the requests. A frame is decoded from the buffer that received it; the buffer grows with what has arrived.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ log = logging.getLogger("odradek.peers")
 #: The first buffer, and what a connection keeps when it has received something large.
 BUFFER_BYTES = 64 * 1024
 KEPT_BUFFER_BYTES = 2 * 1024 * 1024
-#: No answer of a node that means well is larger: replica.fetch.response.max.bytes has 10 MiB by default.
+#: The limit of a response. A correct node sends less: replica.fetch.response.max.bytes is 10 MiB by default.
 MAX_ANSWER_BYTES = 1 << 30
 #: Frames up to this are copied out of the buffer: codecs are quickest on bytes of their own.
 COPIED_FRAME_BYTES = 16 * 1024
-#: What Kafka speaks since 2.4; a newer one is not needed to learn versions.
+#: Every Kafka since 2.4 supports it; a newer one is not needed to learn versions.
 _API_VERSIONS_VERSION = 3
 
 _HEADER = struct.Struct(">hhih")
@@ -45,7 +45,9 @@ class _InFlight(NamedTuple):
 
 
 class PeerConnection(asyncio.BufferedProtocol):
-    """`ready` is called when requests may be sent, `lost` with whether it was the peer that ended the connection."""
+    """The protocol of one connection. It calls `ready` when requests may be sent, and `lost` with whether the peer ended the
+    connection.
+    """
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     # ---- requests
 
     def send(self, request: Message, reply: Reply, version: int | None = None) -> None:
-        """`reply` is called once, never from within; not at all when the connection is lost before."""
+        """Sends a request. `reply` is called once, never from within; not at all when the connection is lost before."""
         assert request.SCHEMA.key is not None
         api = APIS[request.SCHEMA.key]
         chosen = self._version(api) if version is None else version
@@ -110,7 +112,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # ---- what asyncio calls
+    # ---- calls from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._ended_by_us:
@@ -135,14 +137,14 @@ class PeerConnection(asyncio.BufferedProtocol):
             log.error("closing the connection to %s: %s", self.peer, error)
             self.end()
 
-    # ---- answers
+    # ---- responses
 
     def _take_frames(self) -> None:
         pos, needed = 0, 4
         while self._filled - pos >= 4:
             (size,) = _LENGTH.unpack_from(self._buffer, pos)
             if not 4 <= size <= MAX_ANSWER_BYTES:
-                raise MalformedMessage(f"an answer of {size} bytes")
+                raise MalformedMessage(f"a response of {size} bytes")
             needed = 4 + size
             if self._filled - pos < needed:
                 break
@@ -151,7 +153,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._keep(pos, needed)
 
     def _keep(self, pos: int, needed: int) -> None:
-        """The beginning of an answer that has not come whole moves to the front, of a larger buffer where it must."""
+        """Moves the beginning of an incomplete response to the front, of a larger buffer if necessary."""
         filled, room = self._filled - pos, len(self._buffer)
         if filled == room or (pos and needed > room):
             room = max(BUFFER_BYTES, min(needed, 4 * room))
@@ -170,7 +172,9 @@ class PeerConnection(asyncio.BufferedProtocol):
             frame = bytes(frame)
         (correlation_id,) = _LENGTH.unpack_from(frame)
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
-            raise MalformedMessage(f"an answer to {correlation_id}, which is not what was asked")
+            raise MalformedMessage(
+                f"a response with correlation id {correlation_id}, which is not that of the oldest request"
+            )
         asked = self._in_flight.popleft()
         pos = 4
         if asked.api.response_header_version(asked.version) == 1:
@@ -179,7 +183,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             pos += 1
         version = asked.version
         if asked.api.key == API_VERSIONS_KEY and frame[pos : pos + 2] == _UNSUPPORTED_VERSION:
-            version = 0  # it does not know ours, and answers in the one that all know
+            version = 0  # the peer does not support our version, and responds with the one that all support
         response, _ = decode(asked.api.response, version, frame, pos)
         asked.reply(response)
 

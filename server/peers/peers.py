@@ -1,8 +1,8 @@
-"""Requests to other nodes: what the quorum, followers and brokers ask of each other.
+"""Requests to other nodes, from the quorum, followers and brokers.
 
-`send` never waits and never raises. The answer, or None when there will be none, comes to a callback on the event loop, once
-and never from within `send`. There is one connection for each endpoint and purpose, so that a Fetch that waits at its
-leader holds up nothing else; it is opened by the first request, and again by the next one after it was lost.
+`send` never waits and never raises. The response, or None when there will be none, goes to a callback on the event loop,
+once and never from within `send`. There is one connection for each endpoint and purpose, so that a Fetch that waits at its
+leader delays nothing else. The first request opens it, and so does the next one after it was lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from .peer_connection import PeerConnection
 
 if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
-    from ..node import Node
 
 log = logging.getLogger("odradek.peers")
 
@@ -35,10 +34,12 @@ SETUP_TIMEOUT_S = 3.0
 
 
 class Peers:
-    def __init__(self, broker: Node) -> None:
-        self._client_id = f"odradek-{broker.node_id}"
+    """The connections of this process to other nodes. `client_id`: what its requests carry."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
         self._peers: dict[_Key, _Peer] = {}
-        #: Called with host and port whichever connection it was that its other side has ended, see `on_lost`.
+        #: Called with host and port of each connection that the other side has ended, see `on_lost`.
         self.on_any_lost: Callable[[str, int], None] | None = None
 
     def send(
@@ -51,18 +52,18 @@ class Peers:
         version: int | None = None,
         purpose: str = "",
     ) -> None:
-        """Asks the node at `endpoint`; `reply` gets the response, or None.
+        """Sends a request to the node at `endpoint`; `reply` gets the response, or None.
 
-        None stands for: no connection, a connection that ended, a time that is over, an API that is not served there, or
-        an answer that cannot be read. Without a `version` it is the highest that both sides have. A time that is over
-        ends the connection with all that it was asked: its answers come in order. Views of record batches in a response
-        hold until `reply` returns.
+        None stands for: no connection, a connection that ended, a timeout, an API that the node does not serve, or a
+        response that cannot be read. Without a `version` the request has the highest that both sides support. A timeout
+        ends the connection with all requests in flight, since responses arrive in order. Views of record batches in a
+        response are valid until `reply` returns.
         """
         self._peer(endpoint, purpose).send(_Asked(request, reply, timeout_ms / 1000, version))
 
     def on_lost(self, endpoint: Endpoint, callback: Callable[[], None], purpose: str = "") -> None:
-        """`callback` is called each time that a connection which stood is ended by the other side, as a process that dies
-        does; never for one that we end, nor for a silence.
+        """Has `callback` called each time that the other side ends an established connection, as a process that dies
+        does; never for one that this side ends, nor for a timeout.
         """
         self._peer(endpoint, purpose).on_lost.append(callback)
 
@@ -100,7 +101,7 @@ class Peers:
 
 
 class _Asked:
-    """A request until its reply was called."""
+    """A request until its reply is called."""
 
     __slots__ = ("_reply", "_timeout_s", "_timer", "is_done", "request", "version")
 
@@ -124,22 +125,22 @@ class _Asked:
         try:
             self._reply(response)
         except Exception:
-            log.exception("a bug: the answer to %s was not taken", type(self.request).__name__)
+            log.exception("a bug: the response to %s was not handled", type(self.request).__name__)
 
 
 class _Peer:
-    """An endpoint for one purpose: the requests that wait for it, and its connection while there is one."""
+    """An endpoint for one purpose: its connection, if there is one, and the requests that wait for it."""
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self.on_lost: list[Callable[[], None]] = []
         self._address = (host, port)
         self._client_id = client_id
-        #: One that requests may be sent on.
+        #: The connection on which requests may be sent.
         self._connection: PeerConnection | None = None
-        #: One that is being made: the task, and from when it stands until it knows versions itself.
+        #: A connection attempt: its task, and its connection until the versions are known.
         self._connecting: asyncio.Task[None] | None = None
         self._made: PeerConnection | None = None
-        #: Asked and not answered, in order; those of `_waiting` wait for the connection.
+        #: The requests without a response, in order; those of `_waiting` wait for the connection.
         self._unanswered: dict[_Asked, None] = {}
         self._waiting: list[_Asked] = []
         self._backoff_s = 0.0
@@ -172,14 +173,14 @@ class _Peer:
         try:
             connection.send(asked.request, answered, asked.version)
         except Exception:
-            # Who asks may be anybody: a client's request on its way to the controller, or the quorum.
+            # The request may be a client's on its way to the controller, or the quorum's: only itself fails.
             log.exception("a bug: %s cannot be encoded", type(asked.request).__name__)
             asyncio.get_running_loop().call_soon(answered, None)
 
     # ---- the connection
 
     async def _connect(self) -> None:
-        """After the back-off, which the first success ends. Done when the versions are known."""
+        """Connects after the back-off, which the first success ends. Returns when the versions are known."""
         if self._backoff_s:
             await asyncio.sleep(self._backoff_s)
         self._backoff_s = min(MOST_BACKOFF_S, self._backoff_s * 2 or FIRST_BACKOFF_S)
@@ -195,7 +196,7 @@ class _Peer:
             async with asyncio.timeout(SETUP_TIMEOUT_S):
                 await asyncio.get_running_loop().create_connection(lambda: made, *self._address)
                 await ready
-        except (OSError, ValueError) as error:  # a time that is over is the first, a host that is no name the second
+        except (OSError, ValueError) as error:  # a timeout is the first, a host that is no name the second
             log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()
             self._drop(made)

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Collection, Iterable
 from typing import Any
 
-#: A listener that has not answered by then is not one that refuses.
+#: A listener that has not responded by then does not refuse.
 PROBE_TIMEOUT_S = 1.0
-#: A process that dies closes one socket after the other: a connection may have ended while a listener still accepts. So who
-#: accepts is asked again; one that lives does not refuse then either.
+#: A process that dies closes one socket after the other: a connection may have ended while a listener still accepts. So a
+#: listener that accepts is probed again; that of a running process still accepts then.
 AGAIN_S = (0.01, 0.05, 0.2, 1.0)
 
 
@@ -24,7 +24,7 @@ async def is_gone(addresses: Collection[tuple[str, int]], again_s: Iterable[floa
 
 
 async def is_refused(host: str, port: int) -> bool:
-    """Returns True if the machine refuses connections to the port at every address. No answer does not count as
+    """Returns True if the machine refuses connections to the port at every address. A timeout does not count as
     refusal.
     """
     loop = asyncio.get_running_loop()
@@ -35,7 +35,7 @@ async def is_refused(host: str, port: int) -> bool:
                     probe.setblocking(False)
                     if not await _connection_refused(probe, address):
                         return False
-    except OSError:  # a time that is over is one
+    except OSError:  # a timeout is one
         return False
     return True
 

@@ -66,7 +66,7 @@ class RemoteBroker:
         )
         self.broker_sessions = None
         self.on_published: list[Callable[[MetadataImage], None]] = []
-        self.peers = Lazy(lambda: Peers(self))  # type: ignore[arg-type]
+        self.peers = Lazy(lambda: Peers(f"odradek-{node_id}"))
         self.forwarding = Lazy(lambda: Forwarding(self))  # type: ignore[arg-type]
         self.server: asyncio.Server
         first.on_published.append(self._published)

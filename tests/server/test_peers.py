@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -26,7 +25,7 @@ TIMEOUT_MS = 50_000
 
 @pytest.fixture
 async def peers() -> AsyncIterator[Peers]:
-    made = Peers(SimpleNamespace(node_id=7))  # type: ignore[arg-type]
+    made = Peers("odradek-7")
     yield made
     made.close()
 
