@@ -70,7 +70,7 @@ _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_STORED = 1 << 31
 #: isal takes two thirds of the time, but its result must be copied, so it is not used for large results.
-_MOST_BY_ISAL_BYTES = 1 << 20
+_MOST_BY_ISAL_BYTES = 2 << 20
 _LZ4_SIZE = struct.Struct("<I")
 _LZ4_HAS_BLOCK_CHECKSUMS, _LZ4_HAS_CONTENT_SIZE, _LZ4_HAS_CONTENT_CHECKSUM = 0x10, 0x08, 0x04
 

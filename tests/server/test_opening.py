@@ -20,6 +20,7 @@ from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
 from odradek.server.partitions.opening import (
     BUDGET,
     DECOMPRESSED_AT_ONCE_BYTES,
+    KEPT_BYTES,
     OPENED_AT_ONCE_BYTES,
     MemoryBudget,
     OpenedAtOnce,
@@ -168,3 +169,15 @@ def list_offsets(path: DataPath, topic: str, timestamp: int) -> ListOffsetsParti
     answer = path.client.call(ListOffsetsRequest(-1, 0, [asked]), 8)
     found: ListOffsetsPartitionResponse = answer.topics[0].partitions[0]
     return found
+
+
+def test_thread_opens_usual_batches_in_the_buffer_that_it_keeps() -> None:
+    packed = bytes(compress(Compression.SNAPPY, PLAIN))
+    with decompressed(Compression.SNAPPY, packed, MemoryBudget(0)) as first:
+        assert first == PLAIN
+        whole = first.obj
+    with decompressed(Compression.LZ4, bytes(compress(Compression.LZ4, PLAIN)), MemoryBudget(0)) as second:
+        assert second.obj is whole
+    large = bytes(compress(Compression.SNAPPY, bytes(KEPT_BYTES + 1)))
+    with decompressed(Compression.SNAPPY, large, BUDGET) as third:
+        assert third.obj is not whole and BUDGET.used > KEPT_BYTES
