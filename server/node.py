@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .coordinators.share_state_driver import ShareStateDriver
     from .coordinators.streams_topics import StreamsTopics
     from .coordinators.transaction_driver import TransactionDriver
+    from .coordinators.transaction_markers import TransactionMarkers
+    from .coordinators.transaction_verification import TransactionVerification
     from .fetch.fetch_sessions import FetchSessions
     from .log_maintenance.log_cleaner import LogCleaner
     from .log_maintenance.log_maintenance import LogMaintenance
@@ -102,7 +104,9 @@ class Node:
     leaders: Leaders
     moves: ReplicaMoves
     groups: GroupDriver
+    transaction_markers: TransactionMarkers
     transactions: TransactionDriver
+    transaction_verification: TransactionVerification
     controller: QuorumDriver
     #: What the handlers use.
     services: NodeServices

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .coordinators.share_state_driver import ShareStateDriver
     from .coordinators.streams_topics import StreamsTopics
     from .coordinators.transaction_driver import TransactionDriver
+    from .coordinators.transaction_markers import TransactionMarkers
+    from .coordinators.transaction_verification import TransactionVerification
     from .fetch.fetch_sessions import FetchSessions
     from .log_maintenance.log_cleaner import LogCleaner
     from .log_maintenance.replica_moves import ReplicaMoves
@@ -81,7 +83,9 @@ class Services(NodeServices):
     auto_creation: AutoCreation
     producer_ids: ProducerIds
     groups: GroupDriver
+    transaction_markers: TransactionMarkers
     transactions: TransactionDriver
+    transaction_verification: TransactionVerification
     streams_topics: StreamsTopics
     replication: Lazy[Replication]
     share_partitions: Lazy[SharePartitions]

@@ -21,6 +21,7 @@ instead, whether the producer or the coordinator decides the end.
 
 from __future__ import annotations
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from .refusals import refused
@@ -32,7 +33,6 @@ from .transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     PREPARED,
-    Place,
     State,
     Transaction,
 )
@@ -196,7 +196,7 @@ def markers_written(state: TransactionsState, message: MarkersWritten, now: int)
         _complete(state, transaction, now)
 
 
-def awaits(state: TransactionsState, markers: SendMarkers, place: Place) -> bool:
+def awaits(state: TransactionsState, markers: SendMarkers, place: TopicPartition) -> bool:
     transaction = state.transactions.get(markers.transactional_id)
     if transaction is None or transaction.state not in PREPARED:
         return False

@@ -7,6 +7,7 @@ that they are in the transaction (`verify_only`). A group's offsets are represen
 
 from __future__ import annotations
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -20,7 +21,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 from .refusals import BATCHED_VERSION, as_known, by_topic, result
 from .result import TransactionRequest
 from .state import TransactionsState
-from .transaction import EPOCH_BUMP_VERSION, NOT_IN_TRANSACTION, PREPARED, Place, State, Transaction
+from .transaction import EPOCH_BUMP_VERSION, NOT_IN_TRANSACTION, PREPARED, State, Transaction
 
 
 def add_partitions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
@@ -89,7 +90,7 @@ def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version
     error, transaction = _refuse(state, asked)
     if error or transaction is None:
         return error
-    places: set[Place] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}
+    places: set[TopicPartition] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}
     if transaction.state is State.ONGOING and places <= transaction.places:
         return ErrorCode.NONE
     value = transaction.changed(State.ONGOING, now, transaction.places | places)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.schema import Message
 from ..common.result import Record, Reply
-from .transaction import NO_PRODUCER_ID, Place
+from .transaction import NO_PRODUCER_ID
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class MarkersWritten:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    places: frozenset[Place]
+    places: frozenset[TopicPartition]
 
 
 class SendMarkers(NamedTuple):
@@ -44,7 +45,7 @@ class SendMarkers(NamedTuple):
     producer_epoch: int
     committed: bool
     transaction_version: int
-    places: tuple[Place, ...]
+    places: tuple[TopicPartition, ...]
 
 
 class NeedProducerId(NamedTuple):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ...protocol.messages.end_txn import EndTxnRequest
@@ -25,7 +26,7 @@ from ..common.result import Record
 from . import admin, ends, init, partitions
 from .result import MarkersWritten, Output, ProducerIdTaken, SendMarkers, TransactionRequest, TransactionsConfig
 from .state import TransactionsState
-from .transaction import PREPARED, Place
+from .transaction import PREPARED
 from .upkeep import Upkeep, abort_with_id
 
 Operation = Callable[[TransactionsState, TransactionRequest, int], None]
@@ -61,7 +62,7 @@ class TransactionShard:
             ends.markers_written(self.state, message, now)
         self._upkeep.plan(now)
 
-    def awaits(self, markers: SendMarkers, place: Place) -> bool:
+    def awaits(self, markers: SendMarkers, place: TopicPartition) -> bool:
         """Returns whether the marker is still pending. A late marker would end the next transaction."""
         return ends.awaits(self.state, markers, place)
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.internal.transaction_state import PartitionsSchema, TransactionLogValue
 
 NO_PRODUCER_ID = -1
@@ -36,7 +37,6 @@ MAX_EPOCH = 32_767
 EPOCH_BUMP_VERSION = 2
 
 #: Topic and partition.
-Place = tuple[str, int]
 
 
 class State(IntEnum):
@@ -85,8 +85,8 @@ class Transaction:
         #: The previous epoch if the same producer had it: the producer may retry its request (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         #: Partitions without a confirmed marker.
-        self.unwritten: set[Place] = set()
-        self.places: set[Place] = set()
+        self.unwritten: set[TopicPartition] = set()
+        self.places: set[TopicPartition] = set()
         self.state = State.EMPTY
         self.durable = durable
 
@@ -115,7 +115,7 @@ class Transaction:
     def is_epoch_exhausted(self) -> bool:
         return is_exhausted(self._durable.producer_epoch)
 
-    def changed(self, state: State, now: int, places: set[Place] | None = None) -> TransactionLogValue:
+    def changed(self, state: State, now: int, places: set[TopicPartition] | None = None) -> TransactionLogValue:
         """Returns the next value for the log; the caller changes further fields. `places` None: unchanged."""
         old = self._durable
         topics = None
@@ -143,7 +143,7 @@ def is_exhausted(epoch: int) -> bool:
     return epoch >= MAX_EPOCH - 1
 
 
-def by_topic(places: set[Place]) -> list[PartitionsSchema]:
+def by_topic(places: set[TopicPartition]) -> list[PartitionsSchema]:
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(places):
         topics.setdefault(topic, []).append(index)

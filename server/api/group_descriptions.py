@@ -9,7 +9,7 @@ from typing import Any
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..network.call import Call
-from ..runtime.gather import by_partition, gather
+from ..runtime.gather import gather
 from ..services import Services
 from .authorized_operations import GROUP_OPERATIONS
 
@@ -33,6 +33,6 @@ def describe(
         call.reply(response(groups=[*first, *described]))
 
     gather(
-        [partial(groups.submit, ids[0], question(ids), call.version, call) for ids in by_partition(groups, group_ids)],
+        [partial(groups.submit, ids[0], question(ids), call.version, call) for ids in groups.by_partition(group_ids)],
         reply,
     )

@@ -6,33 +6,61 @@ from typing import TYPE_CHECKING
 
 from ..coordinators.coordinator_driver import GroupDriver
 from ..coordinators.streams_topics import StreamsTopics
+from ..coordinators.topic_creation import CREATE_TOPICS_VERSION, TopicCreation
 from ..coordinators.transaction_driver import TransactionDriver
+from ..coordinators.transaction_markers import TransactionMarkers
+from ..coordinators.transaction_verification import TransactionVerification
 
 if TYPE_CHECKING:
     from ..coordinators.persister import Persister
     from ..coordinators.share_state_driver import ShareStateDriver
+    from ..coordinators.topic_creation import CreateTopics
     from ..node import Node
 
 
+def create_topics(node: Node) -> CreateTopics:
+    return lambda request, created: node.controller.submit(request, CREATE_TOPICS_VERSION, created)
+
+
+def topic_creation(node: Node) -> TopicCreation:
+    return TopicCreation(node.config.metadata_log_dir, node.lines, create_topics(node))
+
+
 def streams_topics(node: Node) -> StreamsTopics:
-    return StreamsTopics(node)
+    return StreamsTopics(create_topics(node))
 
 
 def groups(node: Node) -> GroupDriver:
-    return GroupDriver(node)
+    return GroupDriver(node.config, node.clock, node.partitions, topic_creation(node), node.metadata.image)
+
+
+def transaction_markers(node: Node) -> TransactionMarkers:
+    return TransactionMarkers(node.partitions, node.clock, node.groups, node.leaders, node.peers)
 
 
 def transactions(node: Node) -> TransactionDriver:
-    return TransactionDriver(node)
+    return TransactionDriver(
+        node.config,
+        node.clock,
+        node.partitions,
+        topic_creation(node),
+        node.metadata,
+        node.producer_ids,
+        node.transaction_markers,
+    )
+
+
+def transaction_verification(node: Node) -> TransactionVerification:
+    return TransactionVerification(node.config, node.clock, node.transactions, node.leaders, node.peers)
 
 
 def persister(node: Node) -> Persister:
     from ..coordinators.persister import Persister
 
-    return Persister(node)
+    return Persister(node.share_states, node.metadata, node.leaders, node.peers)
 
 
 def share_states(node: Node) -> ShareStateDriver:
     from ..coordinators.share_state_driver import ShareStateDriver
 
-    return ShareStateDriver(node)
+    return ShareStateDriver(node.config, node.clock, node.partitions, topic_creation(node), node.metadata.image)

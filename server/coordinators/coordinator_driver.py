@@ -8,22 +8,15 @@ when a client first requests such a coordinator.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.common.result import GroupsConfig, MetadataChanged, TopicsDeleted
 from ...coordinator.groups.base.counters import GroupCounters
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
-from ...storage.files.open_files import advice, check_room
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 from .pending_requests import Client
 
@@ -32,15 +25,14 @@ from .pending_requests import Client
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
     from .group_shard_driver import GroupShardDriver
+    from .topic_creation import TopicCreation
     from .transaction_markers import Marker
 
-log = logging.getLogger("odradek.groups")
-
-CREATE_TOPICS_VERSION = 7
-CREATE_TOPICS_TIMEOUT_MS = 30_000
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
 RECORD_OVERHEAD_BYTES = 1_024
 #: The prefix of the broker's configuration keys that group shards use.
@@ -61,14 +53,17 @@ class CoordinatorDriver:
     partitions_key: str
     replication_key: str
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, partitions: Partitions, topic_creation: TopicCreation
+    ) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._topic_creation = topic_creation
         self._shards: dict[int, Any] = {}
-        self._clock = MonotonicClock(broker.now_ms)
-        self._partition_count: int = broker.config.get(self.partitions_key)
-        self._partitions: dict[str, int] = {}
-        #: Callbacks that wait for the creation of the topic.
-        self._waiting_for_topic: list[Callable[[], None]] = []
+        self._clock = MonotonicClock(clock.now_ms)
+        self._partition_count: int = config.get(self.partitions_key)
+        #: Group or transactional id -> partition of the topic.
+        self._partition_of: dict[str, int] = {}
 
     # Requests.
 
@@ -100,12 +95,19 @@ class CoordinatorDriver:
 
     def partition_for(self, group_id: str) -> int:
         """Returns the partition of the topic that stores the id."""
-        found = self._partitions.get(group_id)
+        found = self._partition_of.get(group_id)
         if found is None:
-            if len(self._partitions) >= REMEMBERED_GROUPS:
-                self._partitions.clear()
-            found = self._partitions[group_id] = java_hash(group_id) % self._partition_count
+            if len(self._partition_of) >= REMEMBERED_GROUPS:
+                self._partition_of.clear()
+            found = self._partition_of[group_id] = java_hash(group_id) % self._partition_count
         return found
+
+    def by_partition(self, ids: Iterable[str]) -> list[list[str]]:
+        """Groups the ids by partition: the ids in one list can go to one shard in one request."""
+        found: dict[int, list[str]] = {}
+        for group_id in ids:
+            found.setdefault(self.partition_for(group_id), []).append(group_id)
+        return list(found.values())
 
     def shards(self) -> list[Any]:
         return list(self._shards.values())
@@ -114,37 +116,14 @@ class CoordinatorDriver:
 
     def ensure_topic(self, done: Callable[[], None]) -> None:
         """Creates the topic. `done` is called when the topic is published on this broker or could not be created."""
-        self._waiting_for_topic.append(done)
-        if len(self._waiting_for_topic) > 1:
-            return
-        config = self._broker.config
-        try:
-            check_room(config.metadata_log_dir)
-        except OSError as error:
-            words = f"{self.topic} is not made: {error}{advice(error)}"
-            self._broker.lines.log(log, logging.ERROR, "", ("no room", self.topic), words)
-            self._tell_waiting()
-            return
+        config = self._config
         topic = CreatableTopic(
             name=self.topic,
             num_partitions=config.get(self.partitions_key),
             replication_factor=config.get(self.replication_key),
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in self._topic_configs().items()],
         )
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TOPICS_TIMEOUT_MS)
-        self._broker.controller.submit(request, CREATE_TOPICS_VERSION, self._topic_made)
-
-    def _topic_made(self, response: CreateTopicsResponse) -> None:
-        for result in response.topics:
-            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                words = ErrorCode(result.error_code).name
-                log.error("%s could not be made: %s (%s)", self.topic, words, result.error_message)
-        self._tell_waiting()
-
-    def _tell_waiting(self) -> None:
-        waiting, self._waiting_for_topic = self._waiting_for_topic, []
-        for done in waiting:
-            done()
+        self._topic_creation.create(topic, done)
 
     # Metadata.
 
@@ -157,7 +136,7 @@ class CoordinatorDriver:
         topic = image.topic(self.topic)
         if topic is not None and len(topic.partitions) != self._partition_count:
             self._partition_count = len(topic.partitions)
-            self._partitions.clear()
+            self._partition_of.clear()
         self.take_up(image)
         deleted = {gone.name: topic_id for topic_id, gone in delta.topics.deleted.items()}
         if deleted:
@@ -168,7 +147,7 @@ class CoordinatorDriver:
         topic = image.topic(self.topic)
         led: dict[int, HostedPartition] = {}
         for index in topic.partitions if topic is not None else ():
-            partition = self._broker.partitions.get((self.topic, index))
+            partition = self._partitions.get((self.topic, index))
             if partition is not None and partition.is_leader and not partition.offline:
                 led[index] = partition
         for index, shard in list(self._shards.items()):
@@ -209,11 +188,19 @@ class GroupDriver(CoordinatorDriver):
     partitions_key = "offsets.topic.num.partitions"
     replication_key = "offsets.topic.replication.factor"
 
-    def __init__(self, broker: Node) -> None:
-        super().__init__(broker)
-        self._image = broker.image
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        topic_creation: TopicCreation,
+        image: MetadataImage,
+    ) -> None:
+        """`image`: the one that `apply` gets the first change of."""
+        super().__init__(config, clock, partitions, topic_creation)
+        self._image = image
         self.counters = GroupCounters()
-        broker.config.subscribe(self._config_changed)
+        config.subscribe(self._config_changed)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._image = image
@@ -230,7 +217,7 @@ class GroupDriver(CoordinatorDriver):
     def _config_for(self, partition: HostedPartition) -> GroupsConfig:
         from .group_configs import groups_config
 
-        return groups_config(self._broker.config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
+        return groups_config(self._config, partition.rules.max_message_bytes - RECORD_OVERHEAD_BYTES)
 
     def end_transaction(self, index: int, marker: Marker, done: Callable[[int], None]) -> None:
         """Writes a marker into a partition of the topic and applies it to the shard. `done` gets an error code, or 0."""
@@ -249,7 +236,7 @@ class GroupDriver(CoordinatorDriver):
         return {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(self._broker.config.get("offsets.topic.segment.bytes")),
+            "segment.bytes": str(self._config.get("offsets.topic.segment.bytes")),
         }
 
     def _not_here(self, request: Message, version: int) -> Message:
@@ -257,13 +244,13 @@ class GroupDriver(CoordinatorDriver):
         from ...coordinator.groups.validation import refuse
         from .group_configs import groups_config
 
-        error = refuse(groups_config(self._broker.config), request, version)
+        error = refuse(groups_config(self._config), request, version)
         return refused(request, error or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
         from .group_shard_driver import GroupShardDriver
 
-        config = self._broker.config
+        config = self._config
         return GroupShardDriver(
             partition,
             self._config_for(partition),

@@ -19,7 +19,11 @@ from ..runtime.gather import gather
 from .share_state_driver import coordinator_key
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..cluster.leaders import Leaders
+    from ..peers.peers import Peers
+    from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
+    from .share_state_driver import ShareStateDriver
 
 Reply = Callable[[Any], None]
 
@@ -46,13 +50,18 @@ ASKER = Asker()
 
 
 class Persister:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    def __init__(
+        self, shards: Lazy[ShareStateDriver], metadata: MetadataCache, leaders: Leaders, peers: Lazy[Peers]
+    ) -> None:
+        self._shards = shards
+        self._metadata = metadata
+        self._leaders = leaders
+        self._peers = peers
 
     def ask(self, request: Any, reply: Reply) -> None:
         """Sends the request. `reply` gets one response for all share partitions, in the order of the request."""
-        driver = self._broker.share_states()
-        if self._broker.image.topic(driver.topic) is None:
+        driver = self._shards()
+        if self._metadata.image.topic(driver.topic) is None:
             driver.ensure_topic(partial(self._ask_each, request, reply))
         else:
             self._ask_each(request, reply)
@@ -64,15 +73,15 @@ class Persister:
         gather([partial(self._ask_one, one, MOST_TRIES) for one in singles(request)], partial(joined, request, reply))
 
     def _ask_one(self, request: Any, tries: int, reply: Reply) -> None:
-        driver, broker = self._broker.share_states(), self._broker
+        driver = self._shards()
         key = coordinator_key(key_of(request))
         index = driver.partition_for(key)
         done = partial(self._answered, request, tries - 1, reply)
-        endpoint = broker.leaders.other_leader(driver.topic, index)
+        endpoint = self._leaders.other_leader(driver.topic, index)
         if endpoint is None:
             driver.submit(key, request, LATEST, ASKER, done)
         else:
-            broker.peers().send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
+            self._peers().send(endpoint, request, done, timeout_ms=REQUEST_TIMEOUT_MS, purpose="share groups")
 
     def _answered(self, request: Any, tries: int, reply: Reply, response: Any) -> None:
         if response is None:
@@ -88,9 +97,8 @@ class Persister:
             reply(response)
 
 
-def submit_here(broker: Node, request: Any, version: int, client: Any, reply: Reply) -> None:
+def submit_here(driver: ShareStateDriver, request: Any, version: int, client: Any, reply: Reply) -> None:
     """Handles a request that another broker sends to this broker's shards."""
-    driver = broker.share_states()
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         reply(FORMS[type(request)].response())
         return

@@ -30,8 +30,11 @@ from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from .topic_creation import TopicCreation
 
 
 def coordinator_key(key: ShareKey) -> str:
@@ -51,9 +54,17 @@ class ShareStateDriver(CoordinatorDriver):
     partitions_key = "share.coordinator.state.topic.num.partitions"
     replication_key = "share.coordinator.state.topic.replication.factor"
 
-    def __init__(self, broker: Node) -> None:
-        super().__init__(broker)
-        self._image = broker.image
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        topic_creation: TopicCreation,
+        image: MetadataImage,
+    ) -> None:
+        """`image`: the one that `apply` gets the first change of."""
+        super().__init__(config, clock, partitions, topic_creation)
+        self._image = image
         self._pruning: asyncio.TimerHandle | None = None
         self.counters = PersisterCounters()
 
@@ -71,7 +82,7 @@ class ShareStateDriver(CoordinatorDriver):
         super().stop()
 
     def _topic_configs(self) -> dict[str, str]:
-        config = self._broker.config
+        config = self._config
         return {
             "cleanup.policy": "delete",
             "compression.type": "producer",
@@ -84,7 +95,7 @@ class ShareStateDriver(CoordinatorDriver):
         return refused(request, ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> PersisterShardDriver:
-        config = self._broker.config
+        config = self._config
         if self._pruning is None:
             self._plan_pruning()
         return PersisterShardDriver(
@@ -103,7 +114,7 @@ class ShareStateDriver(CoordinatorDriver):
     # Pruning: records that newer snapshots make redundant are removed from the logs.
 
     def _plan_pruning(self) -> None:
-        interval_ms = self._broker.config.get("share.coordinator.state.topic.prune.interval.ms")
+        interval_ms = self._config.get("share.coordinator.state.topic.prune.interval.ms")
         self._pruning = asyncio.get_running_loop().call_later(interval_ms / 1000, self._prune)
 
     def _prune(self) -> None:

@@ -10,10 +10,11 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
+    from ...metadata.image import MetadataImage
     from ...protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
+    from .topic_creation import CreateTopics
 
-CREATE_TOPICS_VERSION = 7
 CREATE_TOPICS_TIMEOUT_MS = 30_000
 MISSING_INTERNAL_TOPICS = 3
 #: The number of creation errors that a heartbeat response contains.
@@ -22,10 +23,10 @@ TOLD_ERRORS = 3
 REMEMBERED_ERRORS = 1_000
 
 
-def is_offered(broker: Node) -> bool:
-    """Returns whether the streams protocol is enabled by the cluster's features and the broker's configuration."""
-    protocols = {name.lower() for name in broker.config.get("group.coordinator.rebalance.protocols")}
-    return "streams" in protocols and broker.image.features.level(STREAMS_VERSION) > 0
+def is_offered(config: BrokerConfig, image: MetadataImage) -> bool:
+    """Returns whether the streams protocol is enabled by the broker's configuration and the cluster's features."""
+    protocols = {name.lower() for name in config.get("group.coordinator.rebalance.protocols")}
+    return "streams" in protocols and image.features.level(STREAMS_VERSION) > 0
 
 
 class StreamsTopics:
@@ -33,8 +34,8 @@ class StreamsTopics:
     until the topics exist.
     """
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    def __init__(self, create_topics: CreateTopics) -> None:
+        self._create_topics = create_topics
         self._in_flight: set[str] = set()
         #: Topic -> why it could not be created.
         self._errors: dict[str, str] = {}
@@ -56,7 +57,7 @@ class StreamsTopics:
                     self._errors[result.name] = result.error_message or ErrorCode(result.error_code).name
 
         request = CreateTopicsRequest(topics=new, timeout_ms=CREATE_TOPICS_TIMEOUT_MS)
-        self._broker.controller.submit(request, CREATE_TOPICS_VERSION, created)
+        self._create_topics(request, created)
 
     def tell_errors(self, response: StreamsGroupHeartbeatResponse, topics: Iterable[CreatableTopic]) -> None:
         """Adds creation errors to the status that reports missing internal topics."""

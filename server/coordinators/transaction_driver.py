@@ -25,8 +25,9 @@ from ...coordinator.transactions.result import (
     TransactionRequest,
     TransactionsConfig,
 )
-from ...coordinator.transactions.transaction import NO_PRODUCER_ID, Place
+from ...coordinator.transactions.transaction import NO_PRODUCER_ID
 from ...metadata.features import TRANSACTION_VERSION
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
@@ -34,13 +35,19 @@ from ..runtime.peer_text import shown
 from .coordinator_driver import CoordinatorDriver
 from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver
-from .transaction_markers import Marker, send_marker
+from .transaction_markers import Marker
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta
     from ...metadata.image import MetadataImage
-    from ..node import Node
+    from ..cluster.producer_ids import ProducerIds
+    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
+    from .topic_creation import TopicCreation
+    from .transaction_markers import TransactionMarkers
 
 log = logging.getLogger("odradek.transactions")
 
@@ -67,8 +74,20 @@ class TransactionDriver(CoordinatorDriver):
     partitions_key = "transaction.state.log.num.partitions"
     replication_key = "transaction.state.log.replication.factor"
 
-    def __init__(self, broker: Node) -> None:
-        super().__init__(broker)
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        topic_creation: TopicCreation,
+        metadata: MetadataCache,
+        producer_ids: ProducerIds,
+        markers: TransactionMarkers,
+    ) -> None:
+        super().__init__(config, clock, partitions, topic_creation)
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+        self._markers = markers
         self._transaction_version = 0
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -76,11 +95,11 @@ class TransactionDriver(CoordinatorDriver):
         if level != self._transaction_version:
             self._transaction_version = level
             for shard in self._shards.values():
-                shard.reconfigure(self._config())
+                shard.reconfigure(self._transactions_config())
         super().apply(delta, image)
 
     def _topic_configs(self) -> dict[str, str]:
-        config = self._broker.config
+        config = self._config
         return {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
@@ -90,13 +109,20 @@ class TransactionDriver(CoordinatorDriver):
         }
 
     def _new_shard(self, partition: HostedPartition) -> TransactionShardDriver:
-        return TransactionShardDriver(self._broker, partition, self._config(), self._clock)
+        return TransactionShardDriver(
+            partition,
+            self._transactions_config(),
+            self._clock,
+            self._metadata,
+            self._producer_ids,
+            self._markers,
+        )
 
     def _not_here(self, request: Message, version: int) -> Message:
         return refused(request, ErrorCode.NOT_COORDINATOR, version)
 
-    def _config(self) -> TransactionsConfig:
-        config = self._broker.config
+    def _transactions_config(self) -> TransactionsConfig:
+        config = self._config
         return TransactionsConfig(
             max_timeout_ms=config.get("transaction.max.timeout.ms"),
             expiration_ms=config.get("transactional.id.expiration.ms"),
@@ -112,13 +138,17 @@ class TransactionShardDriver(ShardDriver):
 
     def __init__(
         self,
-        broker: Node,
         partition: HostedPartition,
         config: TransactionsConfig,
         clock: Callable[[], int],
+        metadata: MetadataCache,
+        producer_ids: ProducerIds,
+        markers: TransactionMarkers,
     ) -> None:
         super().__init__(partition, config, clock, COMMIT_TIMEOUT_MS)
-        self._broker = broker
+        self._metadata = metadata
+        self._producer_ids = producer_ids
+        self._markers = markers
         #: The new producer id for the request that is being submitted.
         self._new_producer_id = NO_PRODUCER_ID
 
@@ -130,7 +160,7 @@ class TransactionShardDriver(ShardDriver):
     def submit(self, request: Message, version: int, client: Client, reply: Callable[[Any], None]) -> None:
         shard = self._shard
         if shard is not None and shard.needs_producer_id(request, version):
-            self._broker.producer_ids.take(partial(self._submit_with_id, request, version, client, reply))
+            self._producer_ids.take(partial(self._submit_with_id, request, version, client, reply))
         else:
             super().submit(request, version, client, reply)
 
@@ -160,7 +190,7 @@ class TransactionShardDriver(ShardDriver):
             if type(reply) is SendMarkers:
                 self._send(reply)
             elif type(reply) is NeedProducerId:
-                self._broker.producer_ids.take(partial(self._id_taken, reply.transactional_id))
+                self._producer_ids.take(partial(self._id_taken, reply.transactional_id))
             else:
                 self._open.answer(reply[0], reply[1])  # type: ignore[arg-type, misc]
 
@@ -183,53 +213,55 @@ class TransactionShardDriver(ShardDriver):
     def _send(self, markers: SendMarkers) -> None:
         if not markers.places:
             self._tell(markers, frozenset())
-        for place in markers.places:
-            self._send_one(markers, place, 0)
+        for partition in markers.places:
+            self._send_one(markers, partition, 0)
 
-    def _send_one(self, markers: SendMarkers, place: Place, tries: int, overtaken: int = 0) -> None:
-        if self._shard is None or not self._shard.awaits(markers, place):
+    def _send_one(self, markers: SendMarkers, partition: TopicPartition, tries: int, overtaken: int = 0) -> None:
+        if self._shard is None or not self._shard.awaits(markers, partition):
             return
-        topic, index = place
-        if self._broker.image.partition(topic, index) is None and tries >= TRIES_FOR_UNKNOWN_PARTITIONS:
-            self._tell(markers, frozenset({place}))
+        topic, index = partition
+        if self._metadata.image.partition(topic, index) is None and tries >= TRIES_FOR_UNKNOWN_PARTITIONS:
+            self._tell(markers, frozenset({partition}))
             return
         marker = Marker(
             markers.producer_id, markers.producer_epoch, markers.committed, self.epoch, markers.transaction_version
         )
-        send_marker(self._broker, topic, index, marker, partial(self._sent, markers, place, tries + 1, overtaken))
+        self._markers.send(topic, index, marker, partial(self._sent, markers, partition, tries + 1, overtaken))
 
-    def _sent(self, markers: SendMarkers, place: Place, tries: int, overtaken: int, error: int) -> None:
+    def _sent(self, markers: SendMarkers, partition: TopicPartition, tries: int, overtaken: int, error: int) -> None:
         if not error:
-            self._tell(markers, frozenset({place}))
+            self._tell(markers, frozenset({partition}))
         elif error in _OVERTAKEN:
-            self._overtaken(markers, place, tries, overtaken + 1)
+            self._overtaken(markers, partition, tries, overtaken + 1)
         else:
-            self._loop.call_later(MARKER_RETRY_MS / 1000, self._send_one, markers, place, tries)
+            self._loop.call_later(MARKER_RETRY_MS / 1000, self._send_one, markers, partition, tries)
 
-    def _overtaken(self, markers: SendMarkers, place: Place, tries: int, overtaken: int) -> None:
+    def _overtaken(self, markers: SendMarkers, partition: TopicPartition, tries: int, overtaken: int) -> None:
         """Retries while another coordinator may exist; then ends the transaction without this marker.
 
         Otherwise the transactional id would be unusable until it expires, and it does not expire while it waits.
         """
         name = shown(markers.transactional_id)
         if overtaken == 1:
-            log.warning("%s: the end of its transaction is overtaken in %s", name, place)
+            log.warning("%s: the end of its transaction is overtaken in %s", name, partition)
         if overtaken < OVERTAKEN_TRIES:
-            self._loop.call_later(OVERTAKEN_RETRY_MS / 1000, self._send_one, markers, place, tries, overtaken)
-        elif self._shard is not None and self._shard.awaits(markers, place):
+            self._loop.call_later(OVERTAKEN_RETRY_MS / 1000, self._send_one, markers, partition, tries, overtaken)
+        elif self._shard is not None and self._shard.awaits(markers, partition):
             decision = "committed" if markers.committed else "aborted"
             log.error(
                 "%s: its transaction is %s, but %s has a marker of a later epoch, and takes none for it",
                 name,
                 decision,
-                place,
+                partition,
             )
-            self._tell(markers, frozenset({place}))
+            self._tell(markers, frozenset({partition}))
 
-    def _tell(self, markers: SendMarkers, places: frozenset[Place]) -> None:
+    def _tell(self, markers: SendMarkers, partitions: frozenset[TopicPartition]) -> None:
         shard = self._shard
         if shard is None:
             return
         now = self._clock()
-        shard.handle(MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, places), now)
+        shard.handle(
+            MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, partitions), now
+        )
         self._took(shard, now)

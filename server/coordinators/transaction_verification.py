@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -20,16 +21,20 @@ from ...protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from ..network.call import Call
+    from ..cluster.leaders import Leaders
+    from ..config.broker_config import BrokerConfig
+    from ..peers.peers import Peers
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
+    from .pending_requests import Client
+    from .transaction_driver import TransactionDriver
 
 ADDING_VERSION = 5
 REQUEST_TIMEOUT_MS = 10_000
 PURPOSE = "transaction-membership"
 
-#: Topic and partition.
-Place = tuple[str, int]
 #: Called with an error code, or 0, for each of the partitions.
-Answered = Callable[[dict[Place, int]], None]
+Answered = Callable[[dict[TopicPartition, int]], None]
 
 
 class Membership(NamedTuple):
@@ -38,53 +43,74 @@ class Membership(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    places: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
     adds: bool
 
 
-def ask(call: Call, asked: Membership, answered: Answered) -> None:
-    """Verifies the partitions. `answered` may be called immediately, or when the coordinator's log is committed."""
-    until_ms = call.broker.now_ms() + int(call.broker.config.get("add.partitions.to.txn.retry.backoff.max.ms"))
-    _ask(call, asked, answered, until_ms)
+class TransactionVerification:
+    """Sends verifications to the coordinators of transactions, on this broker or another."""
 
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        transactions: TransactionDriver,
+        leaders: Leaders,
+        peers: Lazy[Peers],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._transactions = transactions
+        self._leaders = leaders
+        self._peers = peers
 
-def _ask(call: Call, asked: Membership, answered: Answered, until_ms: int) -> None:
-    topics: dict[str, list[int]] = {}
-    for topic, index in asked.places:
-        topics.setdefault(topic, []).append(index)
-    transaction = AddPartitionsToTxnTransaction(
-        transactional_id=asked.transactional_id,
-        producer_id=asked.producer_id,
-        producer_epoch=asked.producer_epoch,
-        verify_only=not asked.adds,
-        topics=[AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
-    )
-    request = AddPartitionsToTxnRequest(transactions=[transaction])
-    reply = partial(_replied, call, asked, answered, until_ms)
-    transactions = call.broker.transactions
-    index = transactions.partition_for(asked.transactional_id)
-    endpoint = call.broker.leaders.other_leader(transactions.topic, index)
-    if endpoint is None:
-        transactions.submit(asked.transactional_id, request, ADDING_VERSION, call, reply)
-    else:
-        call.broker.peers().send(endpoint, request, reply, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
+    def verify(self, client: Client, asked: Membership, answered: Answered) -> None:
+        """Verifies the partitions. `answered` may be called immediately, or when the coordinator's log is committed."""
+        most_backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.max.ms")
+        self._ask(client, asked, answered, self._clock.now_ms() + most_backoff_ms)
 
+    def _ask(self, client: Client, asked: Membership, answered: Answered, until_ms: int) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, index in asked.partitions:
+            topics.setdefault(topic, []).append(index)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=asked.transactional_id,
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            verify_only=not asked.adds,
+            topics=[AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[transaction])
+        reply = partial(self._replied, client, asked, answered, until_ms)
+        transactions = self._transactions
+        index = transactions.partition_for(asked.transactional_id)
+        endpoint = self._leaders.other_leader(transactions.topic, index)
+        if endpoint is None:
+            transactions.submit(asked.transactional_id, request, ADDING_VERSION, client, reply)
+        else:
+            self._peers().send(endpoint, request, reply, timeout_ms=REQUEST_TIMEOUT_MS, purpose=PURPOSE)
 
-def _replied(
-    call: Call, asked: Membership, answered: Answered, until_ms: int, response: AddPartitionsToTxnResponse | None
-) -> None:
-    """Handles the coordinator's response; None when a coordinator on another broker could not be reached."""
-    error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
-    errors: dict[Place, int] = dict.fromkeys(asked.places, int(error))
-    if response is not None and not error:
-        errors |= {
-            (topic.name, one.partition_index): one.partition_error_code
-            for transaction in response.results_by_transaction
-            for topic in transaction.topic_results
-            for one in topic.results_by_partition
-        }
-    if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and call.broker.now_ms() < until_ms:
-        backoff_ms = call.broker.config.get("add.partitions.to.txn.retry.backoff.ms")
-        call.broker.call_at(call.broker.now_ms() + backoff_ms, partial(_ask, call, asked, answered, until_ms))
-    else:
-        answered(errors)
+    def _replied(
+        self,
+        client: Client,
+        asked: Membership,
+        answered: Answered,
+        until_ms: int,
+        response: AddPartitionsToTxnResponse | None,
+    ) -> None:
+        """Handles the coordinator's response; None when a coordinator on another broker could not be reached."""
+        error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+        errors: dict[TopicPartition, int] = dict.fromkeys(asked.partitions, int(error))
+        if response is not None and not error:
+            errors |= {
+                (topic.name, one.partition_index): one.partition_error_code
+                for transaction in response.results_by_transaction
+                for topic in transaction.topic_results
+                for one in topic.results_by_partition
+            }
+        now_ms = self._clock.now_ms()
+        if asked.adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values() and now_ms < until_ms:
+            backoff_ms: int = self._config.get("add.partitions.to.txn.retry.backoff.ms")
+            self._clock.call_at(now_ms + backoff_ms, partial(self._ask, client, asked, answered, until_ms))
+        else:
+            answered(errors)

@@ -9,7 +9,7 @@ from functools import partial
 
 from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..network.call import Call
-from ..runtime.gather import by_partition, gather
+from ..runtime.gather import gather
 from ..services import Services
 from ..share.share_groups import delete_states_of_groups
 
@@ -32,7 +32,7 @@ def _delete(services: Services, call: Call, group_ids: list[str], refused: dict[
     gather(
         [
             partial(groups.submit, ids[0], DeleteGroupsRequest(groups_names=ids), call.version, call)
-            for ids in by_partition(groups, left)
+            for ids in groups.by_partition(left)
         ],
         reply,
     )

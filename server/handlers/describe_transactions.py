@@ -6,7 +6,7 @@ from functools import partial
 
 from ...protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ..network.call import Call
-from ..runtime.gather import by_partition, gather
+from ..runtime.gather import gather
 from ..services import Services
 
 
@@ -21,7 +21,7 @@ def handle(services: Services, call: Call) -> None:
     gather(
         [
             partial(driver.submit, ids[0], DescribeTransactionsRequest(transactional_ids=ids), call.version, call)
-            for ids in by_partition(driver, request.transactional_ids)
+            for ids in driver.by_partition(request.transactional_ids)
         ],
         reply,
     )

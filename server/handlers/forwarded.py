@@ -53,7 +53,7 @@ def to_transaction_coordinator(services: Services, call: Call) -> None:
 def to_share_coordinator(services: Services, call: Call) -> None:
     from ..coordinators.persister import submit_here
 
-    submit_here(call.broker, call.request, call.version, call, call.reply)
+    submit_here(services.share_states(), call.request, call.version, call, call.reply)
 
 
 #: By the API's module. What decides is in the file behind it, under replication/ or coordinator/.

@@ -23,6 +23,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -32,7 +33,6 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
-from ..coordinators.transaction_verification import Place
 from ..partitions.hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
 from ..produce.parked_produce import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -55,7 +55,7 @@ _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
-_NOT_ASKED: dict[Place, int] = {}
+_NOT_ASKED: dict[TopicPartition, int] = {}
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 #: Kafka's words: people search for them.
 _NOT_ADDED = "Partition was not added to the transaction"
@@ -74,13 +74,13 @@ def handle(services: Services, call: Call) -> ProduceResponse | None:
     return _produce(call, _NOT_ASKED)
 
 
-def _go_on(call: Call, errors: dict[Place, int]) -> None:
+def _go_on(call: Call, errors: dict[TopicPartition, int]) -> None:
     response = _produce(call, errors)
     if response is not None:
         call.reply(response)
 
 
-def _produce(call: Call, membership: dict[Place, int], *, trusted: bool = False) -> ProduceResponse | None:
+def _produce(call: Call, membership: dict[TopicPartition, int], *, trusted: bool = False) -> ProduceResponse | None:
     """`membership`: an error code for each partition asked for, 0 when it is in the transaction; `trusted`: all are."""
     request: ProduceRequest = call.request
     acks = request.acks
@@ -174,7 +174,7 @@ def _end_unanswered(call: Call, response: ProduceResponse, failed: bool) -> None
 
 
 def _append(
-    hosted: HostedPartition, records: Any, now_ms: int, acks: int, version: int, membership: dict[Place, int]
+    hosted: HostedPartition, records: Any, now_ms: int, acks: int, version: int, membership: dict[TopicPartition, int]
 ) -> AppendResult:
     error = membership.get((hosted.topic, hosted.index))
     if error:

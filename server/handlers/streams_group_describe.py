@@ -21,7 +21,7 @@ from ..services import Services
 
 def handle(services: Services, call: Call) -> StreamsGroupDescribeResponse | None:
     request: StreamsGroupDescribeRequest = call.request
-    if not is_offered(call.broker):
+    if not is_offered(services.config, services.metadata.image):
         refused = [_refused(group_id, ErrorCode.UNSUPPORTED_VERSION) for group_id in request.group_ids]
         return StreamsGroupDescribeResponse(groups=refused)
     named = [group_id for group_id in request.group_ids if group_id]

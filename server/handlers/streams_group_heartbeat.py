@@ -18,8 +18,8 @@ from ..services import Services
 
 
 def handle(services: Services, call: Call) -> StreamsGroupHeartbeatResponse | None:
-    request, broker = call.request, call.broker
-    if not is_offered(broker):
+    request = call.request
+    if not is_offered(services.config, services.metadata.image):
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     names = names_in_topology(request)
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
@@ -33,12 +33,12 @@ def handle(services: Services, call: Call) -> StreamsGroupHeartbeatResponse | No
 
     def reply(answer: Message) -> None:
         if isinstance(answer, NeedsTopics):
-            broker.streams_topics.create(answer.topics)
-            broker.streams_topics.tell_errors(answer.response, answer.topics)
+            services.streams_topics.create(answer.topics)
+            services.streams_topics.tell_errors(answer.response, answer.topics)
             answer = answer.response
         call.reply(answer)
 
-    broker.groups.submit(request.group_id, request, call.version, call, reply)
+    services.groups.submit(request.group_id, request, call.version, call, reply)
     return None
 
 

@@ -12,7 +12,7 @@ from ..services import Services
 
 
 def handle(services: Services, call: Call) -> StreamsGroupTopologyDescriptionUpdateResponse | None:
-    if not is_offered(call.broker):
+    if not is_offered(services.config, services.metadata.image):
         return StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None

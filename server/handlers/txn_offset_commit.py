@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...coordinator.groups.error_responses import transactional_commit_refused
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -22,7 +23,7 @@ from ...protocol.messages.txn_offset_commit import (
 )
 from ...protocol.records.batch import NO_SEQUENCE
 from ..api.topic_results import merged
-from ..coordinators.transaction_verification import Membership, Place, ask
+from ..coordinators.transaction_verification import Membership
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
     now_ms = services.clock.now_ms()
     verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
     asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
-    ask(call, asked, partial(_answered, services, call, refusals, hosted, verification))
+    services.transaction_verification.verify(
+        call, asked, partial(_answered, services, call, refusals, hosted, verification)
+    )
     return None
 
 
@@ -68,7 +71,7 @@ def _answered(
     refusals: list[TxnOffsetCommitResponseTopic],
     hosted: HostedPartition,
     verification: Verification,
-    errors: dict[Place, int],
+    errors: dict[TopicPartition, int],
 ) -> None:
     (error,) = errors.values()
     error = error or _error_by_now(call.request, hosted, verification)

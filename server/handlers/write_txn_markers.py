@@ -17,7 +17,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..coordinators.transaction_markers import Marker, write_marker
+from ..coordinators.transaction_markers import Marker
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 def handle(services: Services, call: Call) -> None:
     request: WriteTxnMarkersRequest = call.request
     gather(
-        [partial(_write, services, call, marker) for marker in request.markers],
+        [partial(_write, services, marker) for marker in request.markers],
         lambda results: call.reply(WriteTxnMarkersResponse(markers=results)),
     )
 
 
-def _write(
-    services: Services, call: Call, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]
-) -> None:
+def _write(services: Services, asked: WritableTxnMarker, done: Callable[[WritableTxnMarkerResult], None]) -> None:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -45,13 +43,13 @@ def _write(
         asked.coordinator_epoch,
         asked.transaction_version,
     )
-    places = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
+    partitions = [(topic.name, index) for topic in asked.topics for index in topic.partition_indexes]
 
     def written(errors: list[int]) -> None:
         topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
-        for (topic, index), error in zip(places, errors, strict=True):
+        for (topic, index), error in zip(partitions, errors, strict=True):
             topics.setdefault(topic, []).append(WritableTxnMarkerPartitionResult(index, error))
         results = [WritableTxnMarkerTopicResult(topic, answers) for topic, answers in topics.items()]
         done(WritableTxnMarkerResult(asked.producer_id, results))
 
-    gather([partial(write_marker, call.broker, topic, index, marker) for topic, index in places], written)
+    gather([partial(services.transaction_markers.write, topic, index, marker) for topic, index in partitions], written)

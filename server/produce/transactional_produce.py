@@ -10,11 +10,12 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import ProduceRequest
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG
 from ...storage.log.verifications import Verification
-from ..coordinators.transaction_verification import Membership, Place, ask
+from ..coordinators.transaction_verification import Membership
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,7 @@ class Unasked(NamedTuple):
     """The request to the coordinator, and the verification that each partition keeps of it."""
 
     membership: Membership
-    verifications: dict[Place, Verification]
+    verifications: dict[TopicPartition, Verification]
 
 
 def is_trusted(call: Call) -> bool:
@@ -61,7 +62,7 @@ def unasked(call: Call) -> Unasked | None:
     by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
     partitions = call.broker.partitions
     find: Any = partitions.get_by_id if by_id else partitions.get
-    verifications: dict[Place, Verification] = {}
+    verifications: dict[TopicPartition, Verification] = {}
     producer = (-1, -1)
     now_ms = call.broker.now_ms()
     for topic in request.topic_data:
@@ -88,7 +89,7 @@ def _producer(records: Any) -> tuple[int, int, int] | None:
     return _unpack_producer(records, _PRODUCER_AT) if records[_MAGIC_AT] == MAGIC else None
 
 
-def ask_first(call: Call, asked: Unasked, go_on: Callable[[dict[Place, int]], None]) -> None:
+def ask_first(call: Call, asked: Unasked, go_on: Callable[[dict[TopicPartition, int]], None]) -> None:
     """Has the coordinator asked; the connection's next request waits, so that batches stay in their order.
 
     `go_on` gets an error code, or 0, for each partition whose question still stands.
@@ -99,10 +100,12 @@ def ask_first(call: Call, asked: Unasked, go_on: Callable[[dict[Place, int]], No
                 # The receive buffer will be used for others.
                 data.records = bytearray(data.records)
     call.hold_connection()
-    ask(call, asked.membership, partial(_answered, call, asked, go_on))
+    call.broker.transaction_verification.verify(call, asked.membership, partial(_answered, call, asked, go_on))
 
 
-def _answered(call: Call, asked: Unasked, go_on: Callable[[dict[Place, int]], None], errors: dict[Place, int]) -> None:
+def _answered(
+    call: Call, asked: Unasked, go_on: Callable[[dict[TopicPartition, int]], None], errors: dict[TopicPartition, int]
+) -> None:
     go_on(
         {
             place: _for_producers(error, call.version)
@@ -112,7 +115,7 @@ def _answered(call: Call, asked: Unasked, go_on: Callable[[dict[Place, int]], No
     )
 
 
-def _still_stands(call: Call, asked: Unasked, place: Place) -> bool:
+def _still_stands(call: Call, asked: Unasked, place: TopicPartition) -> bool:
     hosted = call.broker.partitions.get(place)
     producer_id = asked.membership.producer_id
     return hosted is not None and hosted.log.producers.verifications.get(producer_id) is asked.verifications[place]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..coordinators.coordinator_driver import CoordinatorDriver
+from typing import Any
 
 
 def gather(questions: Sequence[Callable[[Callable[[Any], None]], None]], done: Callable[[list[Any]], None]) -> None:
@@ -26,11 +23,3 @@ def gather(questions: Sequence[Callable[[Callable[[Any], None]], None]], done: C
         done([])
     for number, ask in enumerate(questions):
         ask(partial(answered, number))
-
-
-def by_partition(groups: CoordinatorDriver, group_ids: Iterable[str]) -> list[list[str]]:
-    """Groups the ids by partition: the ids in one group can go to one shard in one request."""
-    found: dict[int, list[str]] = {}
-    for group_id in group_ids:
-        found.setdefault(groups.partition_for(group_id), []).append(group_id)
-    return list(found.values())

@@ -18,7 +18,7 @@ from ...protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateResponse,
 )
 from ..coordinators.persister import ASKER
-from ..runtime.gather import by_partition, gather
+from ..runtime.gather import gather
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -86,7 +86,7 @@ def delete_states_of_groups(broker: Node, group_ids: Iterable[str], done: Callab
     gather(
         [
             partial(groups.submit, ids[0], DeletionOfGroups(ids), OWN_VERSION, ASKER)
-            for ids in by_partition(groups, group_ids)
+            for ids in groups.by_partition(group_ids)
         ],
         partial(_delete_each, broker, done),
     )

@@ -16,7 +16,8 @@ from odradek.coordinator.transactions import ends, init, partitions, transaction
 from odradek.coordinator.transactions.result import SendMarkers, TransactionRequest
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.state import TransactionsState
-from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, Place, State, Transaction
+from odradek.coordinator.transactions.transaction import NOT_IN_TRANSACTION, State, Transaction
+from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import transaction_checks
 
@@ -123,7 +124,7 @@ def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:
 def _a_rotation_forgets_the_previous_id(patch: pytest.MonkeyPatch) -> None:
     changes = Transaction.changed
 
-    def changed(found: Transaction, state: State, now: int, places: set[Place] | None = None) -> Any:
+    def changed(found: Transaction, state: State, now: int, places: set[TopicPartition] | None = None) -> Any:
         value = changes(found, state, now, places)
         value.previous_producer_id = transaction.NO_PRODUCER_ID
         return value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.coordinator.transactions.result import SendMarkers
-from odradek.coordinator.transactions.transaction import Place
+from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -28,13 +28,13 @@ Tag = tuple[str, int]
 #: A producer id and its epoch. Later ones are greater, since ids are assigned in ascending order.
 Producer = tuple[int, int]
 
-OFFSETS: Place = ("__consumer_offsets", 0)
+OFFSETS: TopicPartition = ("__consumer_offsets", 0)
 
 
 class Write(NamedTuple):
     """A batch for a partition; for `__consumer_offsets` the commit of an offset for `group` and `partition`."""
 
-    place: Place
+    place: TopicPartition
     tag: Tag
     transactional_id: str
     producer: Producer
@@ -82,7 +82,7 @@ class Question:
 
 class Marker(NamedTuple):
     markers: SendMarkers
-    place: Place
+    place: TopicPartition
     coordinator_epoch: int
 
 

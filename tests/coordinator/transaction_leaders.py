@@ -10,7 +10,7 @@ import random
 
 from odradek.coordinator.common.result import GroupRequest
 from odradek.coordinator.groups.records import encode_record
-from odradek.coordinator.transactions.transaction import Place
+from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -35,7 +35,7 @@ Committed = dict[tuple[str, int], tuple[int, int]]
 class Leader:
     """The leader of a partition with all replicas in sync: writes are committed at once."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TopicPartition) -> None:
         self.place = place
         self.producers = Producers()
         #: Producer id -> the writes of its open transaction.

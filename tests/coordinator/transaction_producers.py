@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
-from odradek.coordinator.transactions.transaction import Place
+from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.protocol.messages.end_txn import EndTxnRequest
@@ -20,7 +20,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.coordinator.transaction_calls import OFFSETS, Producer, Tag, Write, error_of
 
 TIMEOUT_MS = 400
-PLACES: list[Place] = [("t", 0), ("t", 1), OFFSETS]
+PLACES: list[TopicPartition] = [("t", 0), ("t", 1), OFFSETS]
 GROUPS = ("g0", "g1")
 PARTITIONS = 2
 INIT_VERSION = 5
@@ -49,7 +49,7 @@ class Client:
         self.producer: Producer = (-1, -1)
         #: The reported ends of its transactions.
         self.told: dict[Tag, bool] = {}
-        self._sequences: Counter[Place] = Counter()
+        self._sequences: Counter[TopicPartition] = Counter()
         self._life = self._live()
         self.asked: tuple[Any, int] | None = next(self._life)
 
@@ -121,7 +121,7 @@ class Client:
             if self.bumps:
                 self._goes_on_as((answer.producer_id, answer.producer_epoch))
 
-    def _new_write(self, tag: Tag, place: Place) -> Write:
+    def _new_write(self, tag: Tag, place: TopicPartition) -> Write:
         write = Write(place, tag, self.transactional_id, self.producer, self._sequences[place])
         if place != OFFSETS:
             return write

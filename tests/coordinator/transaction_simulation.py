@@ -26,7 +26,7 @@ from odradek.coordinator.transactions.result import (
     TransactionsConfig,
 )
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import Place
+from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -61,7 +61,7 @@ class Simulation:
         self.coordinator_epoch = 0
         self.next_producer_id = 0
         self.offsets = OffsetsLeader()
-        self.leaders: dict[Place, Leader] = {place: Leader(place) for place in PLACES if place != OFFSETS}
+        self.leaders: dict[TopicPartition, Leader] = {place: Leader(place) for place in PLACES if place != OFFSETS}
         self.leaders[OFFSETS] = self.offsets
         self.promises = Promises()
         self.clients: list[Client] = []
@@ -70,7 +70,7 @@ class Simulation:
         self.questions: list[Question] = []
         self.verdicts: list[tuple[Question, int]] = []
         self.replies: list[tuple[Call, int, Any]] = []
-        self.markers: list[tuple[SendMarkers, Place]] = []
+        self.markers: list[tuple[SendMarkers, TopicPartition]] = []
         self.travelling: list[Marker] = []
         #: Delayed markers, which may arrive after the end of their transaction.
         self.late: list[Marker] = []
@@ -380,5 +380,5 @@ class Simulation:
         self.offsets.check_reload(self.now)
 
 
-def _written(markers: SendMarkers, places: frozenset[Place]) -> MarkersWritten:
+def _written(markers: SendMarkers, places: frozenset[TopicPartition]) -> MarkersWritten:
     return MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, places)

@@ -19,7 +19,8 @@ from odradek.coordinator.transactions.result import (
     TransactionsConfig,
 )
 from odradek.coordinator.transactions.shard import TransactionShard
-from odradek.coordinator.transactions.transaction import Place, State, by_topic
+from odradek.coordinator.transactions.transaction import State, by_topic
+from odradek.metadata.topic_partitions import TopicPartition
 from odradek.protocol.internal.transaction_state import TransactionLogValue
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -46,7 +47,7 @@ def init(o: Options) -> Message:
     )
 
 
-def places(text: str) -> list[Place]:
+def places(text: str) -> list[TopicPartition]:
     return [(topic, int(index)) for topic, _, index in (item.partition(":") for item in text.split(",") if item)]
 
 

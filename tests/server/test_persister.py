@@ -26,9 +26,10 @@ class EveryShard:
 
 
 def asked(*topics: list[int]) -> list[list[int]]:
-    image = SimpleNamespace(topic=lambda _: object())
-    leaders = SimpleNamespace(other_leader=lambda *_: None)
-    broker: Any = SimpleNamespace(share_states=EveryShard, image=image, leaders=leaders)
+    metadata: Any = SimpleNamespace(image=SimpleNamespace(topic=lambda _: object()))
+    leaders: Any = SimpleNamespace(other_leader=lambda *_: None)
+    shards: Any = EveryShard
+    peers: Any = None  # every shard is on this broker
     request = read.ReadShareGroupStateRequest(
         group_id="group",
         topics=[
@@ -37,7 +38,7 @@ def asked(*topics: list[int]) -> list[list[int]]:
         ],
     )
     answers: list[Any] = []
-    Persister(broker).ask(request, answers.append)
+    Persister(shards, metadata, leaders, peers).ask(request, answers.append)
     (answer,) = answers
     return [[found.start_offset for found in result.partitions] for result in answer.results]
 

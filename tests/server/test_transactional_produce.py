@@ -9,8 +9,7 @@ import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.server.coordinators.transaction_markers import Marker
-from odradek.server.coordinators.transaction_verification import Membership
-from odradek.server.produce import transactional_produce
+from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 
 from tests.server.data_path_stand import DataPath, batch_of
 
@@ -22,11 +21,11 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replies that each partition is in the transaction, or `error`, after `meanwhile`."""
 
     def says(error: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
-        def ask(_: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+        def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
             meanwhile()
-            answered(dict.fromkeys(asked.places, error))
+            answered(dict.fromkeys(asked.partitions, error))
 
-        monkeypatch.setattr(transactional_produce, "ask", ask)
+        monkeypatch.setattr(TransactionVerification, "verify", verify)
 
     return says
 

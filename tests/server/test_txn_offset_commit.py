@@ -15,8 +15,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from odradek.server.coordinators.transaction_markers import Marker
-from odradek.server.coordinators.transaction_verification import Membership
-from odradek.server.handlers import txn_offset_commit
+from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import HostedPartition
 
 from tests.server.data_path_stand import DataPath, wait_until
@@ -39,11 +38,11 @@ def path() -> Iterator[DataPath]:
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object] = lambda: None) -> None:
     """The coordinator says that the group's partition is in the transaction, after something has happened."""
 
-    def ask(_: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
+    def verify(_: Any, __: Any, asked: Membership, answered: Callable[[dict[Any, int]], None]) -> None:
         happens()
-        answered(dict.fromkeys(asked.places, 0))
+        answered(dict.fromkeys(asked.partitions, 0))
 
-    monkeypatch.setattr(txn_offset_commit, "ask", ask)
+    monkeypatch.setattr(TransactionVerification, "verify", verify)
 
 
 def commit(path: DataPath, topic: str) -> int:

@@ -1,0 +1,60 @@
+"""Creates the internal topics of coordinators, which come to be with their first use."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ...storage.files.open_files import advice, check_room
+
+if TYPE_CHECKING:
+    from ..runtime.repeated_lines import RepeatedLines
+
+log = logging.getLogger("odradek.groups")
+
+CREATE_TOPICS_VERSION = 7
+CREATE_TOPICS_TIMEOUT_MS = 30_000
+
+#: Sends the request, of CREATE_TOPICS_VERSION, to the active controller. The callback gets the response when the topics
+#: are published on this broker.
+CreateTopics = Callable[[CreateTopicsRequest, Callable[[CreateTopicsResponse], None]], None]
+
+
+class TopicCreation:
+    """Creates one internal topic, with one request in flight. `metadata_log_dir` must have room for it."""
+
+    def __init__(self, metadata_log_dir: str, lines: RepeatedLines, create_topics: CreateTopics) -> None:
+        self._metadata_log_dir = metadata_log_dir
+        self._lines = lines
+        self._create_topics = create_topics
+        #: Callbacks that wait for the creation.
+        self._waiting: list[Callable[[], None]] = []
+
+    def create(self, topic: CreatableTopic, done: Callable[[], None]) -> None:
+        """Creates the topic. `done` is called when it is published on this broker or could not be created."""
+        self._waiting.append(done)
+        if len(self._waiting) > 1:
+            return
+        try:
+            check_room(self._metadata_log_dir)
+        except OSError as error:
+            words = f"{topic.name} is not made: {error}{advice(error)}"
+            self._lines.log(log, logging.ERROR, "", ("no room", topic.name), words)
+            self._finish()
+            return
+        self._create_topics(CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TOPICS_TIMEOUT_MS), self._created)
+
+    def _created(self, response: CreateTopicsResponse) -> None:
+        for result in response.topics:
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                words = ErrorCode(result.error_code).name
+                log.error("%s could not be made: %s (%s)", result.name, words, result.error_message)
+        self._finish()
+
+    def _finish(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()
