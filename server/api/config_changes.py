@@ -66,6 +66,7 @@ def change_configs(services: NodeServices, call: Call, check: Check, outcome_cla
         call.version,
         lambda decided: call.reply(answer(decided)),
         principal=call.principal,
+        client_host=call.client_host,
     )
     return None
 

@@ -9,7 +9,7 @@ from ...protocol.apis import Api
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message
-from ..network.call import Call
+from ..network.call import Call, set_throttle_time
 from ..network.dispatch import Handler
 from ..services import NodeServices
 
@@ -20,19 +20,41 @@ _Answer = Callable[[Message], None]
 
 
 class EnvelopedCall(Call):
-    """A question that came in an Envelope: what would answer the client answers the broker that handed it on."""
+    """A client's request that came in an Envelope. Its response goes to the broker that forwarded it.
 
-    __slots__ = ("_answer", "_envelope")
+    `principal` and `client_host` are the client's, as the envelope has them.
+    """
+
+    __slots__ = ("_answer", "_client_host", "_envelope", "_principal")
 
     may_reply_in_slices = False
 
-    def __init__(self, envelope: Call, api: Api, header: RequestHeader, request: Message, answer: _Answer) -> None:
-        self.connection, self.api, self.request = envelope.connection, api, request
-        self.version, self.client_id = header.request_api_version, header.client_id
-        self.correlation_id = header.correlation_id
+    def __init__(
+        self,
+        envelope: Call,
+        api: Api,
+        header: RequestHeader,
+        request: Message,
+        answer: _Answer,
+        *,
+        principal: str,
+        client_host: str,
+    ) -> None:
+        # The route of the envelope: its own would compile codecs that nobody uses.
+        super().__init__(envelope.connection, envelope.route, header.correlation_id, header.client_id, request)
+        self.api, self.version = api, header.request_api_version
+        #: The envelope waits on the connection, not what is in it.
+        self.is_parked = True
         self._answer, self._envelope = answer, envelope
-        # The envelope waits on the connection, not what is in it.
-        self.route, self.is_parked, self.has_failed, self.pieces, self.size = envelope.route, True, False, None, 0
+        self._principal, self._client_host = principal, client_host
+
+    @property
+    def principal(self) -> str:
+        return self._principal
+
+    @property
+    def client_host(self) -> str:
+        return self._client_host
 
     def hold_connection(self) -> None:
         self._envelope.hold_connection()
@@ -40,9 +62,11 @@ class EnvelopedCall(Call):
     def handle(self, handler: Handler) -> None:
         response = handler(self)
         if response is not None:
-            self._answer(response)
+            self.reply(response)
 
     def reply(self, response: Message) -> None:
+        if self.throttle_time_ms:  # for the client; the broker that forwarded the request mutes its connection
+            set_throttle_time(response, self.throttle_time_ms)
         self._answer(response)
 
     def fail(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...protocol.apis import APIS
 from ...protocol.codec import MalformedMessage, decode, encode
@@ -22,9 +22,11 @@ from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message
 from ...replication.controller.controller import refuse
 from ...replication.controller.result import RefusedRequest
+from ..network.addresses import encoded_client_host
 
 if TYPE_CHECKING:
     from ..node import Node
+    from ..quorum.pending_replies import ClientFields
 
 Reply = Callable[[Any], None]
 
@@ -36,22 +38,27 @@ RETRY_BACKOFF_MS = 50
 MAX_WAITING = 10_000
 _PURPOSE = "forwarding"
 _CLIENT_ID = "odradek"
-_LOCALHOST = bytes((127, 0, 0, 1))
 _PRINCIPAL_VERSION = 0
 
 
 class _Forwarded:
     """A request until its reply was called."""
 
-    __slots__ = ("deadline_ms", "enveloped", "principal", "reply", "request", "version")
+    __slots__ = ("client", "deadline_ms", "enveloped", "reply", "request", "version")
 
     def __init__(
-        self, request: Message, version: int, reply: Reply, principal: str | None, deadline_ms: int, enveloped: bool
+        self,
+        request: Message,
+        version: int,
+        reply: Reply,
+        client: ClientFields,
+        deadline_ms: int,
+        enveloped: bool,
     ) -> None:
         self.request = request
         self.version = version
         self.reply = reply
-        self.principal = principal
+        self.client = client
         self.deadline_ms = deadline_ms
         self.enveloped = enveloped
 
@@ -62,7 +69,7 @@ class Forwarding:
         self._waiting = 0
         self._is_closed = False
 
-    def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
+    def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
         """As `broker.controller.submit`; `reply` gets the response or a refusal."""
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
@@ -72,7 +79,7 @@ class Forwarding:
         self._waiting += 1
         deadline_ms = self._broker.now_ms() + FORWARDING_TIMEOUT_MS
         enveloped = "broker" in APIS[key].listeners
-        self._try(_Forwarded(request, version, reply, principal, deadline_ms, enveloped))
+        self._try(_Forwarded(request, version, reply, client, deadline_ms, enveloped))
 
     def send_to_controller(
         self,
@@ -109,7 +116,10 @@ class Forwarding:
             self._done(forwarded, refuse(forwarded.request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
         elif controller.is_active:
             controller.decide(
-                forwarded.request, forwarded.version, lambda response: self._answered(forwarded, response)
+                forwarded.request,
+                forwarded.version,
+                lambda response: self._answered(forwarded, response),
+                **forwarded.client,
             )
         elif controller.leader_endpoint is None:
             self._try_later(forwarded)
@@ -163,8 +173,8 @@ def enveloped(forwarded: _Forwarded) -> EnvelopeRequest:
     head = encode(header, APIS[key].request_header_version(forwarded.version))
     return EnvelopeRequest(
         request_data=head + encode(forwarded.request, forwarded.version),
-        request_principal=encoded_principal(forwarded.principal),
-        client_host_address=_LOCALHOST,
+        request_principal=encoded_principal(forwarded.client.get("principal")),
+        client_host_address=encoded_client_host(forwarded.client.get("client_host")),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import MalformedMessage, decode, encode, stepwise_encoder
@@ -19,6 +19,7 @@ from ...protocol.schema import Message
 from ...replication.controller.controller import DECISIONS
 from ..api.quorum_queries import QUESTIONS, EnvelopedCall
 from ..cluster.controller_channel import decoded_principal, is_not_controller
+from ..network.addresses import decoded_client_host
 from ..network.call import BROKER, Call
 from ..network.dispatch import MAX_HEADER_BYTES
 from ..network.large_requests import decoded, in_portions, work_in_turns
@@ -38,16 +39,21 @@ def handle(services: NodeServices, call: Call) -> EnvelopeResponse | None:
     return None
 
 
-#: A request that was handed on; None for what is no such request.
-_Opened = tuple[Api, RequestHeader, Any] | None
+class _Opened(NamedTuple):
+    """The request in an envelope, with the client that sent it."""
+
+    api: Api
+    header: RequestHeader
+    request: Any
+    principal: str
+    client_host: str
 
 
-def _handle(services: NodeServices, call: Call, opened: _Opened) -> None:
+def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
     if opened is None:
         call.reply(EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
-    api, header, inner = opened
-
+    api, header = opened.api, opened.header
     is_elsewhere: list[bool] = []
 
     def answer(response: Message) -> None:
@@ -60,9 +66,13 @@ def _handle(services: NodeServices, call: Call, opened: _Opened) -> None:
                 is_elsewhere.append(is_not_controller(part.request, response))
             part.reply(response)
 
-        services.controller.decide(part.request, header.request_api_version, decided)
+        services.controller.decide(
+            part.request, part.version, decided, principal=part.principal, client_host=part.client_host
+        )
 
-    enveloped = EnvelopedCall(call, api, header, inner, answer)
+    enveloped = EnvelopedCall(
+        call, api, header, opened.request, answer, principal=opened.principal, client_host=opened.client_host
+    )
     if api.name in QUESTIONS:
         enveloped.handle(services.dispatchers[BROKER].handler(api))
     elif api.name in PORTIONINGS:
@@ -71,7 +81,7 @@ def _handle(services: NodeServices, call: Call, opened: _Opened) -> None:
         decide(enveloped)
 
 
-def _opened(request: EnvelopeRequest) -> Steps[_Opened]:
+def _opened(request: EnvelopeRequest) -> Steps[_Opened | None]:
     data = request.request_data
     try:
         if len(data) < _KEY_BYTES:
@@ -82,10 +92,11 @@ def _opened(request: EnvelopeRequest) -> Steps[_Opened]:
             return None
         header, pos = decode(RequestHeader, api.request_header_version(version), data[:MAX_HEADER_BYTES])
         inner = yield from decoded(api, version, data, pos)
-        decoded_principal(request.request_principal)  # must be one; who may do what is not asked yet
-    except MalformedMessage:
+        principal = decoded_principal(request.request_principal)
+        client_host = decoded_client_host(request.client_host_address)
+    except (MalformedMessage, ValueError):
         return None
-    return api, header, inner
+    return _Opened(api, header, inner, principal, client_host)
 
 
 def _is_handed_on(api: Api) -> bool:

@@ -14,12 +14,16 @@ from ..services import NodeServices, Services
 
 def to_controller(services: NodeServices, call: Call) -> None:
     """The active controller decides, wherever it is; the answer comes when this node has what was decided."""
-    services.controller.submit(call.request, call.version, call.reply, principal=call.principal)
+    services.controller.submit(
+        call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
+    )
 
 
 def to_this_controller(services: NodeServices, call: Call) -> None:
     """A request of another node to the active controller: other controllers reply NOT_CONTROLLER."""
-    services.controller.decide(call.request, call.version, call.reply)
+    services.controller.decide(
+        call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
+    )
 
 
 def to_broker_sessions(services: NodeServices, call: Call) -> None:

@@ -47,6 +47,7 @@ class Call:
         "request",
         "route",
         "size",
+        "throttle_time_ms",
         "version",
     )
 
@@ -72,6 +73,8 @@ class Call:
         self.is_parked = False
         #: Whether it was ended by a failure here.
         self.has_failed = False
+        #: For how long the client is over a quota: `reply` sends it and mutes the connection (KIP-219).
+        self.throttle_time_ms = 0
         self.route = route
         self._encode = route.encode
         self._flexible = route.flexible_answer
@@ -112,6 +115,8 @@ class Call:
         if self.pieces is not None or self.has_failed:
             self._answer_again()
             return
+        if self.throttle_time_ms:
+            self._throttle(response)
         if self._arrays and is_large(response, self._arrays):
             self._reply_in_slices(response)
             return
@@ -135,6 +140,11 @@ class Call:
         self.size = size + 4
         self.connection.answered(self)
 
+    def _throttle(self, response: Message) -> None:
+        """Tells the client for how long its connection takes no request; the response itself is sent at once."""
+        set_throttle_time(response, self.throttle_time_ms)
+        self.connection.mute(self.throttle_time_ms)
+
     def _reply_in_slices(self, response: Message) -> None:
         from .large_requests import reply_in_slices  # which few brokers ever need
 
@@ -145,6 +155,8 @@ class Call:
         if self.pieces is not None or self.has_failed:
             self._answer_again()
             return
+        if self.throttle_time_ms:
+            self.connection.mute(self.throttle_time_ms)
         self.pieces = []
         self.connection.answered(self)
 
@@ -202,6 +214,12 @@ class TimedCall(Call):
     def reply_nothing(self) -> None:
         super().reply_nothing()
         self._times.add(perf_counter_ns() - self._began_ns)
+
+
+def set_throttle_time(response: Any, throttle_time_ms: int) -> None:
+    """Sets the throttle time of a response that has the field; versions without it do not send it."""
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = throttle_time_ms
 
 
 def has_error_code(response: Message, version: int) -> bool:

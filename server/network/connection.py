@@ -8,7 +8,7 @@ it wait: the done prefix of `calls` is what may be sent. The connection stops re
 while
 - the peer does not read: more than `WRITE_HIGH_WATER_BYTES` of responses wait in the transport;
 - `MAX_UNANSWERED_CALLS` are waiting;
-- a call holds the connection (a parked Fetch, whose response may be large).
+- something holds the connection (`holds.py`): for example a parked Fetch, whose response may be large.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation
 from .file_sender import FileSender
+from .holds import TURN, HeldConnection
 
 if TYPE_CHECKING:
-    from ..produce.refused_batches import RefusedBatches
     from .listener import Listener
 
 log = logging.getLogger("odradek.connection")
@@ -51,9 +51,9 @@ TURN_SHARE_S = TURN_BUDGET_S / 4
 unpack_length = struct.Struct(">i").unpack_from
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(HeldConnection):
     __slots__ = (
-        "_buffer", "_filled", "_held_by", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
+        "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
         "_sender", "_stuck_bytes", "_taking", "_transport", "active", "broker", "calls", "client_host", "client_id",
         "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "listener",
         "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
@@ -61,6 +61,7 @@ class Connection(asyncio.BufferedProtocol):
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
+        super().__init__()
         self.listener = listener
         self.listener_name = listener.name
         self.broker = listener.shared.broker
@@ -84,8 +85,9 @@ class Connection(asyncio.BufferedProtocol):
         #: The address that it counts for in the limits; None when it was refused.
         self.counted_as: str | None = None
         self.calls: deque[Call] = deque()
-        #: Of idempotent producers; None for as long as none was refused.
-        self.refused_batches: RefusedBatches | None = None
+        #: The batches of idempotent producers that were rejected: `produce` keeps them here for as long as the connection
+        #: lives. None until there are some.
+        self.refused_batches: Any = None
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._receiving = listener.shared.receiving
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
@@ -100,7 +102,6 @@ class Connection(asyncio.BufferedProtocol):
         self._taking = False
         self._reading = True
         self._peer_reads = True
-        self._held_by: Call | Connection | None = None
         self._sender: FileSender | None = None
 
     # What asyncio calls.
@@ -117,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._buffer is not None:
             self._release_buffer()
         self._receiving.forget(self)
-        self._held_by = None
+        self._holds = ()
         if self._sender is not None:
             self._sender.close()
             self._sender = None
@@ -217,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
                 now = clock()
                 if now - last > TURN_BUDGET_S:
                     watch.exceeded_by_frame(now - last, self.client_id, buffer, pos - size, size)
-                if now - began > TURN_SHARE_S and pos < end and self._held_by is None:
+                if now - began > TURN_SHARE_S and pos < end and not self._holds:
                     self._yield_turn()
                 last = now
         except ProtocolViolation as fault:
@@ -238,8 +239,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _yield_turn(self) -> None:
         """Leaves the requests that have come for the next turn of the loop."""
-        self.hold(self)
-        asyncio.get_running_loop().call_soon(self.release)
+        self.hold(TURN)
+        asyncio.get_running_loop().call_soon(self.release, TURN)
 
     def _may_take_after_sending(self) -> bool:
         self._send_done()
@@ -249,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._peer_reads
             and not (self._sender is not None and self._sender.is_busy)
-            and self._held_by is None
+            and not self._holds
             and len(self.calls) < MAX_UNANSWERED_CALLS
             and self._out_bytes + self._stuck_bytes <= WRITE_HIGH_WATER_BYTES
             and not self.closed
@@ -272,15 +273,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading:
             self._reading = False
             self._transport.pause_reading()
-
-    def hold(self, holder: Call | Connection) -> None:
-        """Takes no request before this call is answered; or, held by itself, before it is released."""
-        self._held_by = holder
-
-    def release(self) -> None:
-        if self._held_by is self:
-            self._held_by = None
-            self._resume()
 
     def _resume(self) -> None:
         """Goes on reading, first what had been received already, when nothing stands against it any more."""
@@ -310,8 +302,8 @@ class Connection(asyncio.BufferedProtocol):
         self.calls.append(call)
 
     def answered(self, call: Call) -> None:
-        if call is self._held_by:  # parked or not: who held the connection may have been answered in the same turn
-            self._held_by = None
+        if self._holds:  # parked or not: a call that holds the connection may be answered in the same turn
+            self._drop_hold(call)
         if call.is_parked:
             self._parked_answered(call)
         elif self.calls:

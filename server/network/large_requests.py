@@ -224,6 +224,8 @@ class PortionedCall:
             self._size = max(min(2 * self._size, largest), self._portioning.first)
         elif took > LONG_S:
             self._size = max(1, self._size // 2)
+        call = self._call
+        call.throttle_time_ms = max(call.throttle_time_ms, part.throttle_time_ms)
         return response if response is not None else part.response
 
 
@@ -234,10 +236,19 @@ class PartOfCall(Call):
 
     def __init__(self, whole: Call, request: Any) -> None:
         super().__init__(whole.connection, whole.route, whole.correlation_id, whole.client_id, request)
+        self.api, self.version = whole.api, whole.version  # those of a request in an Envelope are not its route's
         self._whole = whole
         self.response: Any = None
         self.is_answered = False
         self.awaited_by: Task | None = None
+
+    @property
+    def principal(self) -> str:
+        return self._whole.principal
+
+    @property
+    def client_host(self) -> str:
+        return self._whole.client_host
 
     def reply(self, response: Message) -> None:
         self.response = response

@@ -6,7 +6,6 @@ What `listeners` may say is in `endpoints.py`. A wildcard host listens on IPv6 a
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from collections import Counter
@@ -14,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.listeners import CannotListen
 from .acceptor import Acceptor
+from .addresses import client_host, plain_address
 from .bound_sockets import bound_sockets
 from .call import CONTROLLER, ListenerKind
 from .connection import READ_BUFFER_BYTES, Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
 from .dispatch import Dispatcher
 from .endpoint import Endpoint
+from .holds import CREATION_RATE
 
 if TYPE_CHECKING:
     from ..config.listeners import Listeners
@@ -151,7 +152,7 @@ class Listener:
 
     def _decide(self, accepted: socket.socket, address: Any) -> Connection | None:
         """The connection for a socket that was accepted; None when it is to be closed."""
-        ip = _plain_address(address[0])
+        ip = plain_address(address[0])
         if not self._admits(ip, accepted.fileno()):
             return None
         connection = Connection(self)
@@ -217,8 +218,8 @@ class Listener:
 
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         peer: Any = transport.get_extra_info("peername") or ("", 0)
-        ip = _plain_address(peer[0])
-        connection.client_host = f"/{_java_address(ip)}"
+        ip = plain_address(peer[0])
+        connection.client_host = client_host(ip)
         if connection.counted_as is None:
             if not self._admits(ip, None):
                 connection.closed = True
@@ -233,8 +234,8 @@ class Listener:
         self._unproven[connection] = None
         pause_s = self.limits.pause_s(self.name, connection.opened_s)
         if pause_s > 0:
-            connection.hold(connection)
-            loop.call_later(pause_s, connection.release)
+            connection.hold(CREATION_RATE)
+            loop.call_later(pause_s, connection.release, CREATION_RATE)
 
     def lost(self, connection: Connection) -> None:
         if connection.counted_as is None:
@@ -274,17 +275,3 @@ def _descriptor_class(said: Listeners, kind: ListenerKind, name: str) -> str:
     if kind == CONTROLLER:
         return CONTROLLERS
     return BROKERS if name == said.inter_broker_name and len(said.brokers) > 1 else CLIENTS
-
-
-def _plain_address(text: str) -> str:
-    """An IPv4 client of a dual-stack listener shows as ::ffff:a.b.c.d; its address is a.b.c.d."""
-    return text.removeprefix("::ffff:") if text.startswith("::ffff:") and "." in text else text
-
-
-def _java_address(ip: str) -> str:
-    """As Java prints it, without shortening: 0:0:0:0:0:0:0:1."""
-    if ":" not in ip:
-        return ip
-    address, percent, scope = ip.partition("%")
-    groups = ipaddress.IPv6Address(address).exploded.split(":")
-    return ":".join(format(int(group, 16), "x") for group in groups) + percent + scope

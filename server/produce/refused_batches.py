@@ -91,9 +91,11 @@ class RefusedBatches:
 
     @classmethod
     def of(cls, connection: Connection) -> RefusedBatches:
-        if connection.refused_batches is None:
-            connection.refused_batches = cls(asyncio.get_running_loop().time)
-        return connection.refused_batches
+        """Returns those of a connection, which keeps them; the layer below does not know what they are."""
+        found: RefusedBatches | None = connection.refused_batches
+        if found is None:
+            found = connection.refused_batches = cls(asyncio.get_running_loop().time)
+        return found
 
     def __bool__(self) -> bool:
         return bool(self._refused)

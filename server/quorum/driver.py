@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
@@ -30,7 +30,7 @@ from .commits import Appended, Commits, replay_decision, snapshot_commits
 from .known_leader import NOBODY, KnownLeader, Leader
 from .metadata_batches import QuorumVoters
 from .metadata_log import QuorumLog
-from .pending_replies import Reply, WaitingReplies, failed_here, not_controller
+from .pending_replies import ClientFields, Reply, WaitingReplies, failed_here, not_controller
 from .single_voter import LoneVoter, leaving, tell_of_cordoning
 from .snapshotting import Snapshotting
 from .startup import activation, new_controller, open_log, take_over
@@ -238,14 +238,14 @@ class QuorumDriver:
 
     # ---- requests
 
-    def submit(self, request: Message, version: int, reply: Reply, *, principal: str | None = None) -> None:
+    def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
         """Has the active controller, here or elsewhere, decide the request. Calls `reply(response)` once, now or later."""
         if self._raft is None:
-            self.decide(request, version, reply)
+            self.decide(request, version, reply, **client)
         else:
-            self._broker.forwarding().submit(request, version, reply, principal=principal)
+            self._broker.forwarding().submit(request, version, reply, **client)
 
-    def decide(self, request: Message, version: int, reply: Reply) -> None:
+    def decide(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
         """Decides the request here; NOT_CONTROLLER where another controller is active before its records are committed."""
         if not self._is_active or not (self._raft is None or self._raft.replica.is_leader):
             reply(not_controller(request))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
@@ -16,6 +16,14 @@ log = logging.getLogger("odradek.quorum")
 
 #: Takes the response of the requested API.
 Reply = Callable[[Any], None]
+
+
+class ClientFields(TypedDict, total=False):
+    """The client whose request it is, for the authorizer to come; empty for requests of this node."""
+
+    principal: str
+    #: As `Call.client_host`.
+    client_host: str
 
 
 class _Waiting(NamedTuple):

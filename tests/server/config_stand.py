@@ -58,15 +58,19 @@ class ConfigStand:
             metadata=SimpleNamespace(image=self.image),
         )
         call = SimpleNamespace(
-            api=api, broker=self, principal="User:ANONYMOUS", reply=answers.append, request=received, version=version
+            api=api,
+            broker=self,
+            principal="User:ANONYMOUS",
+            client_host="/127.0.0.1",
+            reply=answers.append,
+            request=received,
+            version=version,
         )
         handled = import_module(f"odradek.server.handlers.{api.module}").handle(services, call)
         (answer,) = [handled] if handled is not None else answers
         return decode(api.response, version, encode(answer, version))[0]
 
-    def _submit(
-        self, request: Message, version: int, reply: Callable[[Message], None], *, principal: str | None = None
-    ) -> None:
+    def _submit(self, request: Message, version: int, reply: Callable[[Message], None], **client: str | None) -> None:
         result = self._controller.handle(request, version)
         self._publish(list(result.records))
         reply(result.response)

@@ -119,6 +119,25 @@ async def test_a_request_waits_until_there_is_a_controller(second: RemoteBroker)
     assert (await waiting).topics[0].error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("host", ["/10.1.2.3", "/2001:db8:0:0:0:0:0:1"])
+async def test_the_active_controller_gets_principal_and_host_of_a_forwarded_client(
+    first: BrokerServer, second: RemoteBroker, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: list[dict[str, str]] = []
+    decide = first.controller.decide
+
+    def noting(request: Any, *others: Any, **client: Any) -> None:
+        if isinstance(request, CreateTopicsRequest):
+            clients.append(client)
+        decide(request, *others, **client)
+
+    monkeypatch.setattr(first.controller, "decide", noting)
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    second.forwarding().submit(topic_on(FIRST), 7, answer.set_result, principal="User:alice", client_host=host)
+    assert (await answer).topics[0].error_code == ErrorCode.NONE
+    assert clients == [{"principal": "User:alice", "client_host": host}]
+
+
 async def test_an_envelope_holds_only_what_may_be_handed_on(second: RemoteBroker) -> None:
     for data in (b"", b"\x00", b"\x00\x00\x00\x03" + bytes(20), b"\x00\x13\x00\x63" + bytes(20), b"\x00\x13\x00\x07"):
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import struct
+import time
 from typing import Any
 
 import odradek
@@ -265,6 +267,52 @@ def test_a_call_that_holds_its_connection_and_is_answered_at_once_lets_it_go(mon
     with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
         for _ in range(3):
             assert client.call(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_a_connection_held_for_two_reasons_reads_again_when_both_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading: list[bool] = []
+
+    def hold_and_answer(_: Any, call: Any) -> ApiVersionsResponse:
+        connection, loop = call.connection, asyncio.get_running_loop()
+
+        def release(reason: str, *after: str) -> None:
+            connection.release(reason)
+            reading.append(connection._reading)
+            if after:
+                loop.call_soon(release, *after)
+
+        connection.hold("one")
+        connection.hold("two")
+        connection.hold("one")
+        call.hold_connection()
+        loop.call_soon(release, "one", "none", "two")
+        return ApiVersionsResponse()
+
+    monkeypatch.setattr(api_versions, "handle", hold_and_answer)
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
+        assert client.call(ApiVersionsRequest(), 0).error_code == 0
+        assert client.call(ApiVersionsRequest(), 0).error_code == 0
+        wait_until(lambda: len(reading) == 6)
+    assert reading == [False, False, True] * 2
+
+
+def test_a_throttled_response_is_sent_at_once_and_mutes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KIP-219."""
+    throttle_ms = 300
+
+    def throttled(_: Any, call: Any) -> ApiVersionsResponse:
+        call.throttle_time_ms = throttle_ms
+        return ApiVersionsResponse()
+
+    monkeypatch.setattr(api_versions, "handle", throttled)
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers, timeout=10) as client:
+        began_s = time.monotonic()
+        first, second = (client.send(ApiVersionsRequest(), 1) for _ in range(2))
+        assert client.receive(ApiVersionsRequest(), 1, first).throttle_time_ms == throttle_ms
+        (connection,) = broker.server.listeners[0].connections
+        assert not connection.calls, "the first response does not wait"
+        assert client.receive(ApiVersionsRequest(), 1, second).throttle_time_ms == throttle_ms
+        assert time.monotonic() - began_s >= throttle_ms / 1000
 
 
 def test_requests_beyond_the_limit_of_unanswered_ones_wait_their_turn(

@@ -1,0 +1,54 @@
+"""The reasons for which a connection takes no request: it may be held for several at once.
+
+Reasons are a call whose response may be large (it is released by its answer), the connection's share of the turn of the
+loop, the rate of new connections, and the quotas of clients (KIP-219). Reading goes on when none is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+
+#: The connection has had its share of this turn of the loop.
+TURN = "turn"
+#: Connections are created faster than `max.connection.creation.rate` allows.
+CREATION_RATE = "creation rate"
+
+
+class HeldConnection(asyncio.BufferedProtocol):
+    """A connection that can be held."""
+
+    __slots__ = ("_holds",)
+
+    def __init__(self) -> None:
+        #: A tuple, because an empty one takes neither memory nor time.
+        self._holds: tuple[Hashable, ...] = ()
+
+    def hold(self, reason: Hashable) -> None:
+        """Takes no request before `reason` is released. A call is released by its answer."""
+        if reason not in self._holds:
+            self._holds += (reason,)
+
+    def release(self, reason: Hashable) -> None:
+        """Takes requests again if `reason` was the last one to hold the connection."""
+        if reason in self._holds:
+            self._drop_hold(reason)
+            self._resume()
+
+    def mute(self, time_ms: int) -> None:
+        """Takes no request for that time: the client is over a quota (KIP-219)."""
+        reason = object()
+        self.hold(reason)
+        asyncio.get_running_loop().call_later(time_ms / 1000, self.release, reason)
+
+    def _drop_hold(self, reason: Hashable) -> None:
+        """Removes a reason; `_holds` has at least one."""
+        holds = self._holds
+        if len(holds) > 1:
+            self._holds = tuple(one for one in holds if one is not reason)
+        elif holds[0] is reason:
+            self._holds = ()
+
+    def _resume(self) -> None:
+        """Goes on reading if nothing stands against it any more."""
+        raise NotImplementedError
