@@ -28,6 +28,7 @@ from .runtime.damage_counters import DamageCounters
 from .runtime.lazy import Lazy
 from .runtime.metadata_cache import MetadataCache
 from .runtime.repeated_lines import RepeatedLines
+from .runtime.thread_pools import ThreadPools
 from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
@@ -56,6 +57,7 @@ class BrokerServer(Node):
         self.metadata = MetadataCache()
         #: Lines of the log that peers provoke.
         self.lines = RepeatedLines()
+        self.pools = ThreadPools()
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
@@ -175,6 +177,7 @@ class BrokerServer(Node):
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()
+        await self.pools.stop()
         self.listeners.receiving.stop()
         self.lines.stop()
         DESCRIPTORS.forget(self.listeners)

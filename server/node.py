@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .runtime.lazy import Lazy
     from .runtime.metadata_cache import MetadataCache
     from .runtime.repeated_lines import RepeatedLines
+    from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
     from .runtime.turns import Turns
     from .runtime.waiters import Deadlines, Wakeups
@@ -65,6 +66,7 @@ class Node:
     clock: Clock
     metadata: MetadataCache
     lines: RepeatedLines
+    pools: ThreadPools
     metrics: Metrics
     damage: DamageCounters
     turn_watch: TurnWatch
@@ -164,6 +166,4 @@ class Node:
         return self.clock.call_at(deadline_ms, function)
 
     def run_in_thread(self, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Has a thread do what may wait for a disk; `done` gets its result, or its exception, on the loop."""
-        future = asyncio.get_running_loop().run_in_executor(None, function)
-        future.add_done_callback(lambda ended: done(ended.exception() or ended.result()))
+        self.pools.disk.run_then(function, done)

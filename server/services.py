@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .runtime.lazy import Lazy
     from .runtime.metadata_cache import MetadataCache
     from .runtime.repeated_lines import RepeatedLines
+    from .runtime.thread_pools import ThreadPools
     from .runtime.turn_budget import TurnWatch
     from .runtime.waiters import Deadlines, Wakeups
     from .share.dead_letters import DeadLetters
@@ -56,6 +57,7 @@ class NodeServices:
     clock: Clock
     metadata: MetadataCache
     lines: RepeatedLines
+    pools: ThreadPools
     metrics: Metrics
     turn_watch: TurnWatch
     damage: DamageCounters

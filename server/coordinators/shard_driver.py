@@ -154,7 +154,7 @@ class ShardDriver:
         found = self.partition.log.read(offset, LOAD_READ_BYTES)
         batches = found.bytes_nowait()
         if batches is None:
-            batches = await self._loop.run_in_executor(None, found.bytes)
+            batches = await self.partition.pools.disk.run(found.bytes)
         for position, header in iter_headers(batches):
             try:
                 check_crc(batches, position, header)

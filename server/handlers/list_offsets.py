@@ -31,7 +31,6 @@ from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
 from ..partitions.hosted_partition import HostedPartition
-from ..partitions.opening import opening_threads
 from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def handle(services: Services, call: Call) -> ListOffsetsResponse | None:
         response.topics.append(ListOffsetsTopicResponse(topic.name, answers))
     if not lookups:
         return response
-    _answer_later(call, response, lookups)
+    _answer_later(services, call, response, lookups)
     return None
 
 
@@ -105,10 +104,13 @@ class _Later(Exception):
 
 
 def _answer_later(
-    call: Call, response: ListOffsetsResponse, lookups: list[tuple[ListOffsetsPartitionResponse, _Later]]
+    services: Services,
+    call: Call,
+    response: ListOffsetsResponse,
+    lookups: list[tuple[ListOffsetsPartitionResponse, _Later]],
 ) -> None:
     work = [later.batch.find for _, later in lookups]
-    opening = asyncio.get_running_loop().run_in_executor(opening_threads(), lambda: [find() for find in work])
+    opening = asyncio.get_running_loop().run_in_executor(services.pools.cpu, lambda: [find() for find in work])
 
     def reply(opened: asyncio.Future[list[TimestampedOffset | None]]) -> None:
         for (answer, later), found in zip(lookups, opened.result(), strict=True):

@@ -29,6 +29,7 @@ from ..runtime.memory import LARGE_BYTES, release_after
 if TYPE_CHECKING:
     from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
+    from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.cleaner")
 
@@ -131,7 +132,7 @@ class LogCleaner:
         most_keys = broker.config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.log, dirt, broker.now_ms(), most_keys)
         began = time.monotonic()
-        result = await run_job(cleaning, dirt.total_bytes)
+        result = await run_job(cleaning, dirt.total_bytes, broker.pools.disk)
         took_s = time.monotonic() - began
         if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
             return True
@@ -141,7 +142,7 @@ class LogCleaner:
         path = hosted.directory.path
         checkpoint = self._checkpoint(path)
         checkpoint[hosted.topic, hosted.index] = result.end_offset
-        await asyncio.to_thread(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
+        await self._broker.pools.disk.run(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
         # What was read and written too fast is waited for now.
         bytes_per_s = max(1.0, broker.config.get("log.cleaner.io.max.bytes.per.second"))
         await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
@@ -171,12 +172,12 @@ class LogCleaner:
         return self._clean_up_to[path]
 
 
-async def run_job(cleaning: CleaningJob, total_bytes: int) -> CleaningResult:
+async def run_job(cleaning: CleaningJob, total_bytes: int, disk: ThreadPool) -> CleaningResult:
     """Raises what `CleaningJob.run` does. Cancelling it ends the process that works on it."""
     offsets = cleaning.end_offset - min((one.base_offset for one in cleaning.segments), default=cleaning.end_offset)
     if total_bytes <= SMALL_JOB_BYTES and offsets <= SMALL_JOB_RECORDS:
         try:
-            return await asyncio.to_thread(cleaning.run)
+            return await disk.run(cleaning.run)
         finally:
             # A few kilobytes of its batches may have held megabytes.
             release_after(LARGE_BYTES)

@@ -117,7 +117,7 @@ class LogMaintenance:
                 self._with_doomed.discard(hosted)
         for directory in self._broker.partitions.directories:
             if directory.is_online and directory.has_doomed:
-                await asyncio.to_thread(directory.delete_scheduled, now_ms)
+                await self._broker.pools.disk.run(directory.delete_scheduled, now_ms)
 
     # ---- to the disk
 
@@ -155,7 +155,7 @@ class LogMaintenance:
     async def _write(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
         path = f"{directory.path}/{name}"
         if self._written.get(path) != offsets:
-            await asyncio.to_thread(write_offsets, directory.path, name, offsets)
+            await self._broker.pools.disk.run(write_offsets, directory.path, name, offsets)
             self._written[path] = offsets
 
     # ---- producers

@@ -160,7 +160,7 @@ class ReplicaMoves:
             if self._bytes_left(move) > LAST_STRETCH_BYTES:
                 await self._copy_chunk(move)
             elif (pending := move.future.prepare_flush()) is not None:
-                await asyncio.to_thread(pending.run)
+                await self._broker.pools.disk.run(pending.run)
                 move.future.flushed(pending, self._broker.now_ms())
             elif self._broker.cleaner.works_on(move.hosted):
                 await asyncio.sleep(_CLEANER_POLL_S)
@@ -187,7 +187,7 @@ class ReplicaMoves:
     async def _copy_chunk(self, move: ReplicaMove) -> None:
         found = move.hosted.log.read(move.next_offset, CHUNK_BYTES)
         now_ms = self._broker.now_ms()
-        await asyncio.to_thread(lambda: move.future.append(found.bytes(), None, now_ms))
+        await self._broker.pools.disk.run(lambda: move.future.append(found.bytes(), None, now_ms))
 
     def _change_places(self, move: ReplicaMove) -> None:
         hosted, future, now_ms = move.hosted, move.future, self._broker.now_ms()

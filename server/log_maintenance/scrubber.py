@@ -16,9 +16,8 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.repair.aborted_check import MOST_EARLIER_SEGMENTS
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.damage")
-
-T = TypeVar("T")
 
 #: A start has other things to do first.
 FIRST_ROUND_DELAY_S = 60.0
@@ -55,7 +52,7 @@ class Scrubber:
     def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._counters = broker.damage
-        self._pool: ThreadPoolExecutor | None = None
+        self._thread = broker.pools.scrub
         self._task: asyncio.Task[None] | None = None
         #: Inspections under way, by partition and segment, and what waits for them.
         self._inspections: dict[tuple[HostedPartition, int], list[Callable[[], object]]] = {}
@@ -76,8 +73,6 @@ class Scrubber:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._task = None
-        if self._pool is not None:
-            self._pool.shutdown()
 
     @property
     def _bytes_per_second(self) -> int:
@@ -187,7 +182,7 @@ class Scrubber:
         try:
             while not verifier.is_done:
                 began = loop.time()
-                count = await self._in_thread(verifier.step)
+                count = await self._thread.run(verifier.step)
                 self._counters.scrubbed_bytes += count
                 is_same = _is_there(hosted, read, segment) and (read.path, read.generation) == (path, generation)
                 if not is_same:
@@ -201,8 +196,7 @@ class Scrubber:
             self._failed(hosted, failure)
         finally:
             # A task may be cancelled while the thread still reads: the file is closed behind that piece, by the same thread.
-            if self._pool is not None:
-                self._pool.submit(verifier.close)
+            self._thread.run_then(verifier.close, lambda _: None)
 
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
         checked = hosted.log
@@ -244,7 +238,7 @@ class Scrubber:
                 segment.path,
             )
         if new:
-            await self._in_thread(checked.damage.save)
+            await self._thread.run(checked.damage.save)
         if verifier.is_index_wrong and size:
             await self._rebuild_indexes(hosted, segment)
 
@@ -252,7 +246,7 @@ class Scrubber:
         rebuilt, path = hosted.log, segment.path
         if segment is rebuilt.active:
             return
-        indexes = await self._in_thread(lambda: build_indexes(segment, rebuilt.config.index_interval_bytes))
+        indexes = await self._thread.run(lambda: build_indexes(segment, rebuilt.config.index_interval_bytes))
         if _is_there(hosted, rebuilt, segment) and segment.path == path:
             segment.replace_indexes(*indexes)
             self._counters.indexes_rebuilt += 1
@@ -264,11 +258,6 @@ class Scrubber:
             log.error("%s: its directory %s is gone", hosted.name, hosted.log.path)
         elif not hosted.is_removed:
             hosted.on_failure(failure)
-
-    async def _in_thread(self, function: Callable[[], T]) -> T:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "scrubber")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
 
 
 def _is_there(hosted: HostedPartition, read: Log, segment: Segment) -> bool:

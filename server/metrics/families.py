@@ -52,6 +52,7 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from _topics(services)
     yield from _requests(services)
     yield from _turns(services)
+    yield from _pools(services)
     yield from _connections(services)
     yield from metrics_descriptors.descriptors(services)
     yield from metrics_cluster.cluster(services)
@@ -132,6 +133,20 @@ def _turns(services: NodeServices) -> Iterator[Metric]:
     yield family
     yield _gauge("odradek_loop_longest_turn_seconds", "The longest of these turns.", watch.longest_s)
     yield _gauge("odradek_loop_turn_budget_seconds", "The budget of a turn.", TURN_BUDGET_S)
+
+
+def _pools(services: NodeServices) -> Iterator[Metric]:
+    labels = ("pool",)
+    threads = GaugeMetricFamily("odradek_pool_threads", "Threads that the pool may have.", labels=labels)
+    active = GaugeMetricFamily("odradek_pool_active", "Tasks that a thread of the pool works on.", labels=labels)
+    queued = GaugeMetricFamily("odradek_pool_queued", "Tasks that wait for a thread of the pool.", labels=labels)
+    tasks = CounterMetricFamily("odradek_pool_tasks", "Tasks that the pool has completed.", labels=labels)
+    for pool in services.pools:
+        threads.add_metric([pool.name], pool.size)
+        active.add_metric([pool.name], pool.active)
+        queued.add_metric([pool.name], pool.queued)
+        tasks.add_metric([pool.name], pool.completed)
+    yield from (threads, active, queued, tasks)
 
 
 def _request_times(times: dict[str, Times]) -> Metric:

@@ -125,7 +125,7 @@ class MetricsServer:
         accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
         encode, content_type = choose_encoder(accepted)
         found = _Found([*families(self._services), *self._process.collect()])
-        text: bytes = await asyncio.to_thread(encode, found)
+        text: bytes = await self._services.pools.cpu.run(encode, found)
         return _response("200 OK", content_type, text if method == "GET" else b"")
 
 

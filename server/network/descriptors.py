@@ -11,7 +11,6 @@ Descriptors belong to the process, so their budget does too: all brokers of a pr
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 from collections import Counter
 from pathlib import Path
@@ -20,13 +19,14 @@ from weakref import WeakKeyDictionary
 
 from ...storage.files.descriptors import SPARE_DESCRIPTORS, SPARES
 from ...storage.files.open_files import FEWEST_DATA_FILES, MOST_DATA_FILES, OPEN_FILES, OpenFile
+from ..runtime.thread_pools import MOST_THREADS
 
 #: A broker needs some 20 to begin with, the reserve below, and a few connections to be of use.
 FEWEST_DESCRIPTORS = 48
 
 #: Files that are open for the time of one call: segments being rolled, indexes, checkpoints, snapshots, and the directory
-#: that is synced with each. The loop, the thread of the metadata log, and asyncio's worker threads open two at a time.
-WORKER_THREADS = min(32, (os.cpu_count() or 1) + 4)
+#: that is synced with each. The loop, the thread of the metadata log, and the threads of the pools open two at a time.
+WORKER_THREADS = MOST_THREADS
 SHORT_LIVED_FILES = 2 * (WORKER_THREADS + 2)
 #: The cleaner's process: two pipes with both ends until it has begun, the pipe that tells of a failed start, and its pidfd.
 CLEANER_PROCESS = 8

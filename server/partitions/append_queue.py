@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
 from .batch_validation import CheckedBatch, Refused, check_batch
-from .opening import opening_threads
 
 if TYPE_CHECKING:
     from .hosted_partition import AppendResult, HostedPartition
@@ -56,7 +55,7 @@ class AppendQueue:
         copy = None if records is None else bytearray(records)
         check = partial(check_batch, copy, hosted.rules, version, queued.now_ms, hosted.name)
         self._waiting.append(queued)
-        opening = asyncio.get_running_loop().run_in_executor(opening_threads(), check)
+        opening = asyncio.get_running_loop().run_in_executor(hosted.pools.cpu, check)
         opening.add_done_callback(partial(self._opened, queued))
 
     def _opened(self, queued: QueuedAppend, opening: asyncio.Future[CheckedBatch]) -> None:

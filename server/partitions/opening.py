@@ -11,24 +11,21 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_into
 from ...protocol.records.errors import TooLargeDecompressed
 from ...protocol.records.walk import WALKED_AT_ONCE_RECORDS
+from ..runtime.thread_pools import CPU_THREADS
 
 #: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
 OPENED_AT_ONCE_BYTES = 64 << 10
 #: The buffer for one batch on the loop, and the limit of what the loop decompresses for one request: some 4 ms with
 #: gzip.
 DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
-#: The threads share the cores with the loop, and wait for each other's memory anyway.
-OPENING_THREADS = 2
 #: The total decompressed size of all batches on threads: one of the largest on each.
-DECOMPRESSED_IN_FLIGHT_BYTES = OPENING_THREADS * MAX_DECOMPRESSED_BYTES
+DECOMPRESSED_IN_FLIGHT_BYTES = CPU_THREADS * MAX_DECOMPRESSED_BYTES
 #: The buffer that each thread keeps: twice the largest batch of a producer with default settings. A mapping's fresh pages
 #: cost 0.3 to 0.5 s of the kernel's CPU for a gigabyte.
 KEPT_BYTES = 2 << 20
@@ -155,12 +152,6 @@ def decompressed(codec: Compression, packed: Any, budget: MemoryBudget) -> Itera
             with memoryview(room) as whole, whole[:made] as payload:
                 yield payload
             return
-
-
-@cache
-def opening_threads() -> ThreadPoolExecutor:
-    """Returns the process's threads; they start with the first batch that needs one."""
-    return ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="odradek-open")
 
 
 AT_ONCE = OpenedAtOnce()

@@ -308,7 +308,7 @@ class Partitions:
         topic_id = image.topics.by_name[topic].id
         counters = self._metrics.topic(topic)
         hosted = HostedPartition(
-            topic, topic_id, opened, role, directory, settings.rules, counters, self.directory_failed
+            topic_id, opened, role, directory, settings.rules, counters, self._broker.pools, self.directory_failed
         )
         hosted.on_proposal = self._propose
         hosted.on_damage = self._broker.scrubber.met

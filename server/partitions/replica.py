@@ -23,6 +23,7 @@ from .batch_validation import AppendRules
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
+    from ..runtime.thread_pools import ThreadPools
     from .append_queue import AppendQueue
     from .replica_flush import ReplicaFlush
 
@@ -64,6 +65,7 @@ class Replica:
         "on_damage",
         "on_failure",
         "on_proposal",
+        "pools",
         "queue",
         "role",
         "rules",
@@ -74,24 +76,26 @@ class Replica:
 
     def __init__(
         self,
-        topic: str,
         topic_id: bytes,
         log: Log,
         role: Partition,
         directory: LogDirectory,
         rules: AppendRules,
         counters: TopicMetrics,
+        pools: ThreadPools,
         on_failure: Callable[[LogDirectoryFailure], None],
     ) -> None:
-        self.topic = topic
+        self.topic = log.topic
         self.topic_id = topic_id
         self.index = log.partition
-        self.is_internal = topic in INTERNAL_TOPICS
+        self.is_internal = log.topic in INTERNAL_TOPICS
         self.log = log
         self.role = role
         self.directory = directory
         self.rules = rules
         self.counters = counters
+        #: The threads that open batches, and wait for the disk.
+        self.pools = pools
         self.on_failure = on_failure
         #: True if its log directory has failed.
         self.offline = False

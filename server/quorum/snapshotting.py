@@ -72,8 +72,8 @@ class Snapshotting:
         """Writes the snapshot in a thread. An image never changes, so no lock is needed."""
         quorum_log, now_ms = self._log, self._broker.now_ms()
         try:
-            snapshot = await asyncio.get_running_loop().run_in_executor(
-                None, write_image_snapshot, quorum_log.directory, image, voters, now_ms
+            snapshot = await self._broker.pools.disk.run(
+                write_image_snapshot, quorum_log.directory, image, voters, now_ms
             )
             quorum_log.add_snapshot(snapshot, now_ms)
         except (OSError, LogDirectoryFailure):

@@ -247,13 +247,13 @@ class Healer:
         config = rebuild.log.config
         try:
             for one in rebuild.ranges:
-                await asyncio.to_thread(files.copy_up_to, one)
+                await self._broker.pools.disk.run(files.copy_up_to, one)
                 async for batches, headers in reader.read(one.first_offset, one.next_offset):
-                    await asyncio.to_thread(files.add, batches, headers)
+                    await self._broker.pools.disk.run(files.add, batches, headers)
                     if one is last and is_open_ended and files.size >= config.segment_bytes:
                         rebuild.end = headers[-1].next_offset
                         break
-            await asyncio.to_thread(files.finish, config.index_interval_bytes, rebuild.end, reader.aborted)
+            await self._broker.pools.disk.run(files.finish, config.index_interval_bytes, rebuild.end, reader.aborted)
         except BaseException:
             files.discard()
             raise
@@ -281,7 +281,7 @@ class Healer:
                     hosted.name, healed.first_offset, healed.next_offset - 1, reader.source,
                 )  # fmt: skip
         hosted.wake_readers()
-        await asyncio.to_thread(_make_durable, damaged)
+        await self._broker.pools.disk.run(_make_durable, damaged)
 
 
 def _make_durable(healed: Log) -> None:

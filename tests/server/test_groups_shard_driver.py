@@ -36,6 +36,7 @@ from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.partitions.batch_validation import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.runtime.counters import TopicMetrics
+from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import Log
@@ -69,7 +70,7 @@ class Stand:
         role.apply(PartitionImage((LOCAL, OTHER), isr, LOCAL, 1, 1, ()), now_ms())
         rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, max_message_bytes, 1 << 30, 1 << 30)
         return HostedPartition(
-            "__consumer_offsets", bytes(16), log, role, None, rules, TopicMetrics(), self.failures.append  # type: ignore[arg-type]
+            bytes(16), log, role, None, rules, TopicMetrics(), ThreadPools(), self.failures.append  # type: ignore[arg-type]
         )  # fmt: skip
 
     def drive(self) -> GroupShardDriver:

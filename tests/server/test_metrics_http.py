@@ -151,6 +151,16 @@ async def test_a_scrape_tells_what_clients_did(broker: odradek.Broker) -> None:
     assert found[coordinator + 'classic_group_count{state="Stable"}'] == 1
 
 
+async def test_each_pool_of_threads_has_its_metrics(broker: odradek.Broker) -> None:
+    first, second = await scrape(broker), await scrape(broker)
+    for pool in broker.server.pools:
+        assert second[f'odradek_pool_threads{{pool="{pool.name}"}}'] == pool.size
+        assert second[f'odradek_pool_active{{pool="{pool.name}"}}'] <= pool.size
+        assert second[f'odradek_pool_queued{{pool="{pool.name}"}}'] == 0
+    name = 'odradek_pool_tasks_total{pool="cpu"}'
+    assert second[name] == first[name] + 1, "the text of the first scrape is made by a thread"
+
+
 async def test_the_text_is_of_the_form_that_the_scraper_asks_for(broker: odradek.Broker) -> None:
     _, headers, body = await http(broker, "GET /metrics?x=1 HTTP/1.0\r\n\r\n")
     assert "text/plain" in headers

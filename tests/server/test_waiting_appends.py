@@ -21,6 +21,7 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.compression import Compression
 from odradek.server.partitions import append_queue
 from odradek.server.partitions import batch_validation as batch_checks
+from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.files.open_files import LogDirectoryFailure
 from odradek.storage.log.flushing import PendingFlush
 
@@ -217,3 +218,44 @@ def test_records_that_were_cut_off_during_a_flush_do_not_vouch_for_those_in_thei
     pending.run()
     log.flushed(pending, 0)
     assert log.recovery_point == 0
+
+
+def pools_of(path: DataPath) -> ThreadPools:
+    assert path.broker.server is not None
+    return path.broker.server.pools
+
+
+def test_slow_disks_do_not_hold_up_the_check_of_batches(path: DataPath, syncing: Gate) -> None:
+    disk, other = pools_of(path).disk, path.topic(compression_type="gzip")
+    flushing = [Producer(path, path.topic(flush_messages="1"), b"v") for _ in range(disk.size + 2)]
+    wait_until(lambda: (disk.active, disk.queued) == (disk.size, 2))
+    checked = pools_of(path).cpu.completed
+    assert path.produce(other, batch_of(LARGE)).error_code == 0
+    assert pools_of(path).cpu.completed == checked + 1, "a thread checked the batch"
+    assert disk.active == disk.size, "all flushes still wait for the disk"
+    syncing.open()
+    assert {producer.answer().error_code for producer in flushing} == {0}
+
+
+def test_checks_of_batches_do_not_hold_up_flushes(path: DataPath, opening: Gate) -> None:
+    cpu, other = pools_of(path).cpu, path.topic(flush_messages="1")
+    checked = [Producer(path, path.topic(compression_type="gzip"), LARGE) for _ in range(cpu.size + 2)]
+    wait_until(lambda: (cpu.active, cpu.queued) == (cpu.size, 2))
+    flushed = pools_of(path).disk.completed
+    assert path.produce(other, batch_of(b"v")).error_code == 0
+    assert path.hosted(other).log.recovery_point == 1
+    assert pools_of(path).disk.completed > flushed, "a thread waited for the disk"
+    assert (cpu.active, cpu.queued) == (cpu.size, 2)
+    opening.open()
+    assert {producer.answer().error_code for producer in checked} == {0}
+
+
+def test_a_stopped_broker_leaves_no_thread_of_its_pools() -> None:
+    with odradek.Broker() as broker:
+        path = DataPath(broker)
+        pools, topic = pools_of(path), path.topic(compression_type="gzip", flush_messages="1")
+        assert path.produce(topic, batch_of(LARGE)).error_code == 0
+        path.close()
+        threads = {thread for pool in pools for thread in pool._threads}
+        assert len(threads) >= 2
+    assert not any(thread.is_alive() for thread in threads)

@@ -1,0 +1,108 @@
+"""A node's threads, in named and bounded pools: work for the CPU never queues behind a slow disk, nor the reverse.
+
+A pool is an executor, `await pools.disk.run(function, ...)`, or `pools.disk.run_then(function, done)` where no coroutine
+waits. It starts a thread when there is work and no idle thread, up to its size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+#: Batches are decompressed and checked here. These threads share the cores with the loop.
+CPU_THREADS = 2
+#: Each thread waits for one file at a time: fsync, cold pages, checkpoints. As many as asyncio's own executor has.
+DISK_THREADS = min(32, (os.cpu_count() or 1) + 4)
+#: The background verification reads one piece at a time, and its verifiers rely on the order of one thread.
+SCRUB_THREADS = 1
+
+#: A thread has the loop set the result in one turn, callers are called in the next, and their tasks go on in the third.
+_TURNS_TO_HAND_OVER = 3
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """An executor that counts its tasks."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(size, thread_name_prefix=f"odradek-{name}")
+        self.name = name
+        #: The greatest number of threads.
+        self.size = size
+        #: The number of tasks that have ended.
+        self.completed = 0
+        self._counting = threading.Lock()
+        self._unfinished: set[Future[Any]] = set()
+
+    @property
+    def active(self) -> int:
+        """The number of tasks that a thread works on."""
+        return min(self.size, len(self._unfinished))
+
+    @property
+    def queued(self) -> int:
+        """The number of tasks that wait for a thread."""
+        return max(0, len(self._unfinished) - self.size)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = super().submit(fn, *args, **kwargs)
+        self._unfinished.add(future)
+        future.add_done_callback(self._ended)
+        return future
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Runs `function` on a thread. Returns its result, or raises its exception. A cancelled caller does not end it."""
+        return await asyncio.get_running_loop().run_in_executor(self, function, *args)
+
+    def run_then(self, function: Callable[[], Any], done: Callable[[Any], object]) -> None:
+        """Runs `function` on a thread. `done` gets its result, or its exception, on the loop."""
+        running = asyncio.get_running_loop().run_in_executor(self, function)
+        running.add_done_callback(lambda ended: done(ended.exception() or ended.result()))
+
+    async def stop(self) -> None:
+        """Ends the threads when they have done their tasks. The loop goes on meanwhile."""
+        await self._hand_over()
+        while self._unfinished:
+            await asyncio.wait([asyncio.wrap_future(future) for future in tuple(self._unfinished)])
+            await self._hand_over()
+        self.shutdown()
+
+    async def _hand_over(self) -> None:
+        """Lets callers on the loop take the results of ended tasks: they may add tasks."""
+        for _ in range(_TURNS_TO_HAND_OVER):
+            await asyncio.sleep(0)
+
+    def _ended(self, future: Future[Any]) -> None:
+        with self._counting:  # several threads end tasks at once
+            self._unfinished.discard(future)
+            self.completed += 1
+
+
+class ThreadPools:
+    """The pools of one node."""
+
+    def __init__(self, cpu: int = CPU_THREADS, disk: int = DISK_THREADS) -> None:
+        #: Work that computes: batches to decompress and check, texts of metrics.
+        self.cpu = ThreadPool("cpu", cpu)
+        #: Work that waits for a disk.
+        self.disk = ThreadPool("disk", disk)
+        #: The background verification of logs.
+        self.scrub = ThreadPool("scrub", SCRUB_THREADS)
+
+    def __iter__(self) -> Iterator[ThreadPool]:
+        return iter((self.cpu, self.disk, self.scrub))
+
+    async def stop(self) -> None:
+        """Ends all threads. To be called when nothing adds tasks any more."""
+        for pool in self:
+            await pool.stop()
+
+
+#: The threads of a node at most.
+MOST_THREADS = CPU_THREADS + DISK_THREADS + SCRUB_THREADS

@@ -1,0 +1,76 @@
+"""The named pools of threads: when threads start and end, and what the counters count."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+from odradek.server.runtime.thread_pools import MOST_THREADS, ThreadPool, ThreadPools
+
+DEADLINE_S = 10
+
+
+def threads_of(pool: ThreadPool) -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(f"odradek-{pool.name}_")]
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ThreadPool]:
+    pool = ThreadPool("tested", 2)
+    yield pool
+    await pool.stop()
+
+
+async def test_a_pool_has_no_thread_before_its_first_task_and_none_after_its_stop(pool: ThreadPool) -> None:
+    assert threads_of(pool) == []
+    assert await pool.run(lambda: threading.current_thread().name) == "odradek-tested_0"
+    await pool.stop()
+    assert threads_of(pool) == []
+
+
+async def test_counters_tell_running_from_waiting_and_completed_tasks(pool: ThreadPool) -> None:
+    gate = threading.Event()
+    tasks = [pool.submit(gate.wait, DEADLINE_S) for _ in range(5)]
+    assert (pool.active, pool.queued, pool.completed) == (2, 3, 0)
+    assert len(threads_of(pool)) == pool.size
+    assert tasks[-1].cancel()
+    assert (pool.active, pool.queued) == (2, 2)
+    gate.set()
+    await pool.stop()
+    assert (pool.active, pool.queued, pool.completed) == (0, 0, 5)
+
+
+async def test_a_stop_waits_for_running_tasks_and_leaves_the_loop_free(pool: ThreadPool) -> None:
+    gate = threading.Event()
+    ended: list[object] = []
+    pool.run_then(lambda: gate.wait(DEADLINE_S), ended.append)
+    stopping = asyncio.ensure_future(pool.stop())
+    await asyncio.sleep(0)
+    assert not stopping.done() and not ended
+    gate.set()
+    await asyncio.wait_for(stopping, DEADLINE_S)
+    assert ended == [True]
+
+
+async def test_a_task_added_by_the_end_of_another_is_done_before_the_stop(pool: ThreadPool) -> None:
+    found: list[int] = []
+    pool.run_then(lambda: 1, lambda first: pool.run_then(lambda: first + 1, found.append))
+    await pool.stop()
+    assert found == [2]
+
+
+async def test_failures_reach_the_caller(pool: ThreadPool) -> None:
+    failures: list[object] = []
+    pool.run_then(lambda: 1 // 0, failures.append)
+    with pytest.raises(ZeroDivisionError):
+        await pool.run(lambda: 1 // 0)
+    await pool.stop()
+    assert [type(one) for one in failures] == [ZeroDivisionError]
+
+
+def test_the_pools_of_a_node_are_bounded_and_have_names_of_their_own() -> None:
+    pools = list(ThreadPools())
+    assert sum(pool.size for pool in pools) == MOST_THREADS
+    assert len({pool.name for pool in pools}) == len(pools)
