@@ -9,6 +9,7 @@ from ..cluster.leaders import Leaders
 from ..cluster.producer_ids import ProducerIds
 from ..publisher import Publisher
 from ..quorum.driver import QuorumDriver
+from ..quorum.registration import Registration
 from ..replica_fetch.healing import Healer
 
 if TYPE_CHECKING:
@@ -43,15 +44,20 @@ def healer(node: Node) -> Healer:
 
 
 def controller(node: Node) -> QuorumDriver:
-    made = QuorumDriver(node, Publisher(node))
+    made = QuorumDriver(node, registration(node), Publisher(node))
     made.register_controller = lambda: _register_controller(node)
     return made
+
+
+def registration(node: Node) -> Registration:
+    """Makes the requests in which this node registers. Its cluster id and directories must be known."""
+    return Registration(node.node_id, node.cluster_id, node.config, node.listeners, node.directories)
 
 
 def _register_controller(node: Node) -> None:
     from ..cluster.controller_registration import ControllerRegistrar
 
-    ControllerRegistrar(node).start()
+    ControllerRegistrar(node, registration(node)).start()
 
 
 # Of nodes that are not alone.

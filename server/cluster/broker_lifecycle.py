@@ -185,7 +185,7 @@ class BrokerLifecycle:
             offline_log_dirs=[
                 d.directory_id for d in broker.directories if not d.is_online and d.directory_id is not None
             ],
-            cordoned_log_dirs=cordoned_ids(broker),
+            cordoned_log_dirs=cordoned_ids(broker.config, broker.directories),
         )
         return heartbeat, HEARTBEAT_VERSION
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
-from ...replication.controller.chance import random_uuid
-from ..quorum.startup import controller_registration
+from ..quorum.registration import Registration, new_incarnation_id
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -16,9 +14,10 @@ _RETRY_BACKOFF_MS = 200
 
 
 class ControllerRegistrar:
-    def __init__(self, broker: Node) -> None:
+    def __init__(self, broker: Node, registration: Registration) -> None:
         self._broker = broker
-        self._incarnation_id = random_uuid(random.SystemRandom())
+        self._registration = registration
+        self._incarnation_id = new_incarnation_id()
         self._is_asking = False
 
     def start(self) -> None:
@@ -33,7 +32,7 @@ class ControllerRegistrar:
         if is_known or self._is_asking or not image.features.finalized:
             return
         self._is_asking = True
-        request = controller_registration(broker, image.features, self._incarnation_id)
+        request = self._registration.of_controller(image.features, self._incarnation_id)
         broker.forwarding().send_to_controller(request, self._answered, timeout_ms=_TIMEOUT_MS)
 
     def _answered(self, response: Any) -> None:

@@ -41,7 +41,7 @@ def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
         for index in topic.partitions
     }
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    cordoned = cordoned_directories(call.broker)
+    cordoned = cordoned_directories(services.config, services.directories)
     found: dict[str, LogDirectory | ErrorCode] = {}
     for (topic, index), path in wanted.items():
         if topic not in results:

@@ -33,7 +33,7 @@ def handle(services: Services, call: Call) -> DescribeLogDirsResponse:
     asked = None
     if request.topics is not None:
         asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    cordoned = cordoned_directories(call.broker)
+    cordoned = cordoned_directories(services.config, services.directories)
     by_path = {directory.path: directory for directory in services.directories}
     results = [
         _described(services, by_path[path], asked, by_path[path] in cordoned) if path in by_path else _offline(path)

@@ -7,21 +7,23 @@ this from heartbeats; a changed configuration sends one immediately (`quorum/dri
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
 
 CORDONED_KEY = "cordoned.log.dirs"
 
 
-def cordoned_directories(broker: Node) -> list[LogDirectory]:
-    named = broker.config.get(CORDONED_KEY) or ()
+def cordoned_directories(config: BrokerConfig, directories: Sequence[LogDirectory]) -> list[LogDirectory]:
+    """Returns those of `directories` that the configuration names, by path or by "*"."""
+    named = config.get(CORDONED_KEY) or ()
     paths = {os.path.abspath(name) for name in named}  # noqa: PTH100  (as LogDirectory has its path)
-    return [directory for directory in broker.directories if "*" in named or directory.path in paths]
+    return [directory for directory in directories if "*" in named or directory.path in paths]
 
 
-def cordoned_ids(broker: Node) -> list[bytes]:
+def cordoned_ids(config: BrokerConfig, directories: Sequence[LogDirectory]) -> list[bytes]:
     """Returns the ids of the cordoned directories that could be read."""
-    return [d.directory_id for d in cordoned_directories(broker) if d.directory_id is not None]
+    return [d.directory_id for d in cordoned_directories(config, directories) if d.directory_id is not None]

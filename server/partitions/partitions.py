@@ -276,7 +276,7 @@ class Partitions:
         for directory in online:
             if directory.directory_id == named:
                 return directory
-        cordoned = cordoned_directories(self._broker)
+        cordoned = cordoned_directories(self._broker.config, self.directories)
         counts = self._counted()
         found = min([d for d in online if d not in cordoned] or online, key=counts.__getitem__, default=None)
         if found is not None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ..node import Node
     from ..publisher import Publisher
     from .raft import QuorumRaft
+    from .registration import Registration
     from .replicated_log import ReplicatedQuorumLog
 
 log = logging.getLogger("odradek.quorum")
@@ -48,13 +49,13 @@ log = logging.getLogger("odradek.quorum")
 class QuorumDriver:
     """The controller's interface for the rest of the broker. See docs/architecture.md."""
 
-    def __init__(self, broker: Node, publisher: Publisher) -> None:
+    def __init__(self, broker: Node, registration: Registration, publisher: Publisher) -> None:
         self._broker = broker
+        self._registration = registration
         self._publisher = publisher
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
         self.broker_epoch = -1
-        #: Called when the leader or the epoch of the quorum changes, also to no leader, and when this node becomes
-        #: active.
+        #: Called when the leader (or none) or the epoch of the quorum changes, and when this node becomes active.
         self._known_leader = KnownLeader(broker.now_ms)
         self.on_leader_changed = self._known_leader.on_changed
         #: Starts to register this controller with the quorum. Called once, on a node that is one of several.
@@ -154,7 +155,7 @@ class QuorumDriver:
         if opened.loaded is None:
             await self._start_among_others()
         else:
-            taken = take_over(self._broker, opened.log, opened.loaded, directories)
+            taken = take_over(self._broker, self._registration, opened.log, opened.loaded)
             self._controller, self.broker_epoch = taken.controller, taken.broker_epoch
             # No client is served yet, so the first flush may block the event loop.
             opened.log.flush(self._broker.now_ms())
@@ -166,7 +167,7 @@ class QuorumDriver:
             log.info("this node is the active controller in epoch %d", taken.epoch)
             self._publisher.publish(taken.delta, image)
             self._published(image)
-        self._broker.config.subscribe(lambda names: tell_of_cordoning(self._broker, names))
+        self._broker.config.subscribe(lambda names: tell_of_cordoning(self._broker, self._registration, names))
         self._snapshots.start()
 
     async def _start_among_others(self) -> None:
@@ -225,8 +226,9 @@ class QuorumDriver:
         # The remaining records matter only to the next node that opens the log. This node's partitions close anyway.
         self._publishes = False
         try:
-            for result in leaving(self._broker, self.controller):
-                self._append(result.records, result.atomic)
+            if self._broker.config.is_broker:
+                for result in leaving(self._registration, self.broker_epoch, self.controller):
+                    self._append(result.records, result.atomic)
         except LogDirectoryFailure as failure:
             self._fail(failure)
         await self.settled()
@@ -313,9 +315,7 @@ class QuorumDriver:
             self._publishing.begin(steps, lambda: self._published(image))
 
     def _may_publish(self) -> bool:
-        """Returns whether the image is recent enough to publish. With an old image the broker would assume roles that
-        other brokers have taken over.
-        """
+        """Returns whether the image is recent. By an old one the broker would assume roles that others have taken over."""
         if self._commits.is_replaced:
             return False
         return self._published_offset >= 0 or self._raft is None or self._raft.is_caught_up_with_leader

@@ -17,7 +17,7 @@ from ...replication.controller.result import ControllerResult
 from ...storage.files.open_files import LogDirectoryFailure
 from ..partitions.cordoning import CORDONED_KEY
 from .metadata_log import QuorumLog
-from .startup import broker_heartbeat
+from .registration import Registration
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -81,26 +81,26 @@ class LoneVoter:
             await asyncio.shield(self._committing)
 
 
-def leaving(broker: Node, controller: Controller) -> Iterator[ControllerResult]:
+def leaving(registration: Registration, broker_epoch: int, controller: Controller) -> Iterator[ControllerResult]:
     """Yields the decisions of a stopping single broker; each must be appended before the next. The first begins the
     shutdown. The last finds that the broker leads nothing and ends it.
     """
-    leaves = broker.config.is_broker
+    leaves = True
     while leaves:
-        request = broker_heartbeat(broker, broker.controller.broker_epoch, controller, want_shut_down=True)
+        request = registration.heartbeat(broker_epoch, controller.next_offset - 1, want_shut_down=True)
         result = controller.handle(request, 1)
         yield result
         leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
 
 
-def tell_of_cordoning(broker: Node, names: frozenset[str]) -> None:
+def tell_of_cordoning(broker: Node, registration: Registration, names: frozenset[str]) -> None:
     """Reports a change of the cordoned directories to the controller, which places replicas by them. The change is
     reported while it is being published.
     """
     driver = broker.controller
 
     def send() -> None:
-        heartbeat = broker_heartbeat(broker, driver.broker_epoch, driver.controller)
+        heartbeat = registration.heartbeat(driver.broker_epoch, driver.controller.next_offset - 1)
         driver.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
 
     if CORDONED_KEY in names and driver.is_active and driver.is_alone and broker.config.is_broker:

@@ -14,26 +14,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.configs import InvalidConfig
 from ...metadata.delta import MetadataDelta
-from ...metadata.features import supported_features, unknown_feature
-from ...metadata.image import METADATA_VERSION, FeaturesImage
+from ...metadata.features import unknown_feature
+from ...metadata.image import METADATA_VERSION
 from ...protocol.codec import MalformedMessage
 from ...protocol.internal.control_records import Endpoint as VoterEndpoint
 from ...protocol.internal.control_records import LeaderChangeMessage, LeaderChangeVoter, VotersVoter
-from ...protocol.messages import broker_registration as brokers
-from ...protocol.messages import controller_registration as controllers
-from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ...protocol.messages.broker_registration import BrokerRegistrationResponse
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
-from ...replication.controller.chance import random_uuid
 from ...replication.controller.controller import Controller
 from ...storage.files.meta_properties import FILE_NAME as META_PROPERTIES
-from ..config.listeners import SECURITY_PROTOCOLS
-from ..partitions.cordoning import cordoned_ids
 from ..runtime.sliced_work import Steps
 from .formatting import BOOTSTRAP_FILE
 from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from .opening import check_partitions, open_quorum_log
+from .registration import Registration, new_incarnation_id
 from .snapshots import quorum_records, read_records
 from .state_file import CorruptQuorumState, QuorumState, read_quorum_state, write_quorum_state
 
@@ -97,7 +93,7 @@ def _configured(broker: Node) -> set[int]:
     return {int(text.partition("@")[0]) for text in broker.config.get("controller.quorum.voters")}
 
 
-def take_over(broker: Node, quorum_log: QuorumLog, loaded: Loaded, directories: Sequence[LogDirectory]) -> Taken:
+def take_over(broker: Node, registration: Registration, quorum_log: QuorumLog, loaded: Loaded) -> Taken:
     """Makes a single voter the leader. The caller flushes afterwards."""
     controller = new_controller(broker)
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
@@ -107,10 +103,10 @@ def take_over(broker: Node, quorum_log: QuorumLog, loaded: Loaded, directories: 
     epoch_start_offset = quorum_log.end_offset
     epoch = _begin_epoch(broker, quorum_log, loaded)
     controller.load(image, quorum_log.end_offset, quorum_log.quorum.kraft_version)
-    start = _Start(broker, quorum_log, controller, epoch, loaded.delta)
+    start = _Start(broker, registration, quorum_log, controller, epoch, loaded.delta)
     start.append(activation(broker, controller, transaction_open=loaded.transactions.is_open), atomic=True)
     start.register_controller()
-    broker_epoch = start.register_broker(directories) if broker.config.is_broker else -1
+    broker_epoch = start.register_broker() if broker.config.is_broker else -1
     return Taken(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
 
 
@@ -194,9 +190,16 @@ class _Start:
     """Appends the decisions of the broker's start and keeps `delta` up to date."""
 
     def __init__(
-        self, broker: Node, quorum_log: QuorumLog, controller: Controller, epoch: int, delta: MetadataDelta
+        self,
+        broker: Node,
+        registration: Registration,
+        quorum_log: QuorumLog,
+        controller: Controller,
+        epoch: int,
+        delta: MetadataDelta,
     ) -> None:
         self._broker = broker
+        self._registration = registration
         self._log = quorum_log
         self._controller = controller
         self._epoch = epoch
@@ -221,70 +224,13 @@ class _Start:
         return result.response
 
     def register_controller(self) -> None:
-        incarnation_id = random_uuid(random.SystemRandom())
-        self.decide(controller_registration(self._broker, self._controller.image.features, incarnation_id), 0)
+        features = self._controller.image.features
+        self.decide(self._registration.of_controller(features, new_incarnation_id()), 0)
 
-    def register_broker(self, directories: Sequence[LogDirectory]) -> int:
-        registered = self.decide(broker_registration(self._broker, self._controller, directories), 4)
-        assert isinstance(registered, brokers.BrokerRegistrationResponse)
+    def register_broker(self) -> int:
+        features = self._controller.image.features
+        registered = self.decide(self._registration.of_broker(features, new_incarnation_id()), 4)
+        assert isinstance(registered, BrokerRegistrationResponse)
         broker_epoch = registered.broker_epoch
-        self.decide(broker_heartbeat(self._broker, broker_epoch, self._controller), 1)
+        self.decide(self._registration.heartbeat(broker_epoch, self._controller.next_offset - 1), 1)
         return broker_epoch
-
-
-def controller_registration(
-    broker: Node, features: FeaturesImage, incarnation_id: bytes
-) -> controllers.ControllerRegistrationRequest:
-    return controllers.ControllerRegistrationRequest(
-        controller_id=broker.node_id,
-        incarnation_id=incarnation_id,
-        listeners=[
-            controllers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
-            for e in broker.listeners.controller_endpoints()
-        ],
-        features=[
-            controllers.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in supported_features(features).items()
-        ],
-    )
-
-
-def broker_registration(
-    broker: Node, controller: Controller, directories: Sequence[LogDirectory]
-) -> brokers.BrokerRegistrationRequest:
-    """Creates the registration. `previous_broker_epoch` shows that the last stop was clean: then every directory has
-    stored the same epoch.
-    """
-    epochs = {directory.previous_broker_epoch for directory in directories}
-    return brokers.BrokerRegistrationRequest(
-        broker_id=broker.node_id,
-        cluster_id=broker.cluster_id,
-        incarnation_id=random_uuid(random.SystemRandom()),
-        listeners=[
-            brokers.Listener(name=e.name, host=e.host, port=e.port, security_protocol=_protocol(broker, e.name))
-            for e in broker.advertised_endpoints()
-        ],
-        features=[
-            brokers.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in supported_features(controller.image.features).items()
-        ],
-        rack=broker.config.get("broker.rack"),
-        log_dirs=[directory.directory_id for directory in directories if directory.directory_id is not None],
-        previous_broker_epoch=epochs.pop() if len(epochs) == 1 else -1,
-    )
-
-
-def broker_heartbeat(
-    broker: Node, broker_epoch: int, controller: Controller, *, want_shut_down: bool = False
-) -> BrokerHeartbeatRequest:
-    return BrokerHeartbeatRequest(
-        broker_id=broker.node_id,
-        broker_epoch=broker_epoch,
-        current_metadata_offset=controller.next_offset - 1,
-        want_shut_down=want_shut_down,
-        cordoned_log_dirs=cordoned_ids(broker),
-    )
-
-
-def _protocol(broker: Node, listener: str) -> int:
-    return SECURITY_PROTOCOLS[broker.config.listeners.protocols[listener]]
