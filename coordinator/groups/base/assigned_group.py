@@ -33,6 +33,7 @@ class AssignedGroup(Generic[AMember, ATarget]):
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
+        self.epoch = FIRST_EPOCH
         self.target_epoch = FIRST_EPOCH
         #: Time of the target assignment; 0 if there was none, or if all its members are gone.
         self.target_timestamp_ms = 0

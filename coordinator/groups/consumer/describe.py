@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
@@ -15,7 +17,7 @@ from ....protocol.messages.consumer_group_describe import (
 )
 from ....protocol.messages.consumer_group_describe import Member as DescribedMember
 from ...common.result import GroupRequest
-from ..base.membership import no_group
+from ..base.describe import described
 from ..base.state import ShardState
 from .group import ConsumerGroup
 from .member import Member
@@ -26,25 +28,20 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupDescribeRequest)
-    groups = [_described(state, group_id) for group_id in request.group_ids]
+    groups = [
+        described(state, group_id, ConsumerGroup, DescribedGroup, partial(_own_fields, state))
+        if group_id
+        else DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+        for group_id in request.group_ids
+    ]
     state.reply(message, ConsumerGroupDescribeResponse(groups=groups))
 
 
-def _described(state: ShardState, group_id: str) -> DescribedGroup:
-    if not group_id:
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    group = state.find(ConsumerGroup, group_id)
-    if group is None:
-        error, words = no_group(state.groups, group_id, ConsumerGroup.kind, "Group")
-        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
-    return DescribedGroup(
-        group_id=group_id,
-        group_state=group.state.value,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        assignor_name=group.assignor(state.config.consumer_assignors),
-        members=[_member(state.image, group, member) for member in group.members.values()],
-    )
+def _own_fields(state: ShardState, group: ConsumerGroup) -> dict[str, Any]:
+    return {
+        "assignor_name": group.assignor(state.config.consumer_assignors),
+        "members": [_member(state.image, group, member) for member in group.members.values()],
+    }
 
 
 def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> DescribedMember:

@@ -32,7 +32,7 @@ from ....protocol.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 from ....protocol.schema import Message
-from ..base.assigned_group import FIRST_EPOCH, AssignedGroup
+from ..base.assigned_group import AssignedGroup
 from .member import (
     EMPTY_METADATA,
     LEAVE_EPOCH,
@@ -59,7 +59,6 @@ class ConsumerGroup(AssignedGroup[Member, Partitions]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         #: Regular expression -> the topics that it matches.
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}

@@ -5,7 +5,7 @@ The steps have Kafka's order: the member, its subscription, the group epoch, the
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ....protocol.internal.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ....protocol.messages.consumer_group_heartbeat import (
@@ -37,13 +37,27 @@ from .regexes import RegexChange, check_new_regex, resolve_regexes, update_regex
 from .targets import update_epoch, update_target
 
 
+@dataclass(frozen=True, slots=True)
+class _Beat:
+    """A valid heartbeat of a member that stays. `owned` is None if the request does not say what the member owns."""
+
+    group: ConsumerGroup
+    #: The member before this heartbeat; for a returning static member, the state that it takes over.
+    member: Member
+    #: The id of the member, which a returning static member has changed.
+    member_id: str
+    request: ConsumerGroupHeartbeatRequest
+    metadata: ConsumerGroupMemberMetadataValue
+    owned: Partitions | None
+
+
 def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     refusal = refusals.refuse(request, message.version)
     if refusal is None:
         is_leaving = request.member_epoch < JOIN_EPOCH
-        answer = _leave(state, request, now) if is_leaving else _beat(state, message, request, now)
+        answer = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
     else:
         answer = refusal
     state.reply(message, refusals.response(answer) if isinstance(answer, Refusal) else answer)
@@ -68,7 +82,7 @@ def _leave(
     return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
 
 
-def _beat(
+def _stay(
     state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
 ) -> ConsumerGroupHeartbeatResponse | Refusal:
     group = state.find(ConsumerGroup, request.group_id)
@@ -92,7 +106,12 @@ def _beat(
             member = member if refusal is None else refusal
     if isinstance(member, Refusal):
         return member
-    return _go_on(state, group, member, member_id, message, request, owned, now)
+    metadata = _updated(member.metadata, message, request)
+    try:
+        check_new_regex(group, member, metadata)
+    except InvalidRegularExpression as error:
+        return refusals.invalid_regex(metadata.subscribed_topic_regex or "", error)
+    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned), now)
 
 
 def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Refusal:
@@ -140,46 +159,47 @@ def _joining_member(
     return known
 
 
-def _go_on(
-    state: ShardState,
-    group: ConsumerGroup,
-    member: Member,
-    member_id: str,
-    message: GroupRequest,
-    request: ConsumerGroupHeartbeatRequest,
-    owned: Partitions | None,
-    now: int,
-) -> ConsumerGroupHeartbeatResponse | Refusal:
-    metadata = _updated(member.metadata, message, request)
-    try:
-        check_new_regex(group, member, metadata)
-    except InvalidRegularExpression as error:
-        return refusals.invalid_regex(metadata.subscribed_topic_regex or "", error)
-    group_id = group.group_id
+def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatResponse | Refusal:
+    group, group_id, member, request, metadata = (
+        beat.group,
+        beat.group.group_id,
+        beat.member,
+        beat.request,
+        beat.metadata,
+    )
     if state.groups.get(group_id) is not group:
         state.replace(group_id)
         state.put(group)
     if request.instance_id is not None and request.member_epoch == JOIN_EPOCH and member.member_id in group.members:
-        member = writing.replace_member(state, group, member, member_id)
-    # Counting votes iterates over all members.
-    may_vote_anew = metadata.server_assignor != member.metadata.server_assignor
-    assignor = group.assignor(state.config.consumer_assignors) if may_vote_anew else ""
-    if member.member_id not in group.members or metadata != member.metadata:
-        writing.write_member(state, group_id, member.member_id, metadata)
-    names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
-    regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
-    assignor_changed = may_vote_anew and group.assignor(state.config.consumer_assignors) != assignor
-    is_changed = names_changed or regex_change is RegexChange.RESOLVED or assignor_changed
+        member = writing.replace_member(state, group, member, beat.member_id)
+    subscription_changed, is_changed = _write_subscription(state, group, member, metadata)
     update_epoch(state, group, is_changed or group.was_rebalancing)
     group.was_rebalancing = False
     update_target(state, group, now)
-    subscription_changed = names_changed or regex_change is not RegexChange.NONE
-    after = reconcile_member(state, group, group.members[member.member_id], owned, subscription_changed, now)
+    after = reconcile_member(state, group, group.members[member.member_id], beat.owned, subscription_changed, now)
     if after is None:
         return refusals.in_unknown_state()
     state.timers.set(group.session(member.member_id), now + settings.session_timeout_ms(state, group_id))
     resolve_regexes(state, group, now)
     return _response(state, group_id, request, member.assigned, after)
+
+
+def _write_subscription(
+    state: ShardState, group: ConsumerGroup, member: Member, metadata: ConsumerGroupMemberMetadataValue
+) -> tuple[bool, bool]:
+    """Writes the member if it changed. Returns whether its subscription changed, and whether the group needs a new
+    assignment for it.
+    """
+    # Counting votes iterates over all members.
+    may_vote_anew = metadata.server_assignor != member.metadata.server_assignor
+    assignor = group.assignor(state.config.consumer_assignors) if may_vote_anew else ""
+    if member.member_id not in group.members or metadata != member.metadata:
+        writing.write_member(state, group.group_id, member.member_id, metadata)
+    names_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
+    regex_change = update_regex(state, group, member.metadata, metadata.subscribed_topic_regex)
+    assignor_changed = may_vote_anew and group.assignor(state.config.consumer_assignors) != assignor
+    is_changed = names_changed or regex_change is RegexChange.RESOLVED or assignor_changed
+    return names_changed or regex_change is not RegexChange.NONE, is_changed
 
 
 def _updated(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..base.target_epochs import TargetNeed, target_need, topics_by_name
 from . import settings, writing
 from .assignors import ASSIGNORS, Subscriber
 from .group import ConsumerGroup
@@ -34,12 +35,9 @@ def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
 
     A later heartbeat computes a deferred target.
     """
-    if group.epoch <= group.target_epoch:
+    if target_need(group, settings.assignment_interval_ms(state, group.group_id), now) is not TargetNeed.NOW:
         return
-    interval_ms = settings.assignment_interval_ms(state, group.group_id)
-    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
-        return
-    topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
+    topics = topics_by_name(state.image, group.subscribed_topics())
     subscribers = {
         member_id: Subscriber(
             member.instance_id,
@@ -58,7 +56,8 @@ def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Itera
 
     Their partitions are free at once, and the next heartbeat computes a new target assignment.
     """
-    writing.remove_members(state, group.group_id, member_ids)
+    for member_id in member_ids:
+        writing.remove_member(state, group.group_id, member_id)
     for regex in unused_regexes(group):
         writing.write_regex(state, group.group_id, regex, None)
     digest = metadata_hash(state.image, group.subscribed_topics())

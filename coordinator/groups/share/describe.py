@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ....metadata.image import MetadataImage
 from ....protocol.errors import ErrorCode
@@ -15,7 +16,7 @@ from ....protocol.messages.share_group_describe import (
 )
 from ....protocol.messages.share_group_describe import Member as DescribedMember
 from ...common.result import GroupRequest
-from ..base.membership import no_group
+from ..base.describe import described
 from .group import ShareGroup
 from .member import Member
 
@@ -28,25 +29,17 @@ ASSIGNOR = "simple"
 def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, ShareGroupDescribeRequest)
-    groups = [_described(state, group_id) for group_id in request.group_ids]
+    groups = [
+        described(state, group_id, ShareGroup, DescribedGroup, partial(_own_fields, state.image))
+        if group_id
+        else DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
+        for group_id in request.group_ids
+    ]
     state.reply(message, ShareGroupDescribeResponse(groups=groups))
 
 
-def _described(state: ShardState, group_id: str) -> DescribedGroup:
-    group = state.find(ShareGroup, group_id)
-    if not group_id:
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
-    if group is None:
-        error, words = no_group(state.groups, group_id, ShareGroup.kind, "Group")
-        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
-    return DescribedGroup(
-        group_id=group_id,
-        group_state=group.state.value,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        assignor_name=ASSIGNOR,
-        members=[_member(state.image, member) for member in group.members.values()],
-    )
+def _own_fields(image: MetadataImage, group: ShareGroup) -> dict[str, Any]:
+    return {"assignor_name": ASSIGNOR, "members": [_member(image, member) for member in group.members.values()]}
 
 
 def _member(image: MetadataImage, member: Member) -> DescribedMember:

@@ -23,7 +23,7 @@ from ....protocol.internal.share_group_records import (
     ShareGroupTargetAssignmentMemberValue,
     ShareGroupTargetAssignmentMetadataKey,
 )
-from ..base.assigned_group import FIRST_EPOCH, AssignedGroup
+from ..base.assigned_group import AssignedGroup
 from ..consumer.member import as_partitions
 from .member import EMPTY_METADATA, LEAVE_EPOCH, Member, Partitions
 from .state_partitions import StatePartitions, from_record
@@ -40,7 +40,6 @@ class ShareGroup(AssignedGroup[Member, Partitions]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         #: The state partitions of the persister; None before there is a record of them.
         self.states: StatePartitions | None = None

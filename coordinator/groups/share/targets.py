@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...common.timers import Event
+from ..base.target_epochs import TargetNeed, restart_sessions, target_need, topics_by_name
 from ..consumer.topics import metadata_hash
 from . import settings, writing
 from .assignor import Subscriber, simple
@@ -35,12 +36,9 @@ def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
 
     A later heartbeat computes a deferred target.
     """
-    if group.epoch <= group.target_epoch:
+    if target_need(group, settings.assignment_interval_ms(state, group.group_id), now) is not TargetNeed.NOW:
         return
-    interval_ms = settings.assignment_interval_ms(state, group.group_id)
-    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
-        return
-    topics = {name: topic for name in group.subscribed_topics() if (topic := state.image.topic(name)) is not None}
+    topics = topics_by_name(state.image, group.subscribed_topics())
     members = {
         member_id: Subscriber(
             frozenset(topics[name].id for name in member.metadata.subscribed_topic_names if name in topics),
@@ -76,5 +74,4 @@ def expired(state: ShardState, event: Event, now: int) -> None:
 def restore(state: ShardState, group: ShareGroup, now: int) -> None:
     """Starts a whole session for every member after a load."""
     group.is_outdated = True
-    for member_id in group.members:
-        state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
+    restart_sessions(state, group, now, settings.session_timeout_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....protocol.internal.streams_group_records import TopicInfo as TopicInRecord
 from ....protocol.messages.streams_group_describe import (
@@ -21,7 +21,7 @@ from ....protocol.messages.streams_group_describe import (
 )
 from ....protocol.messages.streams_group_describe import Member as DescribedMember
 from ...common.result import GroupRequest
-from ..base.membership import no_group
+from ..base.describe import described
 from . import description
 from .group import StreamsGroup
 from .member import Member
@@ -37,27 +37,19 @@ ASSIGNOR = "sticky"
 def describe(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, StreamsGroupDescribeRequest)
-    groups = [_described(state, group_id) for group_id in request.group_ids]
+    groups = [described(state, group_id, StreamsGroup, DescribedGroup, _own_fields) for group_id in request.group_ids]
     for told in groups if request.include_topology_description else ():
         if (group := state.find(StreamsGroup, told.group_id)) is not None:
             description.tell(state, group, told)
     state.reply(message, StreamsGroupDescribeResponse(groups=groups))
 
 
-def _described(state: ShardState, group_id: str) -> DescribedGroup:
-    group = state.find(StreamsGroup, group_id)
-    if group is None:
-        error, words = no_group(state.groups, group_id, StreamsGroup.kind, "Group")
-        return DescribedGroup(group_id=group_id, error_code=error, error_message=words)
-    return DescribedGroup(
-        group_id=group_id,
-        group_state=group.state.value,
-        group_epoch=group.epoch,
-        assignment_epoch=group.target_epoch,
-        assignor_name=ASSIGNOR,
-        topology=_topology(group),
-        members=[_member(group, member) for member in group.members.values()],
-    )
+def _own_fields(group: StreamsGroup) -> dict[str, Any]:
+    return {
+        "assignor_name": ASSIGNOR,
+        "topology": _topology(group),
+        "members": [_member(group, member) for member in group.members.values()],
+    }
 
 
 def _topology(group: StreamsGroup) -> Topology | None:

@@ -85,10 +85,6 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
     # Queries.
 
     @property
-    def epoch(self) -> int:
-        return self.metadata.epoch
-
-    @property
     def state(self) -> GroupState:
         if not self.members:
             return GroupState.EMPTY
@@ -118,7 +114,7 @@ class StreamsGroup(AssignedGroup[Member, Tasks]):
     # Replay.
 
     def _replay_metadata(self, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue) -> None:
-        self.metadata = value
+        self.metadata, self.epoch = value, value.epoch
 
     def _replay_topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
         if value is None or self.topology is None or not is_same(self.topology, value):

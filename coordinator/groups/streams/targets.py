@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..base.target_epochs import TargetNeed, restart_sessions, target_need
 from . import settings, writing
 from .assignor import Candidate, sticky
 from .group import StreamsGroup
@@ -24,13 +25,10 @@ def update_target(state: ShardState, group: StreamsGroup, now: int) -> str | Non
     """
     if group.delay_timer.is_set:
         return DELAYED_AT_FIRST
-    if group.target_epoch >= group.epoch:
-        return None
-    interval_ms = settings.assignment_interval_ms(state, group.group_id)
-    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
-        return DELAYED_BY_INTERVAL
-    writing.write_targets(state, group, _assign(group), group.epoch, now)
-    return None
+    need = target_need(group, settings.assignment_interval_ms(state, group.group_id), now)
+    if need is TargetNeed.NOW:
+        writing.write_targets(state, group, _assign(group), group.epoch, now)
+    return DELAYED_BY_INTERVAL if need is TargetNeed.LATER else None
 
 
 def _assign(group: StreamsGroup) -> dict[str, Tasks]:
@@ -78,7 +76,7 @@ def expired(state: ShardState, event: tuple[str, ...], now: int) -> None:
 
 def restore(state: ShardState, group: StreamsGroup, now: int) -> None:
     """Starts a whole session for every member after a load, and a whole revocation timeout where one is pending."""
+    restart_sessions(state, group, now, settings.session_timeout_ms)
     for member_id, member in group.members.items():
-        state.timers.set(group.session(member_id), now + settings.session_timeout_ms(state, group.group_id))
         if member.state is MemberState.UNREVOKED_TASKS:
             state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)

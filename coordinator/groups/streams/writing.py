@@ -21,8 +21,7 @@ from ....protocol.internal.streams_group_records import (
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
-from ....protocol.schema import Message
-from ...common.result import Record
+from ..base.assigned_records import AssignedRecords, write
 from .group import StreamsGroup
 from .member import Member, current_assignment
 from .tasks import TaskId, Tasks, by_subtopology
@@ -31,8 +30,31 @@ if TYPE_CHECKING:
     from ..base.state import ShardState
 
 
-def _write(state: ShardState, key: Message, value: Message | None) -> None:
-    state.write(Record(key, value, 0))
+def _target_value(tasks: Tasks) -> StreamsGroupTargetAssignmentMemberValue:
+    return StreamsGroupTargetAssignmentMemberValue(
+        active_tasks=_role(tasks.active), standby_tasks=_role(tasks.standby), warmup_tasks=_role(tasks.warmup)
+    )
+
+
+def _role(tasks: Iterable[TaskId]) -> list[StreamsGroupTargetAssignmentMemberTaskIds]:
+    return [
+        StreamsGroupTargetAssignmentMemberTaskIds(subtopology_id=subtopology_id, partitions=partitions)
+        for subtopology_id, partitions in by_subtopology(tasks).items()
+    ]
+
+
+_RECORDS = AssignedRecords(
+    member_key=StreamsGroupMemberMetadataKey,
+    current_key=StreamsGroupCurrentMemberAssignmentKey,
+    target_key=StreamsGroupTargetAssignmentMemberKey,
+    target_epoch_key=StreamsGroupTargetAssignmentMetadataKey,
+    target_epoch_value=StreamsGroupTargetAssignmentMetadataValue,
+    target_value=_target_value,
+)
+write_target = _RECORDS.write_target
+write_targets = _RECORDS.write_targets
+write_target_epoch = _RECORDS.write_target_epoch
+remove_member = _RECORDS.remove_member
 
 
 def write_metadata(
@@ -55,56 +77,22 @@ def write_metadata(
 
 
 def write_group_metadata(state: ShardState, group_id: str, value: StreamsGroupMetadataValue) -> None:
-    _write(state, StreamsGroupMetadataKey(group_id=group_id), value)
+    write(state, StreamsGroupMetadataKey(group_id=group_id), value)
 
 
 def write_topology(state: ShardState, group_id: str, value: StreamsGroupTopologyValue) -> None:
-    _write(state, StreamsGroupTopologyKey(group_id=group_id), value)
+    write(state, StreamsGroupTopologyKey(group_id=group_id), value)
 
 
 def write_member(
     state: ShardState, group_id: str, member_id: str, value: StreamsGroupMemberMetadataValue | None
 ) -> None:
-    _write(state, StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id), value)
+    write(state, StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id), value)
 
 
 def write_current(state: ShardState, group_id: str, member: Member) -> None:
     key = StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    _write(state, key, current_assignment(member))
-
-
-def write_target(state: ShardState, group_id: str, member_id: str, tasks: Tasks) -> None:
-    key = StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    value = StreamsGroupTargetAssignmentMemberValue(
-        active_tasks=_role(tasks.active), standby_tasks=_role(tasks.standby), warmup_tasks=_role(tasks.warmup)
-    )
-    _write(state, key, value)
-
-
-def _role(tasks: Iterable[TaskId]) -> list[StreamsGroupTargetAssignmentMemberTaskIds]:
-    return [
-        StreamsGroupTargetAssignmentMemberTaskIds(subtopology_id=subtopology_id, partitions=partitions)
-        for subtopology_id, partitions in by_subtopology(tasks).items()
-    ]
-
-
-def write_targets(state: ShardState, group: StreamsGroup, targets: Mapping[str, Tasks], epoch: int, now: int) -> None:
-    """Writes the targets that changed, then the target epoch."""
-    for member_id, tasks in targets.items():
-        if group.targets.get(member_id) != tasks:
-            write_target(state, group.group_id, member_id, tasks)
-    write_target_epoch(state, group.group_id, epoch, now)
-
-
-def write_target_epoch(state: ShardState, group_id: str, epoch: int, timestamp_ms: int) -> None:
-    value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    _write(state, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
-
-
-def remove_member(state: ShardState, group_id: str, member_id: str) -> None:
-    _write(state, StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
-    _write(state, StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)
-    write_member(state, group_id, member_id, None)
+    write(state, key, current_assignment(member))
 
 
 def replace_member(state: ShardState, group: StreamsGroup, before: Member, member_id: str) -> None:
@@ -119,6 +107,6 @@ def replace_member(state: ShardState, group: StreamsGroup, before: Member, membe
 def delete_group(state: ShardState, group: StreamsGroup) -> None:
     group_id = group.group_id
     assert not group.members, "only an empty group is deleted"
-    _write(state, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None)
-    _write(state, StreamsGroupMetadataKey(group_id=group_id), None)
-    _write(state, StreamsGroupTopologyKey(group_id=group_id), None)
+    write(state, StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None)
+    write(state, StreamsGroupMetadataKey(group_id=group_id), None)
+    write(state, StreamsGroupTopologyKey(group_id=group_id), None)

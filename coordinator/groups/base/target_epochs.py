@@ -1,0 +1,43 @@
+"""When an assigned group gets a new target assignment, and what a removed member leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from ....metadata.image import MetadataImage, TopicImage
+from .assigned_group import AssignedGroup
+
+if TYPE_CHECKING:
+    from .state import ShardState
+
+
+class TargetNeed(Enum):
+    """The need for a new target assignment."""
+
+    NONE = "the target is of the group's epoch"
+    LATER = "the last target is younger than the assignment interval; a later heartbeat computes the next one"
+    NOW = "the target is older than the group's epoch"
+
+
+def target_need(group: AssignedGroup[Any, Any], interval_ms: int, now: int) -> TargetNeed:
+    """`interval_ms`: the shortest time between two targets."""
+    if group.epoch <= group.target_epoch:
+        return TargetNeed.NONE
+    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
+        return TargetNeed.LATER
+    return TargetNeed.NOW
+
+
+def topics_by_name(image: MetadataImage, names: Iterable[str]) -> dict[str, TopicImage]:
+    """Returns the topics that exist among these."""
+    return {name: topic for name in names if (topic := image.topic(name)) is not None}
+
+
+def restart_sessions(
+    state: ShardState, group: AssignedGroup[Any, Any], now: int, timeout_ms: Callable[[ShardState, str], int]
+) -> None:
+    """Starts a whole session for every member after a load."""
+    for member_id in group.members:
+        state.timers.set(group.session(member_id), now + timeout_ms(state, group.group_id))
