@@ -25,6 +25,7 @@ from .quorum.formatting import ensure_formatted
 from .runtime.clock import Clock
 from .runtime.counters import Metrics
 from .runtime.damage_counters import DamageCounters
+from .runtime.late_imports import LateImports
 from .runtime.lazy import Lazy
 from .runtime.metadata_cache import MetadataCache
 from .runtime.repeated_lines import RepeatedLines
@@ -61,9 +62,10 @@ class BrokerServer(Node):
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
+        self.late_imports = LateImports()
         #: What the handlers use; made by `start`.
         self.services: NodeServices
-        handlers = Handlers(lambda: self.services)
+        handlers = Handlers(lambda: self.services, self.late_imports)
         self.dispatchers: dict[ListenerKind, Dispatcher] = {
             BROKER: Dispatcher(BROKER, handlers),
             CONTROLLER: Dispatcher(CONTROLLER, handlers),

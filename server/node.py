@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .runtime.clock import Clock
     from .runtime.counters import Metrics
     from .runtime.damage_counters import DamageCounters
+    from .runtime.late_imports import LateImports
     from .runtime.lazy import Lazy
     from .runtime.metadata_cache import MetadataCache
     from .runtime.repeated_lines import RepeatedLines
@@ -71,6 +72,7 @@ class Node:
     damage: DamageCounters
     turn_watch: TurnWatch
     turns: Turns
+    late_imports: LateImports
     dispatchers: dict[ListenerKind, Dispatcher]
     listeners: ListenerSet
     directories: list[LogDirectory]

@@ -31,7 +31,9 @@ def streams_topics(node: Node) -> StreamsTopics:
 
 
 def groups(node: Node) -> GroupDriver:
-    return GroupDriver(node.config, node.clock, node.partitions, topic_creation(node), node.metadata.image)
+    return GroupDriver(
+        node.config, node.clock, node.partitions, topic_creation(node), node.metadata.image, node.late_imports
+    )
 
 
 def transaction_markers(node: Node) -> TransactionMarkers:

@@ -18,6 +18,7 @@ from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicCon
 from ...protocol.records.compression import Compression
 from ...protocol.schema import Message
 from ..runtime.internal_topics import GROUP_METADATA_TOPIC
+from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
 from .pending_requests import Client
 
 # The state machines of all group kinds are imported with the first shard only: a broker without groups starts without
@@ -155,11 +156,18 @@ class CoordinatorDriver:
             if led.get(index) is not shard.partition or shard.epoch != led[index].leader_epoch:
                 del self._shards[index]
                 shard.resign()
-        for index in sorted(led.keys() - self._shards.keys()):
+        new = sorted(led.keys() - self._shards.keys())
+        if new and self._awaits_imports():
+            return
+        for index in new:
             shard = self._shards[index] = self._new_shard(led[index])
             shard.load()
 
     # Overridden by each coordinator.
+
+    def _awaits_imports(self) -> bool:
+        """Returns True if no shard can be made yet; `take_up` is called again when it can."""
+        return False
 
     def _topic_configs(self) -> dict[str, str]:
         raise NotImplementedError
@@ -195,11 +203,15 @@ class GroupDriver(CoordinatorDriver):
         partitions: Partitions,
         topic_creation: TopicCreation,
         image: MetadataImage,
+        late_imports: LateImports,
     ) -> None:
         """`image`: the one that `apply` gets the first change of."""
         super().__init__(config, clock, partitions, topic_creation)
+        self._late_imports = late_imports
         self._image = image
         self.counters = GroupCounters()
+        #: Whether the shards' modules have been imported; None before that begins.
+        self._imports: bool | None = None
         config.subscribe(self._config_changed)
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -208,6 +220,18 @@ class GroupDriver(CoordinatorDriver):
         for shard in self._shards.values():
             shard.metadata_changed(changed)
         super().apply(delta, image)
+
+    def _awaits_imports(self) -> bool:
+        """The first shards wait until their modules are imported. Whatever becomes of that, it is not tried again."""
+        if self._imports is None:
+            self._imports = is_loaded(GROUP_MODULES)
+            if not self._imports:
+                self._late_imports.when_loaded(GROUP_MODULES, self._imported)
+        return not self._imports
+
+    def _imported(self) -> None:
+        self._imports = True
+        self.take_up(self._image)
 
     def _config_changed(self, names: frozenset[str]) -> None:
         if any(name.startswith(DYNAMIC_PREFIX) for name in names):

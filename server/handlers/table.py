@@ -9,11 +9,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.apis import APIS
+from ..runtime.late_imports import API_MODULES, is_loaded, load
 from .forwarded import FORWARDED
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+    from ...protocol.schema import Message
+    from ..network.call import Call
     from ..network.dispatch import Handler
+    from ..runtime.late_imports import LateImports
     from ..services import NodeServices
 
 
@@ -23,19 +28,70 @@ def handled_apis() -> frozenset[str]:
     return frozenset(FORWARDED) | (files - {"forwarded", "table"})
 
 
+def load_all() -> None:
+    """Imports what is imported late here and now, for a simulation: threads would make runs differ."""
+    for api in APIS.values():
+        if api.name in API_MODULES:
+            load(_modules(api))
+
+
+def _modules(api: Api) -> tuple[str, ...]:
+    modules = API_MODULES.get(api.name, ())
+    return modules if api.module in FORWARDED else (*modules, f"server.handlers.{api.module}")
+
+
 class Handlers:
     """The handlers of one node. `services` is called with the first use of each handler."""
 
-    def __init__(self, services: Callable[[], NodeServices]) -> None:
+    def __init__(self, services: Callable[[], NodeServices], late_imports: LateImports) -> None:
         self._services = services
+        self._late_imports = late_imports
         self._apis = handled_apis()
 
     def __contains__(self, api: Api) -> bool:
         return api.module in self._apis
 
     def load(self, api: Api) -> Handler:
+        """Returns the handler of an API. It may reply later: when the modules that it needs are imported."""
+        if api.name in API_MODULES and not is_loaded(_modules(api)):
+            return LateHandler(_modules(api), self._late_imports, partial(self._loaded, api))
+        return self._loaded(api)
+
+    def _loaded(self, api: Api) -> Handler:
         handle = FORWARDED.get(api.module)
         if handle is None:
             handle = import_module(f".{api.module}", __package__).handle
         services: Any = self._services()  # of a broker, where the handler is one of a broker's listener
         return partial(handle, services)
+
+
+class LateHandler:
+    """The handler of an API until its modules have been imported, on a thread; its requests wait for that."""
+
+    def __init__(self, modules: tuple[str, ...], late_imports: LateImports, load: Callable[[], Handler]) -> None:
+        self._modules = modules
+        self._late_imports = late_imports
+        self._load = load
+        self._handle: Handler | None = None
+
+    def __call__(self, call: Call) -> Message | None:
+        if self._handle is not None:
+            return self._handle(call)
+        call.hold_connection()
+        self._late_imports.when_loaded(self._modules, partial(self._go_on, call))
+        return None
+
+    def _go_on(self, call: Call) -> None:
+        if call.connection.closed:
+            return
+        route = call.route
+        try:
+            self._handle = handle = self._load()
+            for name in ("handle", "handle_large"):
+                if getattr(route, name) is self:
+                    setattr(route, name, handle)
+            response = handle(call)
+            if response is not None:
+                call.reply(response)
+        except Exception as failure:
+            call.connection.dispatcher.failed_later(call, route, failure)
