@@ -25,6 +25,7 @@ from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation
 from .file_sender import FileSender
+from .frame_buffer import FrameBuffer, grown
 from .holds import TURN, HeldConnection
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Connection(HeldConnection):
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._receiving = listener.shared.receiving
         #: A frame that has not come whole: its bytes with the length, how many there are, how many there will be.
-        self._buffer: bytearray | None = None
+        self._buffer: FrameBuffer | None = None
         self._filled = 0
         self._needed = 0
         #: Answers of this turn that nothing stands before, to be sent in one write.
@@ -154,25 +155,23 @@ class Connection(HeldConnection):
 
     def _take_own(self) -> None:
         """The connection's own buffer is full: its frame is whole, or its length is now known, or it must grow."""
-        buffer = cast(bytearray, self._buffer)
+        buffer = cast(FrameBuffer, self._buffer)
         if len(buffer) >= self._needed:
             self._take(self._release_buffer(), len(buffer))
         elif not self._grow(buffer):
             self._reading = False
             self._transport.pause_reading()
 
-    def _grow(self, buffer: bytearray) -> bool:
+    def _grow(self, buffer: FrameBuffer) -> bool:
         """False when there is no memory for that now; `memory_came` is called later."""
         size = min(self._needed, max(FIRST_FRAME_BUFFER_BYTES, 4 * len(buffer)))
         if not self._receiving.may_grow(self, size - len(buffer)):
             return False
-        grown = bytearray(size)
-        grown[: len(buffer)] = buffer
-        self._buffer = grown
+        self._buffer = grown(buffer, size, self._needed)
         return True
 
-    def _release_buffer(self) -> bytearray:
-        buffer, self._buffer = cast(bytearray, self._buffer), None
+    def _release_buffer(self) -> FrameBuffer:
+        buffer, self._buffer = cast(FrameBuffer, self._buffer), None
         self._receiving.give_back(self, len(buffer))
         return buffer
 
@@ -195,7 +194,7 @@ class Connection(HeldConnection):
         """Bytes of the frame that has not come whole."""
         return self._filled
 
-    def _take(self, buffer: bytearray, end: int) -> None:
+    def _take(self, buffer: FrameBuffer, end: int) -> None:
         """Handles the whole frames of buffer[:end] and keeps the rest."""
         self._taking, pos = True, 0
         watch = self.listener.shared.turn_watch
@@ -256,7 +255,7 @@ class Connection(HeldConnection):
             and not self.closed
         )
 
-    def _keep(self, buffer: bytearray, pos: int, end: int) -> None:
+    def _keep(self, buffer: FrameBuffer, pos: int, end: int) -> None:
         """Bytes that cannot be handled yet move to a buffer of the connection's own."""
         filled = self._filled = end - pos
         self._needed = 4

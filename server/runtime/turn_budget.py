@@ -49,7 +49,9 @@ class TurnWatch:
     def count(self) -> int:
         return sum(self.counts.values())
 
-    def exceeded_by_frame(self, took_s: float, client_id: str | None, buffer: bytearray, pos: int, size: int) -> None:
+    def exceeded_by_frame(
+        self, took_s: float, client_id: str | None, buffer: bytearray | memoryview, pos: int, size: int
+    ) -> None:
         """Notes that the request in buffer[pos:pos + size] held the loop for longer than the budget."""
         key, version = struct.unpack_from(">hh", buffer, pos)
         api = APIS.get(key)

@@ -10,6 +10,7 @@ import asyncio
 import gc
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import odradek
@@ -52,6 +53,7 @@ class MeasuredBroker:
 
     def __enter__(self) -> MeasuredBroker:
         self.broker.__enter__()
+        self.address = self.broker.bootstrap_servers
         self.client = self.connected()
         return self
 
@@ -60,7 +62,26 @@ class MeasuredBroker:
         self.broker.__exit__(None, None, None)
 
     def connected(self) -> WireClient:
-        return WireClient(self.broker.bootstrap_servers, timeout=TIMEOUT_S)
+        return WireClient(self.address, timeout=TIMEOUT_S)
+
+    def reconnect(self) -> None:
+        self.client.close()
+        self.client = self.connected()
+
+    def wait_for(self, holds: Callable[[], bool]) -> None:
+        """Waits for a condition that is looked at on the loop."""
+
+        async def wait() -> None:
+            deadline_s = time.monotonic() + TIMEOUT_S
+            while not holds():
+                assert time.monotonic() < deadline_s
+                await asyncio.sleep(0)
+
+        self.run(wait())
+
+    def is_idle(self) -> bool:
+        """Returns True if no large request is at work."""
+        return not self.broker.server.turns._ready
 
     def run(self, coroutine: Any) -> Any:
         loop = self.broker._running().loop
@@ -101,8 +122,7 @@ class MeasuredBroker:
             self.client.send_bytes(frame)
             return self._received()
         except (ConnectionClosed, ConnectionError):
-            self.client.close()
-            self.client = self.connected()
+            self.reconnect()
             return -1
 
     def _received(self) -> int:

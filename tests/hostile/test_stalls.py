@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
-from tests.hostile.cost_probe import MeasuredBroker, frame_of
+from tests.hostile.cost_probe import MeasuredBroker, TurnProbe, frame_of
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,19 @@ def session(count: int) -> FetchRequest:
     )
 
 
+def joined(version: int) -> bytes:
+    """A JoinGroup whose metadata no record can hold."""
+    protocol = JoinGroupRequestProtocol("range", bytes(90_000_000))
+    request = JoinGroupRequest(GROUP, session_timeout_ms=9000, rebalance_timeout_ms=9000, protocols=[protocol])
+    request.protocol_type = "consumer"
+    return frame_of(request, version)
+
+
+def tagged() -> bytes:
+    """A Metadata request with a tagged field of 90 MB that no version has."""
+    return frame_of(MetadataRequest(topics=[], unknown_tags={99: bytes(90_000_000)}), 9)
+
+
 def grown(count: int) -> CreatePartitionsRequest:
     return CreatePartitionsRequest([CreatePartitionsTopic(TOPIC, count)], timeout_ms=5000, validate_only=True)
 
@@ -73,6 +88,34 @@ def test_large_request_is_answered_without_a_long_turn(measured: MeasuredBroker,
     frame = frame_of(request_, version)
     assert measured.exchange(frame) > 0
     assert min(measured.longest_turn_s(frame) for _ in range(2)) < LONGEST_TURN_S
+
+
+@pytest.mark.parametrize(
+    "make", [partial(joined, 3), partial(joined, 9), tagged], ids=["JoinGroup-3", "JoinGroup-9", "tag"]
+)
+def test_long_bytes_in_a_request_hold_the_loop_within_the_budget(
+    measured: MeasuredBroker, make: Callable[[], bytes]
+) -> None:
+    frame = make()
+    assert 0 < measured.exchange(frame) < 1000
+    assert min(measured.longest_turn_s(frame) for _ in range(3)) < TURN_BUDGET_S
+
+
+def test_fetch_session_of_very_many_partitions_is_opened_and_ended_within_the_budget(measured: MeasuredBroker) -> None:
+    frame = frame_of(session(200_000), 12)
+    assert measured.exchange(frame) > 0
+    assert min(measured.longest_turn_s(frame) for _ in range(3)) < TURN_BUDGET_S
+    longest_s = []
+    for _ in range(3):
+        measured.reconnect()
+        measured.exchange(frame)
+        probe = TurnProbe()
+        measured.run(probe.start())
+        measured.reconnect()
+        measured.exchange(frame_of(unknown_names(1), 9))
+        measured.wait_for(lambda: not len(measured.broker.server.fetch_sessions) and measured.is_idle())
+        longest_s.append(measured.run(probe.stop()))
+    assert min(longest_s) < TURN_BUDGET_S
 
 
 def test_broker_that_is_named_often_is_described_once(measured: MeasuredBroker) -> None:

@@ -54,6 +54,10 @@ class ShardState:
     def reply(self, message: GroupRequest, response: Message) -> None:
         self.replies.append(Reply(message.token, response))
 
+    def is_too_large(self, data: bytes) -> bool:
+        """Returns True if no record of the topic can hold it."""
+        return len(data) > self.config.max_record_bytes
+
     # Groups.
 
     def find(self, kind: type[AGroup], group_id: str) -> AGroup | None:

@@ -28,6 +28,9 @@ SKIP_ASSIGNMENT_VERSION = 9
 def join(state: ShardState, message: GroupRequest, now: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
+    if _is_too_large(state, request):
+        state.reply(message, join_refused(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id))
+        return
     group = state.find(ClassicGroup, request.group_id)
     if group is None and state.answer_as_other_kind(message, request.group_id, now):
         return
@@ -43,6 +46,17 @@ def join(state: ShardState, message: GroupRequest, now: int) -> None:
         # That the group exists is recorded before anything else of it, and whatever becomes of this request.
         write_empty_group(state, group)
         _join_group(state, group, message, request, now)
+
+
+def _is_too_large(state: ShardState, request: JoinGroupRequest) -> bool:
+    """Metadata of a protocol that can never be stored. Kafka lets such a member in, and with it the SyncGroup of each member
+    fails with UNKNOWN_SERVER_ERROR.
+    """
+    for protocol in request.protocols:
+        if state.is_too_large(protocol.metadata):
+            return True
+        protocol.metadata = bytes(protocol.metadata)  # long bytes of a large request are views of it
+    return False
 
 
 def _join_group(
