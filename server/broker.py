@@ -62,7 +62,7 @@ class BrokerServer(Node):
         #: Turns of the loop that took too long, and the large requests that take turns.
         self.turn_watch = TurnWatch(turn_clock)
         self.turns = Turns(self.turn_watch)
-        self.late_imports = LateImports()
+        self.late_imports = LateImports(self.pools.cpu)
         #: What the handlers use; made by `start`.
         self.services: NodeServices
         handlers = Handlers(lambda: self.services, self.late_imports)

@@ -19,6 +19,7 @@ def fetch_sessions(node: Node) -> FetchSessions:
     made = FetchSessions(
         node.config.get("max.incremental.fetch.session.cache.slots"),
         node.config.get("odradek.fetch.session.cache.partitions"),
+        node.turns.free,
     )
     node.listeners.on_connection_lost.append(made.connection_lost)
     return made

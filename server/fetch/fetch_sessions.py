@@ -24,7 +24,7 @@ are not *settled*: only these are looked at (`follower_fetch.py`).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
@@ -182,9 +182,16 @@ class FetchSessions:
     """The sessions of one broker.
 
     `limit`: max.incremental.fetch.session.cache.slots. `partition_limit`: odradek.fetch.session.cache.partitions.
+    `free`: called with the partitions of a session that has ended; may empty them.
     """
 
-    def __init__(self, limit: int, partition_limit: int = DEFAULT_PARTITION_LIMIT) -> None:
+    def __init__(
+        self,
+        limit: int,
+        partition_limit: int = DEFAULT_PARTITION_LIMIT,
+        free: Callable[[dict[Any, Any]], None] | None = None,
+    ) -> None:
+        self._free = free
         self.limit = limit
         self.partition_limit = partition_limit
         #: In the order of their last use.
@@ -305,6 +312,8 @@ class FetchSessions:
         self.partition_count -= session.counted
         self._leave_connection(session)
         session.connection = None
+        if self._free is not None:
+            self._free(session.partitions)
 
     def _evict_unused(self, now_ms: int) -> bool:
         """Ends the session that was unused longest, if unused for two minutes. Returns whether it did."""

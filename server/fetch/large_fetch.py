@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 #: Partitions that are looked at in one step.
 LOOKED_AT_ONCE = 64
 _ARRAYS = arrays_of(FetchResponse)
+_PARTITIONS = ("responses", "partitions")
 
 
 def open_and_fetch(call: Call, *, is_follower: bool) -> None:
@@ -84,9 +85,11 @@ class LargeFetch(Fetch):
         if response is not None:
             call.broker.deadlines.remove(self)
             if is_large(response, _ARRAYS):
-                reply_in_slices(call, response, self._version)
+                reply_in_slices(call, response, self._version, _PARTITIONS)
             else:
                 call.reply(response)
+            if self._context.session is None:
+                call.broker.turns.free(self._context.partitions)
         elif self._is_warming:
             pass
         elif self._is_last or any(hosted.log.log_end_offset != end for hosted, end in self._seen):

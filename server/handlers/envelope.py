@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...protocol.apis import APIS, Api
 from ...protocol.codec import MalformedMessage, decode, encode, stepwise_encoder
@@ -20,9 +20,10 @@ from ...replication.controller.controller import DECISIONS
 from ..api.quorum_queries import QUESTIONS, EnvelopedCall
 from ..cluster.controller_channel import decoded_principal, is_not_controller
 from ..network.addresses import decoded_client_host
+from ..network.answer_size import arrays_of
 from ..network.call import BROKER, Call
 from ..network.dispatch import MAX_HEADER_BYTES
-from ..network.large_requests import decoded, in_portions, work_in_turns
+from ..network.large_requests import decoded, in_portions, released, work_in_turns
 from ..network.request_limits import PORTIONINGS
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices
@@ -107,6 +108,9 @@ def _enveloped(api: Api, header: RequestHeader, response: Message, *, is_elsewhe
     if is_elsewhere or getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     version = header.request_api_version
-    pieces = [encode(ResponseHeader(correlation_id=header.correlation_id), api.response_header_version(version))]
-    yield from stepwise_encoder(type(response), version)(response, pieces.append)
-    return EnvelopeResponse(response_data=b"".join(pieces))
+    # One buffer that grows in place: to join a million pieces takes more than a tenth of a second.
+    data = bytearray(encode(ResponseHeader(correlation_id=header.correlation_id), api.response_header_version(version)))
+    yield from stepwise_encoder(type(response), version)(response, data.extend)
+    for name, inner in arrays_of(type(response)):
+        yield from released(response, (name, *inner[:1]))
+    return EnvelopeResponse(response_data=cast(bytes, data))

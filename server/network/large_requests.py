@@ -201,7 +201,7 @@ class PortionedCall:
         elif merged.response is None:
             call.reply_nothing()
         elif call.may_reply_in_slices and is_large(merged.response, arrays_of(type(merged.response))):
-            reply_in_slices(call, merged.response, call.route.answer_version)
+            reply_in_slices(call, merged.response, call.route.answer_version, self._portioning.answered)
         else:
             call.reply(merged.response)
         yield from released(call.request, self._portioning.asked)
@@ -303,15 +303,18 @@ def work_in_turns(
 # ---- answers
 
 
-def reply_in_slices(call: Call, response: Message, version: int) -> None:
-    """Encodes the response, and frees its structures, in turns of its own."""
+def reply_in_slices(call: Call, response: Message, version: int, own: tuple[str, ...] = ()) -> None:
+    """Encodes the response, and frees its structures, in turns of its own.
+
+    `own`: the path of nested arrays that belong to this response only. Those of others may be kept for later responses.
+    """
     if not call.is_parked:
         call.connection.park(call)
     call.hold_connection()
-    _begin(call.connection.dispatcher, call.route, call, _encoded(call, response, version))
+    _begin(call.connection.dispatcher, call.route, call, _encoded(call, response, version, own))
 
 
-def _encoded(call: Call, response: Message, version: int) -> Work:
+def _encoded(call: Call, response: Message, version: int, own: tuple[str, ...]) -> Work:
     pieces = _Pieces()
     steps = stepwise_encoder(type(response), version)(response, pieces.write)
     for number, _ in enumerate(steps):
@@ -320,6 +323,8 @@ def _encoded(call: Call, response: Message, version: int) -> Work:
     if not call.connection.closed:
         call.finish([b"", *pieces.taken()])
     size = call.size
+    if own:
+        yield from released(response, own)
     for name, _ in call.route.arrays:
         yield from released(response, (name,))
     release_after(4 * size)

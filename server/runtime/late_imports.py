@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Executor
 from importlib import import_module
 
 log = logging.getLogger("odradek.late_imports")
@@ -81,9 +82,10 @@ def is_loaded(modules: tuple[str, ...]) -> bool:
 
 
 class LateImports:
-    """The imports that one broker waits for."""
+    """The imports that one broker waits for. `pool` has the threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
         self._waiting: deque[tuple[tuple[str, ...], Callable[[], None]]] = deque()
 
     def when_loaded(self, modules: tuple[str, ...], then: Callable[[], None]) -> None:
@@ -96,7 +98,7 @@ class LateImports:
             self._begin()
 
     def _begin(self) -> None:
-        loading = asyncio.get_running_loop().run_in_executor(None, load, self._waiting[0][0])
+        loading = asyncio.get_running_loop().run_in_executor(self._pool, load, self._waiting[0][0])
         loading.add_done_callback(self._ended)
 
     def _ended(self, loading: asyncio.Future[None]) -> None:
