@@ -11,8 +11,10 @@ from ..publisher import Publisher
 from ..quorum.driver import QuorumDriver
 from ..quorum.registration import Registration
 from ..replica_fetch.healing import Healer
+from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
+    from ...metadata.image import BrokerImage
     from ..cluster.broker_lifecycle import BrokerLifecycle
     from ..cluster.broker_sessions import BrokerSessionWatch
     from ..cluster.controller_channel import Forwarding
@@ -23,7 +25,13 @@ if TYPE_CHECKING:
 
 
 def auto_creation(node: Node) -> AutoCreation:
-    return AutoCreation(node)
+    def create_internal(topic: str) -> None:
+        if topic == SHARE_GROUP_STATE_TOPIC:
+            node.share_states().ensure_topic(lambda: None)
+        else:
+            (node.groups if topic == node.groups.topic else node.transactions).ensure_topic(lambda: None)
+
+    return AutoCreation(lambda *asked: node.controller.submit(*asked), create_internal, node.lines)
 
 
 def leaders(node: Node) -> Leaders:
@@ -36,7 +44,9 @@ def leaders(node: Node) -> Leaders:
 
 
 def producer_ids(node: Node) -> ProducerIds:
-    return ProducerIds(node)
+    return ProducerIds(
+        node.node_id, lambda: node.controller.broker_epoch, lambda *asked: node.controller.submit(*asked)
+    )
 
 
 def healer(node: Node) -> Healer:
@@ -57,7 +67,7 @@ def registration(node: Node) -> Registration:
 def _register_controller(node: Node) -> None:
     from ..cluster.controller_registration import ControllerRegistrar
 
-    ControllerRegistrar(node, registration(node)).start()
+    ControllerRegistrar(node.clock, node.metadata, node.controller, node.forwarding, registration(node)).start()
 
 
 # Of nodes that are not alone.
@@ -65,33 +75,49 @@ def _register_controller(node: Node) -> None:
 
 def broker_sessions(node: Node) -> BrokerSessionWatch:
     from ..cluster.broker_sessions import BrokerSessionWatch
+    from ..cluster.controller_tasks import PeriodicTasks
 
-    return BrokerSessionWatch(node)
+    def suspect(broker: BrokerImage) -> None:
+        if node.stopped_brokers is not None:
+            node.stopped_brokers.look_for(broker)
+
+    tasks = PeriodicTasks(node.config, node.clock, node.controller)
+    made = BrokerSessionWatch(node.node_id, node.clock, node.metadata, node.controller, tasks, suspect)
+    node.listeners.on_connection_lost.append(made.connection_lost)
+    return made
 
 
 def stopped_brokers(node: Node) -> StoppedBrokers:
     from ..cluster.stopped_brokers import StoppedBrokers
 
-    return StoppedBrokers(node)
+    return StoppedBrokers(node.metadata, node.peers)
 
 
 def lifecycle(node: Node) -> BrokerLifecycle:
     from ..cluster.broker_lifecycle import BrokerLifecycle
 
-    return BrokerLifecycle(node)
+    return BrokerLifecycle(
+        node.config,
+        node.clock,
+        node.metadata,
+        node.controller,
+        registration(node),
+        node.forwarding,
+        node.broker_sessions,
+    )
 
 
 def lifecycle_of_lone_voter(node: Node) -> BrokerLifecycle:
     """Makes the lifecycle of a broker that its own controller registered when it was alone."""
-    from ..cluster.broker_lifecycle import BrokerLifecycle
-
-    return BrokerLifecycle.of_lone_voter(node)
+    made = lifecycle(node)
+    made.continue_lone_voter()
+    return made
 
 
 def forwarding(node: Node) -> Forwarding:
     from ..cluster.controller_channel import Forwarding
 
-    return Forwarding(node)
+    return Forwarding(node.controller, node.peers, node.clock)
 
 
 def peers(node: Node) -> Peers:

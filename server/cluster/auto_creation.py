@@ -1,47 +1,50 @@
-"""Topics that come to be because somebody asks for them: with auto.create.topics.enable, and the internal ones."""
+"""Creation of topics on first use: with auto.create.topics.enable, and of the internal ones."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ...protocol.schema import Message
-from ..runtime.internal_topics import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC
+from ..runtime.internal_topics import INTERNAL_TOPICS
 from ..runtime.peer_text import shown, shown_reason
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..runtime.repeated_lines import RepeatedLines
+    from .controller_channel import Submit
 
 log = logging.getLogger("odradek.topics")
 
 _VERSION = 4
-#: Topics that one request to the controller has: it decides on all of them in one turn.
+#: Topics in one request to the controller, which decides on all of them in one turn of the loop.
 MAX_AT_ONCE = 100
-#: Topics that wait to be created. Clients ask again, so more may come when these are there.
+#: Topics that wait to be created. Clients retry, so the others are created later.
 MAX_WANTED = 10_000
 
 
 class AutoCreation:
-    """Asks the controller, once for each topic at a time; clients that want the topic ask for its metadata again later."""
+    """Requests the topics from the controller, each once at a time; clients request the metadata again later.
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
-        #: Wanted, the first MAX_AT_ONCE of them perhaps asked for already.
+    `create_internal` creates an internal topic, with the settings of its coordinator.
+    """
+
+    def __init__(self, submit: Submit, create_internal: Callable[[str], None], lines: RepeatedLines) -> None:
+        self._submit = submit
+        self._create_internal = create_internal
+        self._lines = lines
+        #: Topics to create. The first MAX_AT_ONCE of them may have been requested already.
         self._wanted: dict[str, None] = {}
         self._is_asking = False
 
     def create(self, topic: str) -> None:
-        """`topic`: the legal name of a topic that does not exist."""
-        broker = self._broker
+        """Creates a topic that does not exist; its name is legal."""
         if topic in INTERNAL_TOPICS:
-            if topic == SHARE_GROUP_STATE_TOPIC:
-                broker.share_states().ensure_topic(lambda: None)
-            else:
-                (broker.groups if topic == broker.groups.topic else broker.transactions).ensure_topic(lambda: None)
+            self._create_internal(topic)
         elif len(self._wanted) < MAX_WANTED:
             self._wanted[topic] = None
             if not self._is_asking:
@@ -60,11 +63,11 @@ class AutoCreation:
             if self._wanted:
                 asyncio.get_running_loop().call_soon(self._ask)
 
-        self._broker.controller.submit(CreateTopicsRequest(topics=topics), _VERSION, created)
+        self._submit(CreateTopicsRequest(topics=topics), _VERSION, created)
 
     def _log_outcome(self, response: Any) -> None:
-        """A client asks again and again for a topic that cannot be created."""
+        """Logs failures, each once in a while: a client retries for a topic that cannot be created."""
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 words = f"could not create topic {shown(topic.name)}: {shown_reason(topic.error_message)}"
-                self._broker.lines.log(log, logging.WARNING, "", ("auto-creation", topic.error_code), words)
+                self._lines.log(log, logging.WARNING, "", ("auto-creation", topic.error_code), words)

@@ -27,46 +27,57 @@ from ...protocol.schema import Message
 from ...replication.controller.controller import refuse
 from ...replication.controller.result import RefusedRequest
 from ...replication.controller.sessions import BrokerSessions
-from ...replication.controller.upkeep import (
-    MAX_ELECTIONS_PER_IMBALANCE,
-    BalanceLeadersRequest,
-    ElectUncleanLeadersRequest,
-    FenceBrokerRequest,
-    MoveLeadersRequest,
-    UpkeepResponse,
-    WriteNoOpRequest,
-)
+from ...replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
 from ..peers.probes import is_gone
 
 if TYPE_CHECKING:
     from ..network.connection import Connection
-    from ..node import Node
+    from ..quorum.driver import QuorumDriver
+    from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
+    from .controller_tasks import PeriodicTasks
 
 log = logging.getLogger("odradek.liveness")
 
-#: When the clock finds us so late, it was we who did not hear.
+#: A timer that is late by more shows that this process did not run, and so missed heartbeats.
 LATE_MS = 1000
 
 Reply = Callable[[Any], None]
 
 
 class BrokerSessionWatch:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """The sessions of brokers, for as long as this node is the active controller; and, as long, the periodic tasks.
+
+    `suspect` is called with a broker whose process may have ended.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        metadata: MetadataCache,
+        controller: QuorumDriver,
+        tasks: PeriodicTasks,
+        suspect: Callable[[BrokerImage], None],
+    ) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._metadata = metadata
+        self._controller = controller
+        self._tasks = tasks
+        self._suspect = suspect
         self._is_active = False
-        #: Where a broker's heartbeats come from, and whose they are.
+        #: Connections that heartbeats come from, and their brokers.
         self._connections: dict[Connection, int] = {}
         self._session_timer: asyncio.TimerHandle | None = None
         self._session_deadline_ms = 0
-        self._upkeep_timers: dict[type[Message], asyncio.TimerHandle] = {}
         self._probes: dict[int, asyncio.Task[None]] = {}
-        #: Brokers fenced since this node was started: because nobody heard them, because their machine refused.
+        #: Brokers fenced since this node was started: whose session expired, whose listeners refused connections.
         self.expired_sessions = 0
         self.refused_brokers = 0
 
     def start(self) -> None:
-        self._broker.controller.on_leader_changed.append(self.leader_changed)
-        self._broker.on_connection_lost.append(self._connection_lost)
+        self._controller.on_leader_changed.append(self.leader_changed)
         self.leader_changed()
 
     def stop(self) -> None:
@@ -76,8 +87,8 @@ class BrokerSessionWatch:
     # ---- requests
 
     def ask(self, request: Message, version: int, reply: Reply, connection: Connection | None = None) -> None:
-        """A registration or a heartbeat; without a connection it is this process's own."""
-        controller = self._broker.controller
+        """Decides a registration or a heartbeat; without a connection it is this process's own."""
+        controller = self._controller
         if not controller.is_active:
             reply(refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER)))
         elif isinstance(request, BrokerHeartbeatRequest):
@@ -99,42 +110,44 @@ class BrokerSessionWatch:
     def _hear(self, request: BrokerHeartbeatRequest, connection: Connection | None) -> None:
         if connection is not None:
             self._connections[connection] = request.broker_id
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         self._sessions.heard(request.broker_id, request.broker_epoch, request.current_metadata_offset, now_ms)
         self._hear_own(now_ms)
         self._arm_sessions()
 
     def _hear_own(self, now_ms: int) -> None:
-        """The broker in this process lives as this does, and has what is published here."""
-        own = self._broker.image.broker(self._broker.node_id)
+        """Notes a heartbeat of the broker in this process, which has what is published here."""
+        own = self._metadata.image.broker(self._node_id)
         if own is not None and self._is_this_process(own):
-            self._sessions.heard(own.id, own.epoch, self._broker.image.offset, now_ms)
+            self._sessions.heard(own.id, own.epoch, self._metadata.image.offset, now_ms)
 
     def _is_this_process(self, broker: BrokerImage) -> bool:
-        """Not one that had this id before a crash: it must not be kept alive by us, who want to take its place."""
-        return broker.id == self._broker.node_id and broker.epoch == self._broker.controller.broker_epoch
+        """Returns False for an incarnation that had this node's id before a crash: its session must expire, so that this
+        one can take its place.
+        """
+        return broker.id == self._node_id and broker.epoch == self._controller.broker_epoch
 
     def _heartbeat_answered(
         self, request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, reply: Reply
     ) -> None:
-        if response.should_shut_down and self._broker.controller.is_active:
+        if response.should_shut_down and self._controller.is_active:
             self._sessions.forget(request.broker_id)
         reply(response)
 
     def _registration_answered(self, request: BrokerRegistrationRequest, response: Any, reply: Reply) -> None:
-        """A process that comes back before its former self is missed: the old one's listeners say that it is gone."""
+        """Probes the previous incarnation of a broker that registers before that one's session expires."""
         if response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             self._probe(request.broker_id)
         reply(response)
 
-    # ---- who leads
+    # ---- leadership
 
     @property
     def _sessions(self) -> BrokerSessions:
-        return self._broker.controller.controller.sessions
+        return self._controller.controller.sessions
 
     def leader_changed(self) -> None:
-        is_active = self._broker.controller.is_active
+        is_active = self._controller.is_active
         if is_active == self._is_active:
             return
         self._is_active = is_active
@@ -142,10 +155,10 @@ class BrokerSessionWatch:
             self._disarm()
             return
         self._connections.clear()
-        image = self._broker.controller.controller.image
-        self._sessions.begin(image, self._broker.now_ms())
+        image = self._controller.controller.image
+        self._sessions.begin(image, self._clock.now_ms())
         self._arm_sessions()
-        self._arm_upkeep()
+        self._tasks.start()
         for broker in list(image.cluster.brokers.values()):
             if not broker.fenced and not self._is_this_process(broker):
                 self._probe(broker.id)
@@ -154,11 +167,9 @@ class BrokerSessionWatch:
         if self._session_timer is not None:
             self._session_timer.cancel()
             self._session_timer = None
-        for timer in self._upkeep_timers.values():
-            timer.cancel()
+        self._tasks.stop()
         for probe in list(self._probes.values()):
             probe.cancel()
-        self._upkeep_timers.clear()
 
     # ---- sessions
 
@@ -169,14 +180,14 @@ class BrokerSessionWatch:
         if self._session_timer is not None:
             self._session_timer.cancel()
         self._session_deadline_ms = deadline_ms
-        self._session_timer = self._broker.call_at(deadline_ms, self._sessions_expire)
+        self._session_timer = self._clock.call_at(deadline_ms, self._sessions_expire)
 
     def _sessions_expire(self) -> None:
         self._session_timer = None
-        if not self._broker.controller.is_active:
+        if not self._controller.is_active:
             return
-        now_ms, sessions = self._broker.now_ms(), self._sessions
-        image = self._broker.controller.controller.image
+        now_ms, sessions = self._clock.now_ms(), self._sessions
+        image = self._controller.controller.image
         if now_ms > self._session_deadline_ms + LATE_MS:
             log.warning("this node did not run for %d ms; sessions begin anew", now_ms - self._session_deadline_ms)
             sessions.begin(image, now_ms)
@@ -190,12 +201,12 @@ class BrokerSessionWatch:
         self._arm_sessions()
 
     def _fence(self, broker: BrokerImage) -> None:
-        """A controller that takes over in between finds a broker that it does not hear."""
+        """Fences the broker. If another controller takes over meanwhile, the session expires there."""
         self._decide_in_parts(FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch))
 
     def _decide_in_parts(self, request: FenceBrokerRequest | MoveLeadersRequest) -> None:
         """Moves a limited number of leaders at a time, and the rest in later turns of the loop."""
-        controller, broker_id = self._broker.controller, request.broker_id
+        controller, broker_id = self._controller, request.broker_id
         if not self._is_active or not controller.is_active:
             return
         before = controller.quorum_log.end_offset
@@ -206,19 +217,18 @@ class BrokerSessionWatch:
             if broker is not None and not broker.fenced:
                 asyncio.get_running_loop().call_soon(self._decide_in_parts, request)
 
-    # ---- what machines say
+    # ---- probes
 
-    def _connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: Connection) -> None:
         broker_id = self._connections.pop(connection, None)
         if broker_id is not None:
             self._probe(broker_id)
 
     def _probe(self, broker_id: int) -> None:
         if self._is_active and broker_id not in self._probes:
-            broker = self._broker.controller.controller.image.broker(broker_id)
+            broker = self._controller.controller.image.broker(broker_id)
             if broker is not None and not broker.fenced:
-                if self._broker.stopped_brokers is not None:
-                    self._broker.stopped_brokers.look_for(broker)
+                self._suspect(broker)
                 task = asyncio.get_running_loop().create_task(self._find_out(broker))
                 self._probes[broker_id] = task
                 task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
@@ -226,7 +236,7 @@ class BrokerSessionWatch:
     async def _find_out(self, broker: BrokerImage) -> None:
         if not await is_gone([(one.host, one.port) for one in broker.listeners.values()]):
             return
-        controller = self._broker.controller
+        controller = self._controller
         if not (self._is_active and controller.is_active):
             return
         now = controller.controller.image.broker(broker.id)
@@ -235,31 +245,3 @@ class BrokerSessionWatch:
             self.refused_brokers += 1
             self._sessions.forget(broker.id)
             self._fence(now)
-
-    # ---- from time to time
-
-    def _arm_upkeep(self) -> None:
-        config = self._broker.config
-        balance_ms = config.get("leader.imbalance.check.interval.seconds") * 1000
-        if config.get("auto.leader.rebalance.enable"):
-            self._arm(BalanceLeadersRequest, balance_ms)
-        self._arm(ElectUncleanLeadersRequest, config.get("unclean.leader.election.interval.ms"))
-        idle_ms: int = config.get("metadata.max.idle.interval.ms")
-        if idle_ms > 0:
-            self._arm(WriteNoOpRequest, idle_ms)
-
-    def _arm(self, kind: type[Message], interval_ms: int) -> None:
-        def again(response: UpkeepResponse) -> None:
-            if kind is BalanceLeadersRequest and response.elections >= MAX_ELECTIONS_PER_IMBALANCE:
-                submit()
-
-        def submit() -> None:
-            # A log that nobody follows need not say that it goes on.
-            if self._is_active and not (kind is WriteNoOpRequest and self._broker.controller.is_alone):
-                self._broker.controller.decide(kind(), 0, again)
-
-        def due() -> None:
-            self._arm(kind, interval_ms)
-            submit()
-
-        self._upkeep_timers[kind] = self._broker.call_at(self._broker.now_ms() + interval_ms, due)

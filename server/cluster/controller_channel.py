@@ -1,9 +1,9 @@
 """Requests of this node to the active controller, whichever node that is.
 
-A client's request is forwarded in an Envelope (KIP-590): unchanged, with the client's principal. So the controller
-decides as if the client had sent it directly. Brokers' own requests are sent without an Envelope. Both are sent again,
-to the current controller, when the controller moved, died or is unknown. This ends with the request's timeout, which is
-then the client's error.
+A client's request is forwarded in an Envelope (KIP-590): unchanged, with the client's principal and address. So the
+controller decides as if the client had sent it directly. Brokers' own requests are sent without an Envelope. Both are
+sent again, to the current controller, when the controller moved, died or is unknown. This ends with the request's timeout,
+which is then the client's error.
 """
 
 from __future__ import annotations
@@ -25,16 +25,21 @@ from ...replication.controller.result import RefusedRequest
 from ..network.addresses import encoded_client_host
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..peers.peers import Peers
+    from ..quorum.driver import QuorumDriver
     from ..quorum.pending_replies import ClientFields
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
 
 Reply = Callable[[Any], None]
+#: Has the active controller decide a request of this version. The reply is called once, now or later.
+Submit = Callable[[Message, int, Reply], object]
 
-#: request.timeout.ms of Kafka's clients, behind which nobody waits any more.
+#: request.timeout.ms of Kafka's clients: no client waits for longer.
 FORWARDING_TIMEOUT_MS = 30_000
 #: Between two tries, and while no controller is known.
 RETRY_BACKOFF_MS = 50
-#: More requests than this do not wait for a controller; the others are refused as if their time were over.
+#: Requests that wait for a controller; further ones fail as if their time were over.
 MAX_WAITING = 10_000
 _PURPOSE = "forwarding"
 _CLIENT_ID = "odradek"
@@ -64,20 +69,24 @@ class _Forwarded:
 
 
 class Forwarding:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """Sends requests to the active controller: again, as long as it makes sense, or once."""
+
+    def __init__(self, controller: QuorumDriver, peers: Lazy[Peers], clock: Clock) -> None:
+        self._controller = controller
+        self._peers = peers
+        self._clock = clock
         self._waiting = 0
         self._is_closed = False
 
     def submit(self, request: Message, version: int, reply: Reply, **client: Unpack[ClientFields]) -> None:
-        """As `broker.controller.submit`; `reply` gets the response or a refusal."""
+        """Has the active controller decide the request. Calls `reply` once, with the response or an error response."""
         key = request.SCHEMA.key
         assert key is not None, f"{type(request).__name__} never leaves the controller"
         if self._waiting >= MAX_WAITING or self._is_closed:
             reply(refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
             return
         self._waiting += 1
-        deadline_ms = self._broker.now_ms() + FORWARDING_TIMEOUT_MS
+        deadline_ms = self._clock.now_ms() + FORWARDING_TIMEOUT_MS
         enveloped = "broker" in APIS[key].listeners
         self._try(_Forwarded(request, version, reply, client, deadline_ms, enveloped))
 
@@ -90,8 +99,8 @@ class Forwarding:
         version: int | None = None,
         purpose: str = "controller",
     ) -> None:
-        """Asks the active controller once, as this broker; None when it could not be asked. Who asks tries again."""
-        controller = self._broker.controller
+        """Sends a request of this broker to the active controller, once; `reply` gets None if that failed. Callers retry."""
+        controller = self._controller
         key = request.SCHEMA.key
         assert key is not None
         if controller.is_active:
@@ -99,7 +108,7 @@ class Forwarding:
         elif controller.leader_endpoint is None:
             asyncio.get_running_loop().call_soon(reply, None)
         else:
-            self._broker.peers().send(
+            self._peers().send(
                 controller.leader_endpoint, request, reply, timeout_ms=timeout_ms, version=version, purpose=purpose
             )
 
@@ -107,11 +116,11 @@ class Forwarding:
         """Stops sending requests; those that wait fail at their next attempt."""
         self._is_closed = True
 
-    # ---- tries
+    # ---- attempts
 
     def _try(self, forwarded: _Forwarded) -> None:
-        controller = self._broker.controller
-        left_ms = forwarded.deadline_ms - self._broker.now_ms()
+        controller = self._controller
+        left_ms = forwarded.deadline_ms - self._clock.now_ms()
         if left_ms <= 0 or self._is_closed:
             self._done(forwarded, refuse(forwarded.request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT)))
         elif controller.is_active:
@@ -127,7 +136,7 @@ class Forwarding:
             request, version = (
                 (enveloped(forwarded), 0) if forwarded.enveloped else (forwarded.request, forwarded.version)
             )
-            self._broker.peers().send(
+            self._peers().send(
                 controller.leader_endpoint,
                 request,
                 lambda response: self._answered(forwarded, response),
@@ -137,7 +146,7 @@ class Forwarding:
             )
 
     def _try_later(self, forwarded: _Forwarded) -> None:
-        self._broker.call_at(self._broker.now_ms() + RETRY_BACKOFF_MS, lambda: self._try(forwarded))
+        self._clock.call_at(self._clock.now_ms() + RETRY_BACKOFF_MS, lambda: self._try(forwarded))
 
     def _answered(self, forwarded: _Forwarded, response: Any) -> None:
         if isinstance(response, EnvelopeResponse):
@@ -157,7 +166,7 @@ def is_not_controller(request: Message, response: Message) -> bool:
     if getattr(response, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
     refused = refuse(request, RefusedRequest(ErrorCode.NOT_CONTROLLER))
-    # Who asked for nothing is answered with nothing, whatever the error.
+    # A request that names nothing has an empty response, whatever the error.
     return response == refused and refused != refuse(request, RefusedRequest(ErrorCode.REQUEST_TIMED_OUT))
 
 
@@ -196,7 +205,7 @@ def decoded_principal(data: bytes | None) -> str:
 
 
 def unwrapped(forwarded: _Forwarded, response: EnvelopeResponse) -> Message | None:
-    """The response in the envelope; None when it is to be asked for again."""
+    """Returns the response in the envelope; None when the request has to be sent again."""
     if response.error_code == ErrorCode.NOT_CONTROLLER:
         return None
     refusal = refuse(forwarded.request, RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR))

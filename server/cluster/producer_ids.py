@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers: handed out one by one from the block that the controller gave (KIP-730)."""
+"""Producer ids for idempotent producers, taken from blocks that the controller allocates (KIP-730)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from .controller_channel import Submit
 
 log = logging.getLogger("odradek.producer_ids")
 
 ALLOCATE_VERSION = 0
-#: Who waits for a block; more are told to come again.
+#: Requests that wait for a block; further ones get an error that clients retry after.
 MAX_WAITING = 10_000
 
 #: Called with an error code and, when that is 0, a producer id.
@@ -24,8 +24,12 @@ Taken = Callable[[int, int], None]
 
 
 class ProducerIds:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """`broker_epoch` returns the epoch of this broker's registration."""
+
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], submit: Submit) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._submit = submit
         self._next = 0
         self._end = 0
         self._waiting: deque[Taken] = deque()
@@ -46,8 +50,8 @@ class ProducerIds:
         if self._is_asking:
             return
         self._is_asking = True
-        request = AllocateProducerIdsRequest(self._broker.node_id, self._broker.controller.broker_epoch)
-        self._broker.controller.submit(request, ALLOCATE_VERSION, self._given)
+        request = AllocateProducerIdsRequest(self._node_id, self._broker_epoch())
+        self._submit(request, ALLOCATE_VERSION, self._given)
 
     def _given(self, response: AllocateProducerIdsResponse) -> None:
         self._is_asking = False

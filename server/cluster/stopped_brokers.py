@@ -21,51 +21,55 @@ from ...metadata.image import BrokerImage, ClusterImage, MetadataImage
 from ..peers.probes import AGAIN_S, is_gone
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..peers.peers import Peers
+    from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
 
-#: Most leaders have moved long before; a client that hears nothing for longer might think that this broker is gone too.
+#: Most leaders move in much less; a client without a response for longer might take this broker for dead too.
 HELD_MS = 500
-#: Of the loop, from a connection's end until it is known here: it is read in the next turn, and told in the one after it.
+#: Turns of the loop from a connection's end until it is handled: the next one reads it, the one after that reports it.
 HEARD_TURNS = 3
-#: For each client to hear of the new leaders, and behind that of the brokers.
+#: Each client refreshes its metadata within this time: first the leaders, then the brokers.
 LISTED_MS = 2000
 
 
 class StoppedBrokers:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
-        self._cluster: ClusterImage = broker.image.cluster
-        #: Who is not fenced yet though nobody is there, or though it is just being found out.
+    """Brokers whose process has ended, or may have ended, and that clients would take for alive or for lost."""
+
+    def __init__(self, metadata: MetadataCache, peers: Lazy[Peers]) -> None:
+        self._metadata = metadata
+        self._peers = peers
+        self._cluster: ClusterImage = metadata.image.cluster
+        #: Brokers that are not fenced yet, and whose process is gone or is being probed.
         self._leaving: dict[int, asyncio.Task[None]] = {}
         self._waiting: list[Callable[[], None]] = []
-        #: Who was fenced, and when, in the loop's time.
+        #: Fenced brokers, and when they were fenced, in the loop's time.
         self._fenced_at: dict[int, float] = {}
 
     def start(self) -> None:
-        self._broker.peers().on_any_lost = self._connection_lost
-        self._broker.on_published.append(self._published)
+        self._peers().on_any_lost = self._connection_lost
+        self._metadata.on_published.append(self._published)
 
     def stop(self) -> None:
         for task in list(self._leaving.values()):
             task.cancel()
 
-    # ---- what a handler asks
+    # ---- for the handler of Metadata
 
     @property
     def leaving(self) -> Collection[int]:
-        """Brokers of whose leaders the controller is about to speak."""
+        """Brokers whose partitions the controller is about to give other leaders."""
         return self._leaving.keys()
 
     def when_heard(self, answer: Callable[[], None]) -> None:
-        """Calls `answer` when this node has read that connections to it have ended: at once, unless some have just now."""
-        if self._broker.peers().have_some_ended():
-            self._after_turns(HEARD_TURNS, answer)
-        else:
-            answer()
+        """Calls `answer` when the ends of connections have been handled that a peer has made already: at once, unless
+        there are such.
+        """
+        self._hear(HEARD_TURNS, answer)
 
-    def _after_turns(self, turns: int, answer: Callable[[], None]) -> None:
-        if turns:
-            asyncio.get_running_loop().call_soon(self._after_turns, turns - 1, answer)
+    def _hear(self, turns: int, answer: Callable[[], None]) -> None:
+        if turns and self._peers().have_some_ended():
+            asyncio.get_running_loop().call_soon(self._hear, turns - 1, answer)
         else:
             answer()
 
@@ -74,20 +78,20 @@ class StoppedBrokers:
         self._waiting.append(answer)
 
     def still_listed(self) -> Collection[int]:
-        """Brokers that are fenced, and listed all the same."""
+        """Fenced brokers that Metadata lists nevertheless."""
         if not self._fenced_at:
             return ()
         since = asyncio.get_running_loop().time() - LISTED_MS / 1000
         self._fenced_at = {node: at for node, at in self._fenced_at.items() if at > since}
         return self._fenced_at.keys()
 
-    # ---- what happens
+    # ---- events
 
     def _connection_lost(self, host: str, port: int) -> None:
         """Handles the end of a connection that this node had opened to a listener of a broker, or of a controller that
         is also a broker.
         """
-        image = self._broker.image.cluster
+        image = self._metadata.image.cluster
         for broker in image.brokers.values():
             controller = image.controllers.get(broker.id)
             listeners = [*broker.listeners.values(), *(controller.listeners.values() if controller is not None else ())]

@@ -98,6 +98,10 @@ class Registration:
             cordoned_log_dirs=cordoned_ids(self._config, self._directories),
         )
 
+    def offline_log_dirs(self) -> list[bytes]:
+        """Returns the ids of the directories that have failed."""
+        return [d.directory_id for d in self._directories if not d.is_online and d.directory_id is not None]
+
     def _listeners(self, kind: type[Any], endpoints: Iterable[Endpoint]) -> list[Any]:
         protocols = self._config.listeners.protocols
         return [

@@ -18,7 +18,9 @@ from odradek.server.cluster.broker_lifecycle import BrokerLifecycle
 from odradek.server.cluster.controller_channel import Forwarding
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers.peers import Peers
+from odradek.server.quorum.registration import Registration
 from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 DEADLINE_S = 30
 
@@ -52,30 +54,33 @@ class RemoteBroker:
     def __init__(self, first: BrokerServer, node_id: int) -> None:
         self.first = first
         self.node_id = node_id
-        self.cluster_id = first.cluster_id
-        self.config = first.config
-        self.directories = [
-            SimpleNamespace(directory_id=bytes(15) + b"\xff", previous_broker_epoch=-1, is_online=True, path="")
+        self.directories: list[Any] = [
+            SimpleNamespace(
+                directory_id=node_id.to_bytes(2, "big") * 8, previous_broker_epoch=-1, is_online=True, path=""
+            )
         ]
-        self.directories[0].directory_id = node_id.to_bytes(2, "big") * 8
-        self.controller = SimpleNamespace(
+        self.controller: Any = SimpleNamespace(
             is_active=False,
             leader_endpoint=controller_endpoint(first),
             on_leader_changed=[],
             broker_epoch=-1,
         )
-        self.broker_sessions = None
-        self.on_published: list[Callable[[MetadataImage], None]] = []
+        self.metadata = MetadataCache()
+        self.metadata.image = first.image
         self.peers = Lazy(lambda: Peers(f"odradek-{node_id}"))
-        self.forwarding = Lazy(lambda: Forwarding(self))  # type: ignore[arg-type]
+        self.forwarding = Lazy(lambda: Forwarding(self.controller, self.peers, first.clock))
         self.server: asyncio.Server
+        self.lifecycle: BrokerLifecycle
         first.on_published.append(self._published)
 
     @classmethod
     async def start(cls, first: BrokerServer, node_id: int) -> RemoteBroker:
         self = cls(first, node_id)
         self.server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-        self.lifecycle = BrokerLifecycle(self)  # type: ignore[arg-type]
+        registration = Registration(node_id, first.cluster_id, first.config, self, self.directories)
+        self.lifecycle = BrokerLifecycle(
+            first.config, first.clock, self.metadata, self.controller, registration, self.forwarding, None
+        )
         return self
 
     async def join(self) -> None:
@@ -94,29 +99,15 @@ class RemoteBroker:
         self.lifecycle._end()
 
     def _published(self, image: MetadataImage) -> None:
-        for function in self.on_published:
+        self.metadata.image = image
+        for function in self.metadata.on_published:
             function(image)
-
-    @property
-    def image(self) -> MetadataImage:
-        return self.first.image
-
-    def now_ms(self) -> int:
-        return self.first.now_ms()
-
-    def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
-        return self.first.call_at(deadline_ms, function)
-
-    @property
-    def metadata(self) -> Any:
-        return self
-
-    @property
-    def clock(self) -> Any:
-        return self
 
     def advertised_endpoints(self) -> list[Endpoint]:
         return [Endpoint("PLAINTEXT", *self.server.sockets[0].getsockname())]
+
+    def controller_endpoints(self) -> list[Endpoint]:
+        return []
 
     @property
     def registered(self) -> Any:

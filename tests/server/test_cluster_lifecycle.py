@@ -192,7 +192,7 @@ async def test_a_broker_that_is_silent_is_fenced_when_its_session_is_over() -> N
         await until(lambda: second.registered.fenced)
         assert broker.server.broker_sessions is not None and broker.server.broker_sessions.expired_sessions == 1
         second.lifecycle.state = LifecycleState.STARTING
-        second.lifecycle.speak()
+        second.lifecycle.send_next()
         await until(lambda: not second.registered.fenced)
         await second.die()
 
