@@ -87,7 +87,7 @@ ODRADEK_NAME = "Odradek"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process has used until now: CPU in seconds, user and system."""
+    """The resources that a process has used until now: CPU in seconds, user and system."""
 
     cpu_s: float
 

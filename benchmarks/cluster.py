@@ -124,7 +124,7 @@ def measure_latency(cluster: MeasuredCluster, scale: float, note: Note) -> None:
 
 
 def measure_deaths(cluster: MeasuredCluster, note: Note) -> None:
-    """Of a leader that is not the controller, then of the controller, which leads the partition that is looked at."""
+    """Measures the death of a leader that is not the controller, then of the controller, which leads the partition."""
     for row, is_controller in (("kill -9 of a partition's leader", False), ("kill -9 of the controller", True)):
         victim, topic = partition_led_by(cluster, is_controller)
         with Prober(cluster.bootstrap, topic) as prober:

@@ -32,7 +32,7 @@ Tags = PrefixedArray(VarInt, Struct("tag" / VarInt, "data" / Prefixed(VarInt, Gr
 
 
 class Expression:
-    """What construct's `this` cannot say, in a form that `compile()` can put into its source."""
+    """An expression that construct's `this` cannot express, in a form that `compile()` can put into its source."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""What the broker's CPU is spent on: prepared frames over bare sockets, so that the client costs nearly nothing.
+"""Measures the CPU time of a broker with prepared frames over bare sockets, so that the client costs nearly nothing.
 
     python -m benchmarks.data_path HOST:PORT PID [--only small,batches,megabytes,fetch,tail] [--seconds 3]
 

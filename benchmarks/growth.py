@@ -1,4 +1,4 @@
-"""What a cluster costs as it grows: `python -m benchmarks.growth [--apache] [--write docs/benchmarks]`.
+"""Measures the cost of a cluster as it grows: `python -m benchmarks.growth [--apache] [--write docs/benchmarks]`.
 
 Five brokers, ten thousand partitions of three replicas: how long it takes to create them, what five brokers cost that
 nobody uses, how long until every partition has a leader again after a kill -9, until the broker is back in sync; and how

@@ -141,7 +141,7 @@ def measure_learning(image: MetadataImage) -> dict[str, float]:
 
 
 def measure_metadata(image: MetadataImage) -> dict[str, float]:
-    """What a client is told that asks for every topic."""
+    """Measures the Metadata response for all topics."""
     view, answer, version = ClusterView(image, "PLAINTEXT"), MetadataResponse(), 12
     topics = [topic for _, topic in sorted(image.topics.by_name.items())]
     call = SimpleNamespace(version=version)

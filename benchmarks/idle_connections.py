@@ -1,4 +1,4 @@
-"""What connections that say nothing cost the broker: `python -m benchmarks.idle_connections [--connections 5000]`.
+"""Measures the cost of idle connections: `python -m benchmarks.idle_connections [--connections 5000]`.
 
 Opens them to a broker of its own, has each ask ApiVersions once so that it is in use, and reads the broker's resident
 memory. The comparison has the same as a row.

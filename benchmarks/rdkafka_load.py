@@ -114,7 +114,7 @@ def percentiles(latencies: list[float]) -> dict[str, float]:
 
 
 def at_the_tail(bootstrap: str, topic: str, settings: dict[str, str]) -> tuple[Producer, Consumer]:
-    """Who sends at once, and who is given what is sent from now on."""
+    """Returns a producer that sends at once, and a consumer at the end of the log."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
     # A topic that nobody has written to is not there, and none of it would be assigned.
     producer.produce(topic, b"warm-up")

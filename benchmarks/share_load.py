@@ -29,7 +29,7 @@ def member(bootstrap: str, topic: str, mode: str) -> ShareConsumer:
 
 
 def take(consumer: ShareConsumer, records: int) -> int:
-    """How many came, once that are at least `records`."""
+    """Returns the number of records received, once they are at least `records`."""
     taken, give_up = 0, time.perf_counter() + GIVE_UP_S
     while taken < records:
         taken += sum(message.error() is None for message in consumer.poll(_POLL_S))

@@ -1,4 +1,4 @@
-"""Who waits for whom: the requests to a broker and its answers, read off the loopback, neither side the wiser.
+"""Shows the requests to a broker and its answers, captured from the loopback: which side waits for the other.
 
     python -m benchmarks.wire PORT SECONDS        (needs CAP_NET_RAW, so most often root)
 
@@ -57,7 +57,7 @@ class Stream:
 
 
 class Wire:
-    """What is seen of the connections to one port. Of what was under way already, nothing is made."""
+    """The captured connections to one port. A connection that was open before is ignored."""
 
     def __init__(self, port: int) -> None:
         self._port = port

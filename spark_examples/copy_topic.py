@@ -38,7 +38,7 @@ CHOICES = ("subscribe", "subscribePattern", "assign")
 
 
 def chosen(choice: dict[str, str], names: Iterable[str]) -> set[str]:
-    """Which of these topics are to be copied."""
+    """Returns the topics to be copied."""
     match choice:
         case {"subscribe": listed}:
             return set(listed.split(",")) & set(names)

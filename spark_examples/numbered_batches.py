@@ -51,7 +51,7 @@ class NumberedBatches:
         return False
 
     def _transact(self, number: int, entries: list[Entry]) -> bool:
-        """Whether it was committed; otherwise everything is as if it had not been tried."""
+        """Returns whether the transaction was committed; otherwise it has no effect."""
         producer = self._producer
         try:
             self.write(entries)

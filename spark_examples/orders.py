@@ -49,7 +49,7 @@ _MINUTE_MS = 60_000
 
 
 class Order(NamedTuple):
-    """What a customer ordered. `placed_ms` is the event time: milliseconds since 1970, UTC."""
+    """An order of a customer. `placed_ms` is the event time: milliseconds since 1970, UTC."""
 
     order_id: str
     customer_id: str
@@ -117,7 +117,7 @@ def _orders(chance: random.Random, seed: int, start: datetime) -> Iterator[Order
 
 
 def _weights_at(minute: int) -> list[float]:
-    """How much each region orders at a minute of the day, as running sums; over a day, the last is 1 on average."""
+    """Returns the weight of each region at a minute of the day, as running sums; over a day, the last is 1 on average."""
     customers = sum(share for share, _ in REGIONS.values())
     return list(
         accumulate(

@@ -52,7 +52,7 @@ class Revenue:
 
 
 def read_revenue(bootstrap: str, topic: str) -> Revenue:
-    """What the stream has counted up to now."""
+    """Reads the revenue that the stream has counted until now."""
     cents: Counter[tuple[int, str]] = Counter()
     earned: Counter[str] = Counter()
     for value in last_per_key(bootstrap, topic).values():
@@ -91,7 +91,7 @@ def _name_busiest(axes: Axes, times: list[datetime], totals: list[float]) -> Non
 
 
 def _towards_middle(times: list[datetime], time: datetime) -> str:
-    """How to align words at `time` so that they stay inside."""
+    """Returns the alignment of a label at `time` that keeps it inside the plot."""
     share = (time - times[0]) / max(times[-1] - times[0], timedelta(minutes=1))
     return "left" if share < 0.2 else "right" if share > 0.8 else "center"
 

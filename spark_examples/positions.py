@@ -1,4 +1,4 @@
-"""Where in a topic a job begins and ends: the options of Spark's Kafka source, from offsets or from times.
+"""The start and end of a job in a topic: the options of Spark's Kafka source, from offsets or from times.
 
 A start is in, an end is not. Offsets, and times that have a record, are settled when Spark plans the job; the first and
 the last record are looked up as the reading of each partition begins, unless `minPartitions` is set.

@@ -1,4 +1,4 @@
-"""What an order looks like to Spark, and what is counted of it. The stream, the report and the backfill share it."""
+"""The schema of an order for Spark, and its aggregation. The stream, the report and the backfill share it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_orders(records: DataFrame) -> DataFrame:
 
 
 def revenue_by(orders: DataFrame, *groups: Column) -> DataFrame:
-    """How many orders, and what they earn, per group."""
+    """Returns the number of orders and their revenue per group."""
     return orders.groupBy(*groups).agg(count("*").alias("orders"), sum("amount_cents").alias("revenue_cents"))
 
 

@@ -15,7 +15,7 @@ _LOOK_EVERY_S = 1
 
 
 def trigger_of(available_now: bool, every: str) -> dict[str, Any]:
-    """What `DataStreamWriter.trigger` takes."""
+    """Returns the arguments of `DataStreamWriter.trigger`."""
     return {"availableNow": True} if available_now else {"processingTime": every}
 
 

@@ -1,4 +1,4 @@
-"""What the programs do with topics beside Spark: make one, and read a compacted one as the table that it is."""
+"""Topics beside Spark: creates one, and reads a compacted one as a table."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _REPLICA = re.compile(
 
 
 class ReplicaDirectory(NamedTuple):
-    """One partition's directory. `suffix` is "", or one of the suffixes above."""
+    """The directory of a partition. `suffix` is "", or one of the suffixes above."""
 
     topic: str
     partition: int
@@ -71,7 +71,7 @@ class ReplicaDirectory(NamedTuple):
 
 @dataclass(slots=True)
 class Checkpoints:
-    """What a log directory's files say of its logs."""
+    """The checkpoints of a log directory."""
 
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
@@ -173,7 +173,9 @@ class LogDirectory:
             self.notes.append(found.note)
 
     def _claims(self, key: TopicPartition, *, is_replicated: bool) -> list[Claim]:
-        """Where a log ended by the checkpoints, which count for the first opening only: the next log of the name is another.
+        """Returns the ends of a log by the checkpoints.
+
+        They count for the first opening only: the next log of the name is another.
 
         After a crash the recovery point of a replica may be of records that were cut off since, since others have not
         had them.
@@ -326,7 +328,7 @@ class LogDirectory:
 
 
 def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:
-    """What the checkpoints have to say of these logs, all of one directory; written by `write_offsets`.
+    """Returns the checkpoints of these logs, all of one directory, for `write_offsets`.
 
     As in Kafka a log start is noted only where the first segment's name does not say it.
     """
@@ -340,7 +342,7 @@ def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:
 
 
 def _broker_epoch_of(content: bytes | None) -> int:
-    """What `.kafka_cleanshutdown` says, or -1: older brokers leave it empty."""
+    """Returns the broker epoch in `.kafka_cleanshutdown`, or -1: older brokers leave the file empty."""
     try:
         return int(json.loads(content or b"")["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

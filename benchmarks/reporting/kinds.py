@@ -1,4 +1,4 @@
-"""Which figures a row of the comparison gives, and the bound that the project set itself for each."""
+"""The figures of a row of the comparison, and the project's bound for each."""
 
 from __future__ import annotations
 

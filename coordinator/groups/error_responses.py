@@ -1,4 +1,4 @@
-"""One error for a whole request, in the form that its response has for that.
+"""Error responses for whole requests, each in the form that its response has for that.
 
 For requests that no shard can take: this broker does not lead their partition, or is still loading it.
 """

@@ -23,7 +23,7 @@ _COMMITTED_OFFSET: dict[int, RecordType] = {1: (OffsetCommitKey, OffsetCommitVal
 
 
 class Kinds:
-    """What requests, records and groups belong to which kind."""
+    """The requests, records and groups of each kind."""
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self.by_name: dict[str, Kind] = {}

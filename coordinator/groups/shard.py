@@ -74,7 +74,7 @@ class GroupShard:
             self._expired(timer, now)
 
     def take(self) -> Output:
-        """What was decided since the last call. The caller appends the records before it gives any of the replies."""
+        """Returns the decisions since the last call. The caller appends the records before it sends any reply."""
         state = self.state
         output = Output(state.records[:], state.replies[:])
         # The lists stay: the groups hold the one of replies.

@@ -64,7 +64,7 @@ def bootstrap(watcher: Watcher) -> str:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """For tests of what needs no process of its own."""
+    """A Spark session for tests that need no process of their own."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(*next(iter(QUICK_JVM.items())))
         session = spark_session("spark-examples-tests")

@@ -36,7 +36,7 @@ def unique_orders(arrived: Iterable[OrderEvent]) -> list[Order]:
 
 
 def revenue_of(arrived: Iterable[OrderEvent]) -> Revenue:
-    """What each minute and region earned, each order counted once."""
+    """Returns the revenue of each minute and region, with each order counted once."""
     orders: Counter[tuple[int, str]] = Counter()
     cents: Counter[tuple[int, str]] = Counter()
     for order in unique_orders(arrived):
@@ -55,7 +55,7 @@ def by_region(orders: Iterable[Order]) -> dict[str, Sum]:
 
 
 def watermark_ms(arrived: Iterable[OrderEvent], minutes: int) -> int:
-    """Where Spark's watermark stands after these events."""
+    """Returns Spark's watermark after these events."""
     return max(event.order.placed_ms for event in arrived) - minutes * _MINUTE_MS
 
 

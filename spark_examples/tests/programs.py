@@ -74,8 +74,8 @@ class Program:
 
 
 def committed_batch(checkpoint: Path) -> tuple[int, int]:
-    """How many records a query had read by the end of its last finished batch, of topics that begin at offset 0, and the
-    watermark that batch began with, in milliseconds since 1970."""
+    """Returns the number of records that a query had read by the end of its last finished batch, of topics that begin at
+    offset 0, and the watermark at the start of that batch, in milliseconds since 1970."""
     finished = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
     if not finished:
         return 0, 0

@@ -1,4 +1,4 @@
-"""What jobs ask of Spark's connector beyond what the programs do: each way of it that reaches the broker differently."""
+"""Uses of Spark's connector that the programs do not have and that reach the broker in another way."""
 
 from __future__ import annotations
 

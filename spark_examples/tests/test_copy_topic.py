@@ -21,7 +21,7 @@ Records = dict[int, list[tuple[bytes | None, bytes | None, list[tuple[str, bytes
 
 
 def records(bootstrap: str, topic: str) -> Records:
-    """What makes a record, by partition, in order."""
+    """Returns the records of each partition, in order."""
     found = defaultdict(list)
     for message in read_topic(bootstrap, topic):
         found[message.partition()].append((message.key(), message.value(), message.headers() or []))

@@ -136,7 +136,7 @@ def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
 
 
 def play(program: Stream, broker: BrokerProcess, feeder: Feeder, chance: random.Random) -> None:
-    """One round: events come, driver and broker die at random points of it, and all of it gets through."""
+    """Plays a round: events arrive, driver and broker are killed at random points, and every event is counted."""
 
     def added() -> int:
         feeder.added = total(ledger_sums(broker))

@@ -1,8 +1,8 @@
-"""What compaction keeps: from a batch and what is known of the log, the batch that takes its place, or none. Pure.
+"""Compaction of one batch: computes the batch that replaces it, or none. Pure.
 
 - A record stays when no later one has its key. Records of aborted transactions go at once.
-- A tombstone (no value) stays for `delete.retention.ms` from the first cleaning that meets it, so that who reads the log
-  from the start sees the deletion. The moment when it may go is written into its batch, the delete horizon (KIP-534).
+- A tombstone (no value) stays for `delete.retention.ms` from the first cleaning that meets it, so that a reader that
+  starts at the beginning sees the deletion. Its batch holds the time from which it may go: the delete horizon (KIP-534).
 - The marker of a transaction goes like a tombstone, once all records of its transaction are gone.
 - The last batch of each producer stays, without records if need be: it carries the last sequence number and epoch.
 - The last batch of the cleaned range stays likewise, so that the end of the range is not lost.
@@ -36,7 +36,7 @@ NO_OFFSET = -1
 
 
 class LastOfProducer(NamedTuple):
-    """What must stay of an active producer: its last data batch, or its last marker where it has none."""
+    """The batch that must stay of an active producer: its last data batch, or its last marker if it has none."""
 
     last_data_offset: int
     epoch: int
@@ -58,7 +58,7 @@ class CleanedTransactions:
             self._aborted.setdefault(entry.producer_id, (entry, False))
 
     def meet_data(self, header: BatchHeader) -> bool:
-        """Whether the batch belongs to an aborted transaction."""
+        """Returns whether the batch belongs to an aborted transaction."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -75,7 +75,7 @@ class CleanedTransactions:
         return retained
 
     def meet_marker(self, header: BatchHeader, kind: ControlType | None) -> bool:
-        """Whether nothing of the transaction is left, so that its marker may go. `kind` is None of an emptied batch."""
+        """Returns whether nothing of the transaction is left, so that its marker may go. `kind` is None of an emptied batch."""
         self._begin_up_to(header.last_offset)
         if kind is None:
             return True
@@ -93,7 +93,7 @@ class CleanedTransactions:
 
 
 def marker_type(header: BatchHeader, batch: memoryview | bytes) -> ControlType | None:
-    """What a control batch says; None when a cleaning has emptied it. Control batches of KRaft do not come here.
+    """Returns the type of a control batch; None if a cleaning has emptied it. KRaft ones do not occur.
 
     Raises Poisoned.
     """
@@ -102,7 +102,7 @@ def marker_type(header: BatchHeader, batch: memoryview | bytes) -> ControlType |
 
 
 class Cleaner(NamedTuple):
-    """One cleaning of one log. `end_offset` is where its range ends, exclusive."""
+    """A cleaning of one log. `end_offset` is the exclusive end of its range."""
 
     newest: OffsetMap
     transactions: CleanedTransactions

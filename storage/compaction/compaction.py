@@ -56,7 +56,7 @@ class SourceSegment(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class DirtyRange:
-    """What of a log has not been compacted: [first_dirty_offset, end_offset) may be."""
+    """The part of a log that has not been compacted: [first_dirty_offset, end_offset) may be."""
 
     first_dirty_offset: int
     end_offset: int
@@ -338,7 +338,7 @@ def job(log: Log, dirt: DirtyRange, now_ms: int, most_keys: int) -> CleaningJob:
 
 
 def _sound(log: Log, segments: Sequence[Segment]) -> list[Segment]:
-    """Those without damage: a damaged one is left as it is, for what can still be read of it, and for healing."""
+    """Returns the segments without damage. A damaged one stays as it is: parts of it can be read, and it may be healed."""
     damaged = {base_offset_of(one.file) for one in log.damage}
     return [segment for segment in segments if segment.base_offset not in damaged]
 

@@ -1,4 +1,4 @@
-"""Which offset is the newest of each key, in the part of a log that compaction has not seen: what a cleaning goes by."""
+"""The newest offset of each key in the part of a log that has not been compacted."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class FoundOffsets(NamedTuple):
 
 
 def inspect_offsets(directory: str, name: str) -> FoundOffsets:
-    """As `find_offsets`, and changes nothing."""
+    """Reads as `find_offsets` does, and changes nothing."""
     for path in (f"{directory}/{name}", f"{directory}/{name}{_CHECKSUM_SUFFIX}"):
         if os.path.isdir(path):
             return FoundOffsets({}, note=f"{path}: a directory; a start renames it")

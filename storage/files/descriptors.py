@@ -18,7 +18,7 @@ SPARE_DESCRIPTORS = 4
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether it says that no descriptor is left, in the process or in the system."""
+    """Returns whether it says that no descriptor is left, in the process or in the system."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -60,7 +60,7 @@ SPARES = SpareDescriptors()
 
 
 def open_fd(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
-    """As os.open, with the spare descriptors when there is no other."""
+    """Opens as os.open does, with a spare descriptor if there is no other."""
     try:
         return os.open(path, flags, mode)
     except OSError as error:
@@ -78,5 +78,5 @@ def open_fd(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
 
 
 def open_for_reading(path: str | os.PathLike[str]) -> BinaryIO:
-    """As open(path, "rb"), with the spare descriptors when there is no other."""
+    """Opens as open(path, "rb") does, with a spare descriptor if there is no other."""
     return open(path, "rb", opener=open_fd)

@@ -53,17 +53,17 @@ class LogDirectoryFailure(Exception):
 
     @property
     def is_shortage(self) -> bool:
-        """Whether the process had no descriptor left: that says nothing about the disk."""
+        """Returns whether the process had no descriptor left: that says nothing about the disk."""
         return is_shortage(self.cause)
 
     @property
     def is_full(self) -> bool:
-        """Whether there was no room: what is on the disk can still be read."""
+        """Returns whether there was no room: what is on the disk can still be read."""
         return self.cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def advice(cause: OSError) -> str:
-    """What a person can do about it, behind a semicolon; empty where nothing is known."""
+    """Returns the advice for an operator, behind a semicolon; empty if there is none."""
     words = _ADVICE.get(cause.errno or 0)
     return f"; {words}" if words is not None else ""
 
@@ -81,7 +81,7 @@ _ADVICE = {
 
 
 class Place:
-    """Where a partition's files are. One object for all parts of a log, because a directory may be renamed."""
+    """The path of a partition's files. All parts of a log share the object, because a directory may be renamed."""
 
     __slots__ = ("path",)
 
@@ -116,7 +116,7 @@ class OpenFile:
 
 
 class Closeable(Protocol):
-    """What `OpenFiles` may ask to let go of its file; `used` is set at each use and cleared when passed over once."""
+    """An owner of a file that `OpenFiles` may close; `used` is set at each use and cleared when it is passed over once."""
 
     used: bool
 
@@ -162,7 +162,7 @@ class OpenFiles:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether slices that are still to be sent hold files, beside as many as may be open."""
+        """Returns whether slices that are still to be sent hold files, beside as many as may be open."""
         return OpenFile.count > self.limit
 
     def close_some(self) -> bool:
@@ -181,7 +181,7 @@ SPARES.close_unneeded = OPEN_FILES.close_some
 
 
 def pread_nowait(fd: int, size: int, position: int) -> bytes | bytearray:
-    """As os.pread, but raises BlockingIOError where the disk would have to be waited for.
+    """Reads as os.pread does, but raises BlockingIOError if the read would wait for the disk.
 
     File systems that cannot tell (EOPNOTSUPP) are read at once: most of them are memory.
     """

@@ -39,7 +39,7 @@ def decode_partition_metadata(content: bytes) -> bytes:
 
 
 def is_damaged_copy(found: bytes, expected: bytes) -> bool:
-    """Whether an id that was read is the expected one but for damage: two topics' ids differ in about half of their bits."""
+    """Returns whether an id that was read is the expected one, damaged: ids of two topics differ in half of their bits."""
     return 0 < (int.from_bytes(found) ^ int.from_bytes(expected)).bit_count() <= _MOST_FLIPPED_BITS
 
 

@@ -1,4 +1,4 @@
-"""Where a log must end at least: at what was known flushed, committed or followed by others.
+"""The least end of a log: the offset up to which records were known as flushed, committed or followed.
 
 A file cut at the boundary of two batches looks whole. Other files remember more: the checkpoints of the log directory, the
 names of producer snapshots, the epochs' starts. One of these may be the damaged one, so a claim that stands alone

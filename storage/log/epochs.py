@@ -1,4 +1,4 @@
-"""Which leader wrote from which offset on: `leader-epoch-checkpoint` (KIP-101, KIP-320).
+"""The start offset of each leader epoch: `leader-epoch-checkpoint` (KIP-101, KIP-320).
 
 Followers and consumers find with it where a log diverges from another. The entries are kept in memory; the file is
 written by `write` when a flush or the end of a segment makes that many records safe. What a crash loses of it stands in
@@ -140,11 +140,11 @@ class LeaderEpochs:
         return "\n".join((*lines, "")).encode()
 
     def is_synced(self, log_end_offset: int) -> bool:
-        """Whether the disk has what a log must know that ends there."""
+        """Returns whether the disk has what a log must know that ends there."""
         return self._unsynced_from >= log_end_offset
 
     def take_unsynced(self, log_end_offset: int) -> bytes | None:
-        """What the file should say, for the caller to write and sync; None when the disk has that already."""
+        """Returns the content of the file, for the caller to write and sync; None if the disk has it already."""
         if self.is_synced(log_end_offset):
             return None
         self._unwritten_from = self._unsynced_from = _NOTHING

@@ -64,7 +64,7 @@ class LoadedLog(NamedTuple):
 
 
 class LogLoader:
-    """One opening of one directory. `load` once, then it is done."""
+    """The opening of one directory. `load` is called once."""
 
     def __init__(
         self, place: Place, config: LogConfig, files: OpenFiles, now_ms: int, *, must_be_whole_from: int | None = None
@@ -193,7 +193,7 @@ class LogLoader:
         return found
 
     def _add_holes(self, segment: Segment, found: WholeBatches, following: int | None) -> bool:
-        """Whether there are any; behind the last batch too, unless `following` is None."""
+        """Returns whether there are any; behind the last batch too, unless `following` is None."""
         for position, size, first, next_offset, reason in found.holes:
             self._add_damage(segment, position, size, first, next_offset, reason)
         ends_early = following is not None and (
@@ -215,7 +215,7 @@ class LogLoader:
     # ---- the ends of the log
 
     def _own_claims(self) -> list[Claim]:
-        """What the partition's own files say of the log's end: one claim, since one crash may leave all of it behind."""
+        """Returns the end of the log by the partition's own files: one claim: one crash may leave all of them behind."""
         entries = self.epochs.entries()
         offset = max(self.snapshots[-1] if self.snapshots else 0, entries[-1][1] if entries else 0)
         return [Claim(offset, UNPROVEN, f"a producer snapshot or {EPOCHS_FILE}")] if offset else []
@@ -287,7 +287,7 @@ class LogLoader:
                 )
 
     def _find_start(self, log_start_offset: int, inventory: Inventory) -> int:
-        """Where the log starts. A first segment that is gone leaves its index behind."""
+        """Returns the start of the log. A missing first segment leaves its index behind."""
         first, end = self.segments[0].base_offset, self.segments[-1].next_offset
         if log_start_offset > end:
             self.notes.append(f"{self.place.path}: its log start was {log_start_offset}, and the log ends at {end}")
@@ -331,7 +331,7 @@ def _pass(header: BatchHeader, batch: memoryview) -> None:
 
 
 def _is_dense(path: str, found: WholeBatches) -> bool:
-    """Whether no offset is left out between the batches: the segment was never compacted."""
+    """Returns whether no offset is left out between the batches: the segment was never compacted."""
     next_offset = None
     for _, header, _ in batches_of(path, found.size, verify=False):
         if next_offset not in (None, header.base_offset) or header.record_count != header.last_offset_delta + 1:

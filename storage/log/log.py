@@ -1,8 +1,7 @@
-"""One partition's log: segments in a directory, appended at the end, read anywhere, cut at both ends.
+"""A partition's log: segments in a directory, appended at the end, read anywhere, truncated at both ends.
 
-It is given batches that carry their offsets already, and knows nothing of leaders, replicas or clients. All methods are
-plain functions and called by one thread, except where another is said; none looks at a clock. An OSError of the disk
-leaves as LogDirectoryFailure, whatever the method.
+Its batches have their offsets already, and it does not know leaders, replicas or clients. One thread calls all methods,
+unless a docstring says otherwise; none reads a clock. Every method raises LogDirectoryFailure for an OSError of the disk.
 """
 
 from __future__ import annotations
@@ -222,7 +221,7 @@ class Log(LogSegments):
         return found
 
     def remember(self, taken: LogSlice) -> None:
-        """Of what was read, a reader took this much and will ask for the next: `read` sees to that where it takes all."""
+        """Notes how much a reader took of what was read: it will ask for the next. `read` does so if it takes all."""
         for segment in reversed(self.segments):
             if segment.base_offset == taken.segment_base_offset:
                 segment.remember(taken.next_offset, taken.position + taken.size)
@@ -275,7 +274,7 @@ class Log(LogSegments):
         return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
 
     def aborted_transactions(self, offset: int, up_to_offset: int) -> list[AbortedTransaction]:
-        """Those that have records in the range: what a read_committed fetch of it is told. `up_to_offset` is exclusive.
+        """Returns the aborted transactions with records in the range, for read_committed. `up_to_offset` is exclusive.
 
         Raises SegmentSuspected where an index cannot be right; verifying the segment builds it again.
         """
@@ -300,7 +299,7 @@ class Log(LogSegments):
 
     @property
     def is_unflushed(self) -> bool:
-        """Whether closing it has to wait for the disk."""
+        """Returns whether closing it has to wait for the disk."""
         return self.recovery_point < self.log_end_offset or not self.epochs.is_synced(self.log_end_offset)
 
     def flush_due(self, now_ms: int) -> int | None:
@@ -316,9 +315,9 @@ class Log(LogSegments):
         return base if base > self.recovery_point else None
 
     def prepare_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
-        """What must reach the disk so that all below `up_to_offset` survives a power cut; None when it has.
+        """Returns the flush that makes all below `up_to_offset` survive a power cut; None if it is flushed already.
 
-        Have a thread `run` it and then, in this one, call `flushed`.
+        A thread calls `run` on it; then this thread calls `flushed`.
         """
         target = self.log_end_offset if up_to_offset is None else up_to_offset
         if target <= self.recovery_point:

@@ -1,4 +1,4 @@
-"""What a log knows of its idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
+"""The state of a log's idempotent and transactional producers (KIP-98, KIP-360, KIP-890).
 
 For each producer id: its epoch, the last five batches (sequence numbers and offsets), the coordinator epoch of its last
 marker, and where its open transaction began. `check` decides what to answer to a producer; `update` follows what was
@@ -69,7 +69,7 @@ class EndedTransaction(NamedTuple):
 
 
 class Producer:
-    """One producer id. `transaction_first_offset` is NO_OFFSET outside of a transaction."""
+    """The state of one producer id. `transaction_first_offset` is NO_OFFSET outside of a transaction."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
 
@@ -146,9 +146,9 @@ class Producers:
         self.verifications: dict[int, Verification] = {}
 
     def check(self, header: BatchHeader) -> ErrorCode | ProducerBatch:
-        """What a producer's batch is answered with before it is written; ErrorCode.NONE when it may be.
+        """Returns the answer to a producer's batch before it is written; ErrorCode.NONE if it may be written.
 
-        For batches from clients that have a producer id. A ProducerBatch means: it is in the log, say so again.
+        For batches of clients with a producer id. A ProducerBatch means that the log has the batch: the answer is repeated.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -234,7 +234,7 @@ class Producers:
         return next(iter(self._open), ended.last_offset + 1)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the first transaction began that is open, or whose marker is not below the high watermark."""
+        """Returns the start of the first transaction that is open, or whose marker is not below the high watermark."""
         decided = [first for first, marker in self._undecided.items() if marker < high_watermark]
         for first in decided:
             del self._undecided[first]
@@ -244,7 +244,7 @@ class Producers:
         return min(starts, default=None)
 
     def oldest_transaction_timestamp(self) -> int:
-        """When the producer of the oldest open transaction wrote last, or -1: finds transactions that hang."""
+        """Returns the time of the last write of the oldest open transaction, or -1. It shows hanging transactions."""
         for producer_id in self._open.values():
             return self.by_id[producer_id].last_timestamp
         return NO_TIMESTAMP

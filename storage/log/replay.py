@@ -22,7 +22,7 @@ from .producers import EndedTransaction, Producers
 
 
 class OpeningLog(Protocol):
-    """What a replay needs of a log that is being opened."""
+    """The parts of an opening log that a replay uses."""
 
     place: Place
     config: LogConfig

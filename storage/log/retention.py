@@ -1,4 +1,4 @@
-"""Which segments are too old, too many, or below the log's start (`cleanup.policy=delete`, DeleteRecords).
+"""Retention: deletes segments that are too old, too many, or below the log's start (`cleanup.policy=delete`, DeleteRecords).
 
 Only whole segments go, oldest first, and none that reaches past the high watermark: the log never starts behind it. The
 active segment may go too, once another has taken its place.
@@ -16,7 +16,7 @@ Condition = Callable[[Segment], bool]
 
 
 def delete_old_segments(log: Log, now_ms: int, high_watermark: int) -> int:
-    """One pass over one log, for all cleanup policies; how many segments went. Raises LogDirectoryFailure."""
+    """Deletes old segments of one log, under any cleanup policy. Returns their number. Raises LogDirectoryFailure."""
     conditions: list[Condition] = [
         # As in Kafka the active segment does not go by this one.
         lambda segment: segment is not log.active and segment.next_offset <= log.log_start_offset

@@ -1,4 +1,4 @@
-"""What a leader asks before it writes for a transaction: is it open here, and may this marker end it?"""
+"""Checks of a leader before it writes for a transaction: is it open here, and may this marker end it?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EPOCH_BUMP_VERSION = 2
 
 
 def is_in_transaction(producers: Producers, producer_id: int, epoch: int) -> bool:
-    """Whether the producer has an open transaction here: what it writes is of that."""
+    """Returns whether the producer has an open transaction here: what it writes is of that."""
     producer = producers.by_id.get(producer_id)
     return producer is not None and producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
 
@@ -19,7 +19,7 @@ def is_in_transaction(producers: Producers, producer_id: int, epoch: int) -> boo
 def check_marker(
     producers: Producers, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
 ) -> ErrorCode:
-    """Whether a marker may be written. One that is there may come again: its coordinator may not know that it is."""
+    """Returns whether a marker may be written. One that is there may come again: its coordinator may not know that it is."""
     producer = producers.by_id.get(producer_id)
     if producer is None:
         return ErrorCode.NONE

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 class Verification:
-    """Of one producer. `bumps_epochs`: its transactions have an epoch each, so they begin with sequence number 0."""
+    """The verification of one producer. `bumps_epochs`: each of its transactions has an epoch and begins at sequence 0."""
 
     __slots__ = ("began_ms", "bumps_epochs", "epoch", "lowest_sequence")
 

@@ -121,7 +121,7 @@ def open_at(place: Place, offset: int) -> dict[int, int] | None:
 
 
 class _Earlier(NamedTuple):
-    """What is left of transactions in the segments before one, by producer.
+    """The state of transactions at the end of the segments before one, by producer.
 
     `opened`: the first offset of the transaction that is open at their end. `records`: the last batch with records.
     `is_exact`: `opened` has all of them.

@@ -43,7 +43,7 @@ class BadBatch(NamedTuple):
 
 
 def bad_batches(path: str) -> Iterator[BadBatch]:
-    """Those of a partition's directory, in the order of their offsets. Raises OSError, OldFormatInLog."""
+    """Returns the bad batches of a partition's directory, ordered by offset. Raises OSError, OldFormatInLog."""
     for name in sorted(name for name in os.listdir(path) if _is_segment(name)):
         file = f"{path}/{name}"
         size, end = os.stat(file).st_size, 0

@@ -200,7 +200,7 @@ class SegmentVerifier:
         return True
 
     def _check_large(self, chunk: bytes | bytearray) -> None:
-        """At `_position` is a batch that is larger than a piece, or none."""
+        """Checks a batch at `_position` that is larger than a piece, if there is one."""
         whole = self._whole_at(self._position, chunk)
         if whole is not None and whole > len(chunk):
             chunk = self._read(self._position, whole)
@@ -249,7 +249,7 @@ class SegmentVerifier:
         self._expected_before, self._last = self._expected, None
 
     def _follows(self, position: int, expected: int) -> bool:
-        """Whether the file ends at `position`, or a sound header is there."""
+        """Returns whether the file ends at `position`, or a sound header is there."""
         if position == self._size:
             return self.job.is_compacted or expected == self.job.next_offset
         before, self._expected = self._expected, expected
@@ -342,7 +342,7 @@ class SegmentVerifier:
                 indexed.clear()
 
     def _check_aborted(self) -> None:
-        """Of a segment with damage the markers are not all known: its index is left, unless it cannot be right."""
+        """Checks the index of aborted transactions. In a damaged segment, it stays unless it cannot be right."""
         job = self.job
         entries = [one for one in read_aborted(job.place, job.base_offset) if one.last_offset < job.next_offset]
         # Of the segment that is appended to, entries may be newer than the job.
@@ -361,7 +361,7 @@ class SegmentVerifier:
         self.is_aborted_wrong = self.aborted != entries or not can_be_right
 
     def _is_lost(self, entry: AbortedTransaction) -> bool:
-        """Whether the entry's marker lies in a damaged range, so that it may be right."""
+        """Returns whether the entry's marker lies in a damaged range, so that it may be right."""
         return is_plausible(entry) and any(
             one.first_offset <= entry.last_offset < one.next_offset for one in self.found
         )
@@ -390,7 +390,7 @@ def build_indexes(segment: Segment, interval: int) -> tuple[bytes, bytes]:
 
 
 def _ascends(entries: list[tuple[int, int]], span: int) -> bool:
-    """Whether both columns ascend, and the first stays within the segment."""
+    """Returns whether both columns ascend, and the first stays within the segment."""
     before = (-1, -(1 << 63))
     for one in entries:
         if one[0] < before[0] or one[1] < before[1] or one[0] >= span:

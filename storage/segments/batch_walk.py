@@ -26,7 +26,7 @@ _LEAST_OLD_LENGTH = 14
 
 
 class WalkedSegment(Protocol):
-    """What a walk needs of a segment."""
+    """The parts of a segment that a walk uses."""
 
     base_offset: int
     next_offset: int
@@ -95,7 +95,7 @@ def headers(segment: WalkedSegment, position: int, pread: Pread = os.pread) -> I
 
 
 def _is_old(fd: int) -> bool:
-    """Whether the file begins with a message of format 0 or 1. Behind a batch of format 2 there is none."""
+    """Returns whether the file begins with a message of format 0 or 1. Behind a batch of format 2 there is none."""
     start = os.pread(fd, _SPAN_BYTES, 0)
     if len(start) < _SPAN_BYTES:
         return False
@@ -108,7 +108,7 @@ def suspected(segment: WalkedSegment, position: int) -> SegmentSuspected:
 
 
 def _behind_hole(holes: Sequence[tuple[int, int]], position: int) -> int:
-    """Where batches go on; `position` itself where it is in no damaged range."""
+    """Returns the position behind the damaged range at `position`, or `position` if there is none."""
     for start, end in holes:
         if start <= position < end:
             return end

@@ -181,7 +181,7 @@ def _first_offset(one: DamagedRange) -> int:
 
 
 def _joined(one: DamagedRange, other: DamagedRange) -> DamagedRange:
-    """One range for two that overlap. Of two files only the offsets can be joined: the place is that of the first."""
+    """Returns one range for two that overlap. Across files only the offsets are joined; the position is the first one's."""
     first = min(one, other, key=_first_offset)
     end = max(one.next_offset, other.next_offset)
     if one.file != other.file:

@@ -40,7 +40,7 @@ class Hole(NamedTuple):
 
 
 class WholeBatches(NamedTuple):
-    """What a scan found, and the indexes that belong to it. `size`: the end of the last whole batch."""
+    """The result of a scan, with its indexes. `size`: the end of the last whole batch."""
 
     size: int
     next_offset: int
@@ -90,7 +90,7 @@ def _read(fd: int, size: int, position: int) -> memoryview:
 
 
 def _is_old_message(chunk: memoryview, at: int) -> bool:
-    """Whether there is a whole message of format 0 or 1, and not a damaged batch: its CRC-32 stands before its format."""
+    """Returns whether there is a whole message of format 0 or 1, not a damaged batch: its CRC-32 comes before its format."""
     fields: tuple[int, int] = _OLD_HEAD.unpack_from(chunk, at)
     length, crc = fields
     return length > len(chunk) - at - LOG_OVERHEAD or crc32(chunk[at + _MAGIC_AT : at + LOG_OVERHEAD + length]) == crc
@@ -147,7 +147,7 @@ class _Scan:
         return "no whole batch"
 
     def _is_misplaced(self, path: str, size: int, position: int, header: BatchHeader) -> bool:
-        """Whether a batch that leaves offsets out has a damaged offset, which no CRC covers: later batches have these."""
+        """Returns whether a batch that leaves offsets out has a damaged offset (no CRC covers it): later ones have these."""
         if self._is_dense:
             return True
         after, limit = position + header.size, self.limit_offset
@@ -211,7 +211,7 @@ def write_indexes(place: Place, base_offset: int, found: WholeBatches, suffix: s
 
 
 def rebuild_indexes(path: str, place: Place, base_offset: int, size: int, suffix: str = "") -> None:
-    """For a segment whose data is not in doubt, but whose indexes are missing or cannot be right."""
+    """Rebuilds the indexes of a segment with sound data, whose indexes are missing or cannot be right."""
     write_indexes(place, base_offset, scan(path, base_offset, size, DEFAULT_INDEX_INTERVAL_BYTES, verify=False), suffix)
 
 

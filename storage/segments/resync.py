@@ -96,7 +96,7 @@ def next_whole_batch(
 
 
 def _claimed_end(fd: int, position: int) -> int | None:
-    """Where the bad batch ends by its own header."""
+    """Returns the end of the bad batch by its own header."""
     try:
         header = read_header(os.pread(fd, HEADER_BYTES, position))
     except BatchError:

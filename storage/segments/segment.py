@@ -96,7 +96,7 @@ class Segment:
 
     @classmethod
     def existing(cls, place: Place, files: OpenFiles, base_offset: int, now_ms: int, suffix: str = "") -> Segment:
-        """One that is on the disk; its end is found or told later."""
+        """Returns a segment that is on the disk; its end is set later."""
         segment = cls(place, files, base_offset, now_ms, suffix)
         segment.size = os.stat(segment.path).st_size
         return segment
@@ -161,7 +161,7 @@ class Segment:
         self.max_timestamp = self._first_timestamp = _UNKNOWN
 
     def replace_indexes(self, offset_index: bytes, time_index: bytes) -> None:
-        """Of a segment that is not appended to any more."""
+        """Replaces the indexes of a segment that is no longer appended to."""
         for path, content in zip(self.index_paths(), (offset_index, time_index), strict=False):
             write_atomically(path, content, sync=False)
         self.forget_indexes()
@@ -202,7 +202,7 @@ class Segment:
         self.entries_left -= 1
 
     def may_take(self, size: int, last_offset: int, segment_bytes: int, segment_index_bytes: int) -> bool:
-        """Whether a batch of `size` bytes fits: into the file, into full indexes, and into 31 bits of relative offset."""
+        """Returns whether a batch of `size` bytes fits into the file, the indexes, and 31 bits of relative offset."""
         if (self.size and self.size + size > segment_bytes) or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return False
         offsets, times = (len(self.offset_index), len(self.time_index)) if self.size else (0, 0)
@@ -308,7 +308,7 @@ class Segment:
         return os.pread(self.file().fd, size, position)
 
     def position_of(self, offset: int, pread: Pread = os.pread) -> int:
-        """Where the first batch starts whose last offset is not below `offset`; the segment's size when there is none."""
+        """Returns the position of the first batch that ends at or behind `offset`; the segment's size if there is none."""
         if offset >= self.next_offset:
             return self.size
         if offset <= self.base_offset:
@@ -328,8 +328,8 @@ class Segment:
         return self.size
 
     def end_of_slice(self, start: int, max_bytes: int, limit: int, pread: Pread = os.pread) -> tuple[int, int | None]:
-        """Where the whole batches end that lie between `start` (a batch's) and `limit` and take at most `max_bytes`,
-        and the offset that follows them; (`start`, None) when there are none.
+        """Returns the end of the whole batches between `start` (of a batch) and `limit` that take at most `max_bytes`,
+        and the offset that follows them; (`start`, None) if there are none.
         """
         farthest = start + max_bytes
         if farthest >= limit == self.size:
@@ -382,7 +382,7 @@ class Segment:
         return self._first_timestamp
 
     def waited_ms(self, now_ms: int, incoming_timestamp: int) -> int:
-        """How long the segment has been filling, as Kafka counts: by the records' times if they have any."""
+        """Returns how long the segment has been filling, as Kafka counts: by the records' timestamps if they have any."""
         first = self.first_timestamp()
         return incoming_timestamp - first if first >= 0 else now_ms - self.created_ms
 

@@ -40,7 +40,7 @@ class LogSlice:
 
     @property
     def fd(self) -> int:
-        """For sendfile; -1 of an empty slice. Keep the slice as long as the descriptor is used."""
+        """The descriptor for sendfile; -1 for an empty slice. Keep the slice as long as the descriptor is used."""
         return self.file.fd if self.file is not None else -1
 
     def bytes(self) -> _Bytes:

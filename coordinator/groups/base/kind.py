@@ -1,4 +1,4 @@
-"""What a kind of groups brings along. The shard, the offsets and the tools go by it, and know no kind by name.
+"""The parts of a kind of groups. The shard, the offsets and the tools use them, and know no kind by name.
 
 A new kind is a folder with a `kind.py` that makes one of these, and a row in kinds.py. The state that operations take is a
 `ShardState`; it is not named here because state.py imports this module.
@@ -32,7 +32,7 @@ RecordType = tuple[type[Message], type[Message]]
 
 @dataclass(frozen=True)
 class OffsetRules:
-    """Who may do what with the offsets of a group. `group` is always one of the kind; now is in milliseconds."""
+    """The rules for the offsets of a group. `group` is always of the kind; now is in milliseconds."""
 
     #: (state, group, request, version, now) -> of the whole request
     refuse_commit: Callable[[State, Any, OffsetCommitRequest, int, int], ErrorCode]

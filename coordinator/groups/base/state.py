@@ -1,6 +1,6 @@
-"""What a shard knows, and the one way to change it: `write` records a decision and replays it at once.
+"""The state of a shard, and the one way to change it: `write` records a decision and replays it at once.
 
-Nothing of what must survive is set in any other way, so that a shard that replays its log comes to the same
+Durable state is set in no other way, so a shard that replays its log reaches the same state
 (`ClassicGroup.durable`, what consumer groups are, and the committed offsets).
 """
 
@@ -77,7 +77,7 @@ class ShardState:
         self.groups[group.group_id] = group
 
     def remove(self, group_id: str) -> None:
-        """It is no more. For what replays."""
+        """Removes a group. Called by replay functions only."""
         self.last_removed = self._take_out(group_id)
 
     def _take_out(self, group_id: str) -> Group | None:
@@ -87,7 +87,7 @@ class ShardState:
         return group
 
     def may_replace(self, group_id: str) -> bool:
-        """Whether the id is free for a group of another kind: nobody has it, or an empty group."""
+        """Returns whether the id is free for a group of another kind: nobody has it, or an empty group."""
         group = self.groups.get(group_id)
         if group is None:
             return True

@@ -1,4 +1,4 @@
-"""When an assigned group gets a new target assignment, and what a removed member leaves."""
+"""The need of an assigned group for a new target assignment, and the sessions of its members after a load."""
 
 from __future__ import annotations
 

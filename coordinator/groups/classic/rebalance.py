@@ -1,4 +1,4 @@
-"""How a classic group comes to its next generation: everybody joins again, the leader assigns.
+"""The rebalance of a classic group to its next generation: all members join again, the leader assigns.
 
 prepare -> (all have joined, or the rebalance timeout) -> complete_join -> (the leader's SyncGroup: sync.py) -> Stable
 

@@ -1,12 +1,12 @@
-"""Groups change their protocol while they work (KIP-848): `group.consumer.migration.policy` says which way.
+"""Groups change their protocol while they work (KIP-848), in the direction of `group.consumer.migration.policy`.
 
-Up: the first member that speaks the new protocol finds a classic group with members, which becomes a consumer group in
-which they go on as classic members (classic_members.py). Down: the last member that speaks the new protocol goes, and
-those who are left are a classic group again.
+Upgrade: the first member of the consumer protocol joins a classic group with members. The group becomes a consumer group,
+in which they continue as classic members (classic_members.py). Downgrade: the last member of the consumer protocol leaves,
+and the remaining members form a classic group again.
 
-A group may change in the middle of a rebalance, when members still have what they are to give back. No partition gets a
-second owner by that: what a member has is known on both ways. Kafka looks at assignments only on the way up, and takes
-targets for them on the way down, so that whoever joins next may be given what another still has.
+A group may change in the middle of a rebalance, when members still own what they must revoke. No partition gets a second
+owner: the owned partitions are known in both directions. Kafka uses assignments for the upgrade only, and takes targets for
+assignments in a downgrade, so the next member that joins may get a partition that another still owns.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ def _why_not_up(state: ShardState, group: ClassicGroup) -> str | None:
 
 
 def _metadata(group: ClassicGroup, member: ClassicMember) -> bytes:
-    """What it says in the group's protocol; in its own favourite, before the group has one."""
+    """Returns the member's metadata in the group's protocol; in its preferred one, if the group has none yet."""
     return member.protocols.get(group.protocol_name or "") or next(iter(member.protocols.values()))
 
 
 def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup:
-    """Every member goes on with what it has; nobody has to give up anything yet."""
+    """Upgrades a classic group. Each member keeps its partitions; none has to revoke anything yet."""
     holdings = _holdings(state, classic)
     members = [(m, _upgraded(classic, m, holdings[m.member_id])) for m in classic.members.values()]
     for before, _ in members:
@@ -117,8 +117,8 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
 def _is_settled(
     state: ShardState, group: ClassicGroup, subscribed: Iterable[str], holdings: Collection[Holding]
 ) -> bool:
-    """Whether its leader has assigned all there is. If not, somebody must, though he who comes now brings nothing new: a
-    static member that takes its own place under the new protocol. In Kafka nobody does, until something changes.
+    """Returns whether its leader has assigned all partitions. If not, the group needs an assignment even if the member that
+    comes now changes nothing: a static member that takes its own place under the new protocol. Kafka waits for a change.
     """
     is_stable = group.state is State.STABLE and group.predecessor is None
     if not is_stable or any(holding.revoking for holding in holdings):
@@ -129,17 +129,17 @@ def _is_settled(
 
 
 class Holding(NamedTuple):
-    """What a member has: that which it goes on with, and the rest, which it has been told to give back."""
+    """The partitions of a member: those that it keeps, and those that it must revoke."""
 
     assigned: Partitions
     revoking: Partitions
 
 
 def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
-    """Of each member: what it was assigned, and what it said it has when it joined.
+    """Returns for each member what it was assigned, and what it reported to own when it joined.
 
-    A member of the cooperative protocol keeps what it was not assigned any more until it joins again. And where a rebalance
-    was broken off nobody has an assignment, but all they had before.
+    A member of the cooperative protocol keeps revoked partitions until it joins again. After a rebalance that was broken
+    off, members have no assignment, but own what they had before.
     """
     members = group.members.values()
     assigned = {m.member_id: by_id(state.image, read_assignment(m.assignment).assigned_partitions) for m in members}
@@ -157,8 +157,8 @@ def _holdings(state: ShardState, group: ClassicGroup) -> dict[str, Holding]:
 
 
 def _believed(known: Mapping[str, Partitions], said: Mapping[str, Partitions]) -> dict[str, Partitions]:
-    """What members have: as they say who have joined since, but for what another is known to have had. Of that they have
-    not heard yet that they lost it.
+    """Returns what members own: as those report that have joined since, except partitions that another member is known to
+    own. They have not learnt yet that they lost these.
     """
     holders = {place: member_id for member_id, partitions in known.items() for place in _places(partitions)}
     believed = dict(known)
@@ -171,7 +171,7 @@ def _believed(known: Mapping[str, Partitions], said: Mapping[str, Partitions]) -
 def _of_targets(
     members: Iterable[ClassicMember], assigned: Mapping[str, Partitions], held: Mapping[str, Partitions]
 ) -> dict[str, Holding]:
-    """The group was a consumer group just now: its assignments are targets, which members have or have not."""
+    """Handles a group that was a consumer group until now: its assignments are targets, which members own or not."""
     found = {}
     for member in members:
         has = held.get(member.member_id)
@@ -230,7 +230,7 @@ def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, byt
 
 
 def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Whether it is a classic group that `without` these members is left."""
+    """Returns whether the group that is left `without` these members is a classic group."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
     return (
         bool(left)
@@ -241,7 +241,7 @@ def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[s
 
 
 def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now: int) -> ClassicGroup:
-    """The members go on with their targets, in a Stable group of the generation that the epoch was."""
+    """Downgrades a group: members keep their targets, in a Stable group whose generation is the epoch."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
     targets_before = dict(group.targets)
     writing.delete_group(state, group)
@@ -259,7 +259,7 @@ def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str],
 
 
 def has_targets(group: ConsumerGroup) -> bool:
-    """Whether every member has what the group wants it to have."""
+    """Returns whether every member owns its target."""
     return group.epoch == group.target_epoch and all(
         held_partitions(member) == group.targets.get(member_id, {}) for member_id, member in group.members.items()
     )
@@ -282,7 +282,7 @@ def _downgraded(group: ClassicGroup, member: Member) -> ClassicMember:
 
 
 def remove_or_downgrade(state: ShardState, group: ConsumerGroup, member_ids: Collection[str], now: int) -> None:
-    """Members left or were fenced."""
+    """Removes members that left or were fenced; downgrades the group if only classic members are left."""
     if not member_ids:
         return
     if may_downgrade(state, group, member_ids):
