@@ -48,7 +48,7 @@ class EmbeddedRun:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this process was forked from the one in which the broker runs."""
+        """Returns whether this process was forked from the one in which the broker runs."""
         return self.pid != os.getpid()
 
     async def start(self) -> None:

@@ -75,7 +75,7 @@ class Stand:
         self.offset = 0
 
     def play(self, one: Round) -> bool:
-        """Whether somebody died. Raises AssertionError for what must not be."""
+        """Returns whether somebody died. Raises AssertionError for what must not be."""
         raise NotImplementedError
 
     def warm(self) -> None:
@@ -87,7 +87,7 @@ class Stand:
         self.offset = 1
 
     def transact(self, one: Round) -> bool | None:
-        """Whether the client was told that it is committed; None where it was not told."""
+        """Returns whether the client was told that it is committed; None where it was not told."""
         return self._transact(one.name, one.end)
 
     def _transact(self, name: str, end: str) -> bool | None:

@@ -40,7 +40,7 @@ class Transactor(Protocol):
     bumps_epochs: bool
 
     def transact(self, bootstrap: str, one: Transaction) -> bool | None:
-        """Whether it was told that it is committed; None where it was not told, and has had it decided by beginning anew."""
+        """Returns whether the client was told that it committed; None if it was not told, and a new start decided it."""
 
 
 class Librdkafka(AbstractContextManager["Librdkafka"]):

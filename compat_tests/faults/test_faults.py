@@ -48,7 +48,7 @@ def send(network: Network, source: int, target: int, datagrams: int = 1) -> None
 
 
 def reaches(network: Network, source: int, target: int) -> bool:
-    """Whether a datagram of `source` arrives before one that is sent after it, from outside, where no link is cut."""
+    """Returns whether a datagram of `source` arrives before a later one from outside, where no link is cut."""
     address = network.address(target)
     listen = f"import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('{address}', {PORT}))"
     receiver = subprocess.Popen(

@@ -115,7 +115,7 @@ class Life:
         return end
 
     def has_crossed(self, tenure: Tenure, at: float) -> bool:
-        """Whether it may have been taken at its word before it knew of this tenure."""
+        """Returns whether it may have been taken at its word before it knew of this tenure."""
         if not self.is_consumer or tenure.end is None or tenure.was_lost:
             return False
         return tenure.begin <= at and tenure.end - tenure.begin <= CROSSED_S

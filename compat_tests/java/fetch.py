@@ -36,7 +36,7 @@ def home(version: str) -> Path:
 
 
 def is_complete(version: str) -> bool:
-    """Whether the jars that the POM of today asks for were all copied."""
+    """Returns whether the jars that the POM of today asks for were all copied."""
     stamp = home(version) / ".complete"
     return stamp.exists() and stamp.read_text() == _fingerprint(version)
 

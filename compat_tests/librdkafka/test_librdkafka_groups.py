@@ -18,7 +18,7 @@ PARTITIONS = 4
 
 
 def shares(*consumers: Consumer) -> Callable[[], bool]:
-    """Whether the members share all partitions evenly."""
+    """Returns whether the members share all partitions evenly."""
 
     def even() -> bool:
         sizes = [len(one.assignment()) for one in consumers]

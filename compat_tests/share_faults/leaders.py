@@ -26,7 +26,7 @@ class Leaders:
         self.samples: list[Sample] = []
 
     def are_steady(self, partition: int, since: float, until: float) -> bool:
-        """Whether it is known that the partition had one leader all the time."""
+        """Returns whether it is known that the partition had one leader all the time."""
         before = [sample for sample in self.samples if sample.ended <= since]
         after = next((sample for sample in self.samples if sample.began >= until + _HEARD_S), None)
         return bool(before) and after is not None and before[-1].epochs[partition] == after.epochs[partition]

@@ -86,7 +86,7 @@ class Listener:
 
     @property
     def takes_descriptors(self) -> bool:
-        """Whether its connections are sockets of this process; those of a simulated network are not."""
+        """Returns whether its connections are sockets of this process; those of a simulated network are not."""
         return any(hasattr(bound, "accept") for bound in self._bound)
 
     async def start(self) -> None:

@@ -107,7 +107,7 @@ class ListenerSet:
 
     @property
     def takes_descriptors(self) -> bool:
-        """Whether connections are sockets of this process; those of a simulated network are not."""
+        """Returns whether connections are sockets of this process; those of a simulated network are not."""
         return any(listener.takes_descriptors for listener in self._listeners)
 
     def plan_descriptors(self) -> None:

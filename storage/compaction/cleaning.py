@@ -75,7 +75,7 @@ class CleanedTransactions:
         return retained
 
     def meet_marker(self, header: BatchHeader, kind: ControlType | None) -> bool:
-        """Returns whether nothing of the transaction is left, so that its marker may go. `kind` is None of an emptied batch."""
+        """Returns whether nothing of the transaction is left: its marker may go. `kind` is None for an emptied batch."""
         self._begin_up_to(header.last_offset)
         if kind is None:
             return True

@@ -117,7 +117,7 @@ def by_kernel(codec: Compression, data: bytes, room: int) -> tuple[int, bytes]:
 
 
 def is_lz4_by_the_book(frame: bytes) -> bool:
-    """Whether each block of a frame that the library accepts is one by the specification."""
+    """Returns whether each block of a frame that the library accepts is one by the specification."""
     at = 15 if frame[4] & 8 else 7
     (word,) = struct.unpack_from("<I", frame, at)
     while word:
