@@ -12,7 +12,7 @@ import logging
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from .assembly import cluster, coordinators, data, share
+from .assembly import cluster, coordinators, data, paths, share
 from .handlers.table import Handlers
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
 from .network.call import BROKER, CONTROLLER, ListenerKind
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig
 
 log = logging.getLogger("odradek.broker")
-
-RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class BrokerServer(Node):
@@ -82,8 +80,6 @@ class BrokerServer(Node):
         self.damage = DamageCounters()
         self.directories = []
         self.fetch_max_bytes = config.get("fetch.max.bytes")
-        #: Whether consumers are told of replicas in their rack; Kafka's own selector is the only one there is.
-        self.selects_replicas = config.get("replica.selector.class") == RACK_AWARE_SELECTOR
         self.fetch_sessions = data.fetch_sessions(self)
         self.producer_ids = cluster.producer_ids(self)
         self.upkeep = data.log_maintenance(self)
@@ -122,6 +118,9 @@ class BrokerServer(Node):
                 self.transaction_markers = coordinators.transaction_markers(self)
                 self.transactions = coordinators.transactions(self)
                 self.transaction_verification = coordinators.transaction_verification(self)
+                self.fetch_path = paths.fetch_path(self)
+                self.produce_path = paths.produce_path(self)
+                self.transactional_produce = paths.transactional_produce(self)
             self.controller = cluster.controller(self)
             self.services = self._services()
             await self.controller.start(self.directories)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .coordinators.transaction_driver import TransactionDriver
     from .coordinators.transaction_markers import TransactionMarkers
     from .coordinators.transaction_verification import TransactionVerification
+    from .fetch.fetch_path import FetchPath
     from .fetch.fetch_sessions import FetchSessions
     from .log_maintenance.log_cleaner import LogCleaner
     from .log_maintenance.log_maintenance import LogMaintenance
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from .network.listener_set import ListenerSet
     from .partitions.partitions import Partitions
     from .peers.peers import Peers
+    from .produce.parked_produce import ProducePath
+    from .produce.transactional_produce import TransactionalProduce
     from .quorum.driver import QuorumDriver
     from .replica_fetch.healing import Healer
     from .replica_fetch.replication import Replication
@@ -111,6 +114,9 @@ class Node:
     transaction_markers: TransactionMarkers
     transactions: TransactionDriver
     transaction_verification: TransactionVerification
+    fetch_path: FetchPath
+    produce_path: ProducePath
+    transactional_produce: TransactionalProduce
     controller: QuorumDriver
     #: What the handlers use.
     services: NodeServices
@@ -140,7 +146,6 @@ class Node:
     # What parts took from the whole broker until each takes its own.
 
     fetch_max_bytes: int
-    selects_replicas: bool
 
     @property
     def image(self) -> MetadataImage:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .coordinators.transaction_driver import TransactionDriver
     from .coordinators.transaction_markers import TransactionMarkers
     from .coordinators.transaction_verification import TransactionVerification
+    from .fetch.fetch_path import FetchPath
     from .fetch.fetch_sessions import FetchSessions
     from .log_maintenance.log_cleaner import LogCleaner
     from .log_maintenance.replica_moves import ReplicaMoves
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .network.listener_set import ListenerSet
     from .partitions.partitions import Partitions
     from .peers.peers import Peers
+    from .produce.parked_produce import ProducePath
+    from .produce.transactional_produce import TransactionalProduce
     from .quorum.driver import QuorumDriver
     from .replica_fetch.replication import Replication
     from .runtime.clock import Clock
@@ -82,6 +85,9 @@ class Services(NodeServices):
     cleaner: LogCleaner
     scrubber: Scrubber
     fetch_sessions: FetchSessions
+    fetch_path: FetchPath
+    produce_path: ProducePath
+    transactional_produce: TransactionalProduce
     auto_creation: AutoCreation
     producer_ids: ProducerIds
     groups: GroupDriver

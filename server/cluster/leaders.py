@@ -44,10 +44,13 @@ class Leaders:
         self._inter_broker_listener = inter_broker_listener
         self._node_id = node_id
 
-    def current_leader(self, listener: str, topic: str, index: int) -> Leader:
-        """Returns the leader of a partition, with its endpoint on `listener`. A replica on this broker has it first: waiting
-        requests are answered before the image that names the new leader is published.
+    def current_leader(self, listener: str, topic: str | bytes, index: int) -> Leader:
+        """Returns the leader of a partition, by its topic's name or id, with its endpoint on `listener`. A replica on this
+        broker has it first: waiting requests are answered before the image that names the new leader is published.
         """
+        if isinstance(topic, bytes):
+            found = self._metadata.image.topic_by_id(topic)
+            topic = found.name if found is not None else ""
         hosted = self._partitions.get((topic, index))
         if hosted is not None:
             role = hosted.role

@@ -9,7 +9,7 @@ from ..partitions.page_cache import sendable
 from .fetch_response import Found, nothing_yet
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..log_maintenance.scrubber import Scrubber
     from ..partitions.hosted_partition import HostedPartition
     from .fetch_sessions import FetchedPartition
 
@@ -37,19 +37,21 @@ def piece_of(one: Found, *, may_wait: bool) -> Any:
         raise Inspection(one.hosted, suspected.base_offset) from suspected
 
 
-def waits_for_healing(broker: Node, hosted: HostedPartition, wanted: FetchedPartition, met: OffsetDamaged) -> Found:
+def waits_for_healing(
+    scrubber: Scrubber, hosted: HostedPartition, wanted: FetchedPartition, met: OffsetDamaged
+) -> Found:
     """No records and no error while they are being fetched from another replica. Raises `met` where nobody has them."""
     if not hosted.is_healing:
-        broker.scrubber.met(hosted, met)
+        scrubber.met(hosted, met)
         raise met
     return nothing_yet(hosted, wanted)
 
 
-def inspects_again(broker: Node, hosted: HostedPartition, replica: int, offset: int) -> None:
+def inspects_again(scrubber: Scrubber, hosted: HostedPartition, replica: int, offset: int) -> None:
     """Notes where a follower was given records. One that asks for the same again could not use them: its CRCs are wrong."""
     given = hosted.given
     if given is None:
         given = hosted.given = {}
     if given.get(replica) == offset:
-        broker.scrubber.doubt(hosted, offset)
+        scrubber.doubt(hosted, offset)
     given[replica] = offset

@@ -41,7 +41,6 @@ from .fetch_response import (
     diverging_epoch,
     elsewhere,
     is_urgent,
-    nearer_replica,
     refused,
     starts_elsewhere,
     topics_of,
@@ -50,6 +49,7 @@ from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
     from ..network.call import Call
+    from .fetch_path import FetchPath
 
 _NONE = int(ErrorCode.NONE)
 _OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -87,6 +87,7 @@ class Fetch(Parked):
         "_max_wait_ms",
         "_min_bytes",
         "_missing_bytes",
+        "_path",
         "_pread",
         "_rack",
         "_replica_epoch",
@@ -95,13 +96,14 @@ class Fetch(Parked):
         "_warmings",
     )
 
-    def __init__(self, call: Call, context: FetchContext) -> None:
+    def __init__(self, path: FetchPath, call: Call, context: FetchContext) -> None:
         super().__init__()
         request: FetchRequest = call.request
+        self._path = path
         self._call = call
         self._context = context
         self._version = version = call.version
-        self._max_bytes = min(request.max_bytes, call.broker.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, path.max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
         self._isolated = request.isolation_level == READ_COMMITTED
@@ -113,7 +115,7 @@ class Fetch(Parked):
         )
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
         #: Where the consumer is, if it may be told of a replica that is nearer.
-        self._rack = request.rack_id if self._replica_id < 0 and call.broker.selects_replicas else ""
+        self._rack = request.rack_id if self._replica_id < 0 and path.selector.is_rack_aware else ""
         #: The partitions here that it asks for.
         self._hosts: list[HostedPartition] = []
         self._missing_bytes = 0
@@ -136,7 +138,7 @@ class Fetch(Parked):
             call.request = None
             if not self._is_warming:
                 self._watch()
-                call.broker.deadlines.add(self, self._max_wait_ms)
+                self._path.waits.deadlines.add(self, self._max_wait_ms)
         return response
 
     def _watch(self) -> None:
@@ -156,7 +158,7 @@ class Fetch(Parked):
     def on_state_changed(self) -> None:
         if not self._is_woken:
             self._is_woken = True
-            self._call.broker.wakeups.add(self._continue)
+            self._path.waits.wakeups.add(self._continue)
 
     def expired(self) -> None:
         self._is_last = True
@@ -171,9 +173,9 @@ class Fetch(Parked):
         if response is None and not self._is_warming and not self._call.connection.closed:
             self._watch()
             if self.deadline is None:  # it began with an inspection
-                self._call.broker.deadlines.add(self, self._max_wait_ms)
+                self._path.waits.deadlines.add(self, self._max_wait_ms)
             return
-        self._call.broker.deadlines.remove(self)
+        self._path.waits.deadlines.remove(self)
         if response is not None:
             self._call.reply(response)
 
@@ -201,12 +203,12 @@ class Fetch(Parked):
             self._pread = os.pread
         # Whatever it had found is due once it is warm: the client has waited for the disk.
         self._is_last = True
-        self._call.broker.run_in_thread(cold.read, self._warmed)
+        self._path.waits.disk.run_then(cold.read, self._warmed)
 
     def _inspect(self, wanted: Inspection) -> None:
         self._is_warming = True
         self._inspections += 1
-        self._call.broker.scrubber.inspect(wanted.hosted, wanted.base_offset, partial(self._warmed, None))
+        self._path.scrubber.inspect(wanted.hosted, wanted.base_offset, partial(self._warmed, None))
 
     def _warmed(self, _: object) -> None:
         self._is_warming = False
@@ -220,7 +222,7 @@ class Fetch(Parked):
         A session's partitions without changes are left out.
         """
         context = self._context
-        partitions = self._call.broker.partitions
+        partitions = self._path.partitions
         find = partitions.get_by_id if context.uses_topic_ids else partitions.get
         has_session = context.session is not None
         self._hosts = hosts = []
@@ -276,7 +278,7 @@ class Fetch(Parked):
 
     def _absent(self, wanted: FetchedPartition) -> Found:
         """Apache Kafka knows of no aborted transactions of a partition that is not there; null is for read_uncommitted."""
-        error = self._call.broker.leaders.absent_error(*wanted.key)
+        error = self._path.leaders.absent_error(*wanted.key)
         return Found(wanted, None, refused(wanted.key[1], self._told_as(error), []), None)
 
     def _told_as(self, error: int) -> int:
@@ -289,7 +291,7 @@ class Fetch(Parked):
         if not error and self._replica_id >= 0:
             error = hosted.error_for_follower(self._replica_id, wanted.current_leader_epoch)
         if not error and self._rack and hosted.is_leader:
-            nearer = nearer_replica(self._call, self._rack, hosted, wanted.fetch_offset)
+            nearer = self._path.selector.nearer_replica(self._rack, self._call.listener, hosted, wanted.fetch_offset)
             if nearer != NO_REPLICA:
                 return Found(wanted, hosted, elsewhere(hosted, nearer, isolated=self._isolated), None)
         if not error:
@@ -300,7 +302,7 @@ class Fetch(Parked):
             except SegmentSuspected as suspected:
                 if self._inspections < MOST_INSPECTIONS:
                     raise Inspection(hosted, suspected.base_offset) from suspected
-                self._call.broker.scrubber.met(hosted, suspected)
+                self._path.scrubber.met(hosted, suspected)
                 error = suspected.error_code
             except (CorruptBatch, OldFormatInLog) as unreadable:
                 error = unreadable.error_code
@@ -320,7 +322,7 @@ class Fetch(Parked):
         high_watermark = hosted.role.high_watermark
         stable = log.last_stable_offset(high_watermark)
         if self._replica_id >= 0:
-            is_held_up = self._call.broker.replication().leaders.holds_up(hosted, self._replica_id)
+            is_held_up = self._path.replication().leaders.holds_up(hosted, self._replica_id)
             limit = max(offset, log.log_start_offset) if is_held_up else log.log_end_offset
         else:
             limit = stable if self._isolated else high_watermark
@@ -330,11 +332,11 @@ class Fetch(Parked):
             try:
                 records = log.read(offset, max_bytes, limit, whole_first, self._pread)
             except OffsetDamaged as met:
-                return waits_for_healing(self._call.broker, hosted, wanted, met)
+                return waits_for_healing(self._path.scrubber, hosted, wanted, met)
             except BlockingIOError:
                 raise NotInPageCache(partial(log.read, offset, max_bytes, limit, whole_first)) from None
             if records.is_unverified:
-                self._call.broker.scrubber.verify_soon(hosted, records.segment_base_offset)
+                self._path.scrubber.verify_soon(hosted, records.segment_base_offset)
             if not records.size:
                 records = None
         aborted: list[AbortedTransaction] | None = None
@@ -349,7 +351,7 @@ class Fetch(Parked):
     # ---- answering
 
     def _answer(self, found: list[Found]) -> FetchResponse:
-        context, call = self._context, self._call
+        context, path = self._context, self._path
         session, session_id = context.session, INVALID_SESSION_ID
         if session is not None and session.epoch != context.epoch:
             return FetchResponse(0, _INVALID_FETCH_SESSION_EPOCH, session.id, [], NO_NODES)
@@ -360,15 +362,15 @@ class Fetch(Parked):
             session_id = session.id
             found, pieces = self._tell(found, pieces)
         elif context.opens_session and context.partitions:
-            session_id = call.broker.fetch_sessions.begin(
-                context, call.broker.now_ms(), is_follower=self._replica_id >= 0, connection=call.connection
+            session_id = path.sessions.begin(
+                context, path.clock.now_ms(), is_follower=self._replica_id >= 0, connection=self._call.connection
             )
             self._tell(found, pieces)
         response = FetchResponse(
             0, _NONE, session_id, topics_of(found, pieces, uses_ids=context.uses_topic_ids), NO_NODES
         )
         if self._version >= FIRST_VERSION_WITH_LEADERS:
-            add_leaders(call, found, response)
+            add_leaders(path.leaders, self._call.listener, found, response)
         return response
 
     def _tell(self, found: list[Found], pieces: list[Any]) -> tuple[list[Found], list[Any]]:

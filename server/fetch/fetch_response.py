@@ -16,14 +16,12 @@ from ...protocol.messages.fetch import (
     SnapshotId,
 )
 from ...protocol.uuids import ZERO_UUID
-from ...replication.read_replica import candidates, nearest
 from ...storage.log.log import OffsetOutOfRange
-from ..cluster.cluster_view import ClusterView
 
 if TYPE_CHECKING:
     from ...storage.log.log import Log
     from ...storage.segments.slices import LogSlice
-    from ..network.call import Call
+    from ..cluster.leaders import Leaders
     from ..partitions.hosted_partition import HostedPartition
     from .fetch_sessions import FetchedPartition
 
@@ -66,24 +64,17 @@ def topics_of(found: list[Found], pieces: list[Any], *, uses_ids: bool) -> list[
     return topics
 
 
-def add_leaders(call: Call, found: list[Found], response: FetchResponse) -> None:
+def add_leaders(leaders: Leaders, listener: str, found: list[Found], response: FetchResponse) -> None:
+    """Adds the current leaders of partitions that are led by other brokers (KIP-951)."""
     nodes: dict[int, NodeEndpoint] = {}
     for one in found:
         if one.data.error_code in _LED_ELSEWHERE:
-            leader = call.broker.leaders.current_leader(call.listener, _topic_of(call, one), one.data.partition_index)
+            leader = leaders.current_leader(listener, one.wanted.key[0], one.data.partition_index)
             one.data.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
             if leader.node is not None:
                 nodes[leader.id] = NodeEndpoint(*leader.node)
     if nodes:
         response.node_endpoints = list(nodes.values())
-
-
-def _topic_of(call: Call, one: Found) -> str:
-    name = one.wanted.key[0]
-    if isinstance(name, str):
-        return name
-    topic = call.broker.image.topic_by_id(name)
-    return topic.name if topic is not None else ""
 
 
 def refused(index: int, error: int, aborted: list[AbortedTransaction] | None) -> PartitionData:
@@ -118,14 +109,6 @@ def elsewhere(hosted: HostedPartition, replica: int, *, isolated: bool) -> Parti
         hosted.index, 0, high_watermark, log.last_stable_offset(high_watermark), log.log_start_offset, NO_EPOCH,
         NO_LEADER, NO_SNAPSHOT, [] if isolated else None, replica, b"",
     )  # fmt: skip
-
-
-def nearer_replica(call: Call, rack: str, hosted: HostedPartition, fetch_offset: int) -> int:
-    """The replica in the consumer's rack that it may read from; NO_REPLICA when that is none, or the leader."""
-    view = ClusterView(call.broker.image, call.listener)
-    racks = {broker.id: broker.rack for broker, _ in view.alive_brokers()}
-    found = candidates(hosted.role, fetch_offset)
-    return nearest(found, rack, racks.get(call.broker.node_id), racks)
 
 
 def diverging_epoch(log: Log, wanted: FetchedPartition) -> EpochEndOffset:

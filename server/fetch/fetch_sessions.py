@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
 from ..runtime.memory import release_after
@@ -34,7 +34,7 @@ from ..runtime.sliced_work import Steps
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchPartition, FetchRequest
     from ..network.connection import Connection
-    from .follower_fetch import FollowerFetch
+    from ..partitions.hosted_partition import HostedPartition
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -86,6 +86,19 @@ class FetchedPartition:
         self.log_start_offset = asked.log_start_offset
 
 
+class ParkedFollowerFetch(Protocol):
+    """A follower's fetch that waits for changes of partitions in its session."""
+
+    def on_bytes_available(self, size: int) -> None:
+        """Adds written bytes of a partition to those that the fetch waits for."""
+
+    def on_state_changed(self) -> None:
+        """Has the fetch inspect its partitions again."""
+
+    def watch_too(self, hosted: HostedPartition) -> None:
+        """Waits for one more partition."""
+
+
 class FetchSession:
     __slots__ = (
         "connection",
@@ -120,7 +133,7 @@ class FetchSession:
         self.created_ms = self.last_used_ms = now_ms
         #: Of a follower's session: what is to be looked at, the fetch that waits, and the epoch of the broker that asks.
         self.unsettled: dict[PartitionKey, FetchedPartition] = dict(partitions) if is_follower else {}
-        self.parked: FollowerFetch | None = None
+        self.parked: ParkedFollowerFetch | None = None
         self.replica_epoch = -1
         #: The connection that used it last.
         self.connection: Connection | None = None

@@ -29,13 +29,14 @@ from .fetch_sessions import FetchContext, FetchedPartition, FetchSession
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchResponse
     from ..network.call import Call
+    from .fetch_path import FetchPath
 
 
 class FollowerFetch(Fetch):
     __slots__ = ()
 
-    def __init__(self, call: Call, context: FetchContext) -> None:
-        super().__init__(call, context)
+    def __init__(self, path: FetchPath, call: Call, context: FetchContext) -> None:
+        super().__init__(path, call, context)
         session = context.session
         if session is not None and session.replica_epoch != self._replica_epoch:
             session.replica_epoch = self._replica_epoch
@@ -84,14 +85,14 @@ class FollowerFetch(Fetch):
                 wanted.fetch_offset,
                 wanted.log_start_offset,
                 self._replica_epoch,
-                self._call.broker.now_ms(),
+                self._path.clock.now_ms(),
             )
 
     def _answer(self, found: list[Found]) -> FetchResponse:
         for one in found:
             if one.records is not None and one.hosted is not None:
-                inspects_again(self._call.broker, one.hosted, self._replica_id, one.wanted.fetch_offset)
-        quota = self._call.broker.replication().leaders
+                inspects_again(self._path.scrubber, one.hosted, self._replica_id, one.wanted.fetch_offset)
+        quota = self._path.replication().leaders
         if quota.is_on:
             for one in found:
                 if one.records is not None and one.hosted is not None:

@@ -24,6 +24,7 @@ from .follower_fetch import FollowerFetch
 
 if TYPE_CHECKING:
     from ..network.call import Call
+    from .fetch_path import FetchPath
 
 #: Partitions that are looked at in one step.
 LOOKED_AT_ONCE = 64
@@ -31,21 +32,19 @@ _ARRAYS = arrays_of(FetchResponse)
 _PARTITIONS = ("responses", "partitions")
 
 
-def open_and_fetch(call: Call, *, is_follower: bool) -> None:
-    broker = call.broker
-
+def open_and_fetch(path: FetchPath, call: Call, *, is_follower: bool) -> None:
     def opened(context: FetchContext | ErrorCode) -> None:
         if isinstance(context, ErrorCode):
             call.reply(FetchResponse(error_code=context))
         else:
-            fetch(call, context, is_follower=is_follower)
+            fetch(path, call, context, is_follower=is_follower)
 
-    opening = broker.fetch_sessions.open(call.request, call.version, broker.now_ms(), call.connection)
+    opening = path.sessions.open(call.request, call.version, path.clock.now_ms(), call.connection)
     work_in_turns(call, opening, opened)
 
 
-def fetch(call: Call, context: FetchContext, *, is_follower: bool) -> None:
-    (LargeFollowerFetch if is_follower else LargeFetch)(call, context).start()
+def fetch(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bool) -> None:
+    (LargeFollowerFetch if is_follower else LargeFetch)(path, call, context).start()
 
 
 class LargeFetch(Fetch):
@@ -70,7 +69,7 @@ class LargeFetch(Fetch):
         self._is_woken = False
         self._unwatch()
         if self._call.connection.closed:
-            self._call.broker.deadlines.remove(self)
+            self._path.waits.deadlines.remove(self)
         else:
             self._begin()
 
@@ -83,13 +82,13 @@ class LargeFetch(Fetch):
         call, was_new = self._call, self._is_new
         self._is_attempting = self._is_new = False
         if response is not None:
-            call.broker.deadlines.remove(self)
+            self._path.waits.deadlines.remove(self)
             if is_large(response, _ARRAYS):
                 reply_in_slices(call, response, self._version, _PARTITIONS)
             else:
                 call.reply(response)
             if self._context.session is None:
-                call.broker.turns.free(self._context.partitions)
+                call.connection.listener.shared.turns.free(self._context.partitions)
         elif self._is_warming:
             pass
         elif self._is_last or any(hosted.log.log_end_offset != end for hosted, end in self._seen):
@@ -98,7 +97,7 @@ class LargeFetch(Fetch):
             self._hosts = [hosted for hosted, _ in self._seen]
             self._watch()
             if was_new:
-                call.broker.deadlines.add(self, self._max_wait_ms)
+                self._path.waits.deadlines.add(self, self._max_wait_ms)
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk
@@ -144,7 +143,7 @@ class LargeFetch(Fetch):
             nodes.update((node.node_id, node) for node in part.node_endpoints)
             if context.opens_session:  # begun by the first part
                 context.opens_session = False
-                context.session = self._call.broker.fetch_sessions.get(whole.session_id)
+                context.session = self._path.sessions.get(whole.session_id)
                 if context.session is not None:
                     context.epoch = context.session.epoch
             if not found:

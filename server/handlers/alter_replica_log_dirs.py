@@ -47,8 +47,8 @@ def handle(services: Services, call: Call) -> AlterReplicaLogDirsResponse:
         if topic not in results:
             results[topic] = AlterReplicaLogDirTopicResult(topic_name=topic)
         if path not in found:
-            found[path] = _directory(call.broker, path)
-        result, error = results[topic], _move(call.broker, topic, index, found[path], cordoned)
+            found[path] = _directory(services, path)
+        result, error = results[topic], _move(services, topic, index, found[path], cordoned)
         result.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error))
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 

@@ -43,12 +43,12 @@ def handle(services: NodeServices, call: Call) -> ApiVersionsResponse:
     request: ApiVersionsRequest | None = call.request
     if request is None:  # of a version that is not known
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_shown(APIS[API_VERSIONS_KEY])])
-    error = _error(request, call.version, call.broker)
+    error = _error(request, call.version, services)
     if error:
         return ApiVersionsResponse(error_code=error)
     served = call.connection.dispatcher.served
     response = ApiVersionsResponse(api_keys=[_shown(served[key]) for key in sorted(served)])
-    _add_features(response, call.broker, call.version)
+    _add_features(response, services, call.version)
     return response
 
 

@@ -19,7 +19,7 @@ from ..services import Services
 
 def handle(services: Services, call: Call) -> ConsumerGroupDescribeResponse | None:
     group_ids: list[str] = call.request.group_ids
-    if not has_consumer_groups(call.broker):
+    if not has_consumer_groups(services):
         refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)
     describe(

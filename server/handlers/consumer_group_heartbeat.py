@@ -10,7 +10,7 @@ from ..services import Services
 
 
 def handle(services: Services, call: Call) -> ConsumerGroupHeartbeatResponse | None:
-    if not has_consumer_groups(call.broker):
+    if not has_consumer_groups(services):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     services.groups.submit(call.request.group_id, call.request, call.version, call, call.reply)
     return None

@@ -30,32 +30,30 @@ def handle(services: Services, call: Call) -> FetchResponse | None:
     if call.listener_kind == CONTROLLER:
         services.controller.quorum_request(call, call.request)
         return None
-    request = call.request
+    request, path = call.request, services.fetch_path
     state = request.replica_state
     is_follower = (request.replica_id if call.version < FIRST_VERSION_WITH_REPLICA_STATE else state.replica_id) >= 0
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
-        context = services.fetch_sessions.go_on(request, call.version, services.clock.now_ms(), call.connection)
+        context = path.sessions.go_on(request, call.version, path.clock.now_ms(), call.connection)
     elif is_large_fetch(request):
         from ..fetch.large_fetch import open_and_fetch
 
-        open_and_fetch(call, is_follower=is_follower)
+        open_and_fetch(path, call, is_follower=is_follower)
         return None
     else:
-        context = run_to_completion(
-            services.fetch_sessions.open(request, call.version, services.clock.now_ms(), call.connection)
-        )
+        context = run_to_completion(path.sessions.open(request, call.version, path.clock.now_ms(), call.connection))
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
     if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):
         from ..fetch.large_fetch import fetch
 
-        fetch(call, context, is_follower=is_follower)
+        fetch(path, call, context, is_follower=is_follower)
         return None
     if is_follower:
         from ..fetch.follower_fetch import FollowerFetch
 
-        return FollowerFetch(call, context).start()
-    return Fetch(call, context).start()
+        return FollowerFetch(path, call, context).start()
+    return Fetch(path, call, context).start()
 
 
 def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:

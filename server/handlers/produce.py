@@ -27,6 +27,7 @@ from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -40,11 +41,11 @@ from ..produce.parked_produce import (
     NO_NODES,
     NO_RECORD_ERRORS,
     ParkedProduce,
+    ProducePath,
     add_leaders,
     end_unanswered,
 )
 from ..produce.refused_batches import RefusedBatches, sequence_of
-from ..produce.transactional_produce import ask_first, is_trusted, unasked
 from ..runtime.internal_topics import ADMIN_CLIENT_ID
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _INTERNAL = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
 _INVALID_ACKS = AppendResult(ErrorCode.INVALID_REQUIRED_ACKS)
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
-_NOT_ASKED: dict[TopicPartition, int] = {}
+_NOT_VERIFIED: dict[TopicPartition, int] = {}
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 #: Kafka's words: people search for them.
 _NOT_ADDED = "Partition was not added to the transaction"
@@ -65,67 +66,59 @@ _ATTRIBUTES_AT = 22
 
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     if call.request.transactional_id is not None:
-        if is_trusted(call):
-            return _produce(call, _NOT_ASKED, trusted=True)
-        asked = unasked(call)
-        if asked is not None:
-            ask_first(call, asked, partial(_go_on, call))
+        transactional = services.transactional_produce
+        if transactional.is_trusted(call.version):
+            return _produce(services.produce_path, call, _NOT_VERIFIED, trusted=True)
+        unverified = transactional.unverified(call)
+        if unverified is not None:
+            transactional.verify(call, unverified, partial(_verified, services.produce_path, call))
             return None
-    return _produce(call, _NOT_ASKED)
+    return _produce(services.produce_path, call, _NOT_VERIFIED)
 
 
-def _go_on(call: Call, errors: dict[TopicPartition, int]) -> None:
-    response = _produce(call, errors)
+def _verified(path: ProducePath, call: Call, membership: dict[TopicPartition, int]) -> None:
+    response = _produce(path, call, membership)
     if response is not None:
         call.reply(response)
 
 
-def _produce(call: Call, membership: dict[TopicPartition, int], *, trusted: bool = False) -> ProduceResponse | None:
-    """`membership`: an error code for each partition asked for, 0 when it is in the transaction; `trusted`: all are."""
+def _produce(
+    path: ProducePath, call: Call, membership: dict[TopicPartition, int], *, trusted: bool = False
+) -> ProduceResponse | None:
+    """Appends the batches of a request. Returns the response; None if it comes later, or if acks=0 asks for none.
+
+    `membership`: an error code for each partition that was verified, 0 when it is in the transaction. `trusted`: all are.
+    """
     request: ProduceRequest = call.request
-    acks = request.acks
+    acks, version = request.acks, call.version
     refused = _refusal(request)
-    behind = call.connection.refused_batches
-    broker = call.connection.broker
-    now_ms = broker.now_ms()
-    version = call.version
-    find: Any = broker.partitions.get if version < FIRST_VERSION_WITH_TOPIC_IDS else broker.partitions.get_by_id
+    if refused is not None:
+        return _refuse(call, refused)
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    find: Any = path.partitions.get_by_id if by_id else path.partitions.get
+    now_ms = path.clock.now_ms()
+    needs_checks = bool(call.connection.refused_batches or membership)
     waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]] = []
     failed = False
     topics = []
     for topic in request.topic_data:
-        key = topic.name if version < FIRST_VERSION_WITH_TOPIC_IDS else topic.topic_id
+        key = topic.topic_id if by_id else topic.name
         answers = []
         for data in topic.partition_data:
-            index = data.index
-            hosted: HostedPartition | None = find((key, index))
-            if refused is not None:
-                result = refused
-            elif hosted is None:
-                result = AppendResult(broker.leaders.absent_error(key, index))
-            elif hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
-                result = _INTERNAL
-            elif behind and (passing := _passing_error(behind, (key, index), hosted, data.records)):
-                result = AppendResult(passing)
-            elif membership:
-                result = _append(hosted, data.records, now_ms, acks, version, membership)
-            else:
+            hosted: HostedPartition | None = find((key, data.index))
+            result = None
+            if needs_checks or hosted is None or hosted.is_internal:
+                result = _rejection(path, call, membership, key, data, hosted)
+            if result is None:
+                assert hosted is not None
+                is_member = trusted or (needs_checks and (hosted.topic, hosted.index) in membership)
                 result = hosted.append(
-                    data.records, now_ms, required_acks=acks, version=version, is_in_transaction=trusted
+                    data.records, now_ms, required_acks=acks, version=version, is_in_transaction=is_member
                 )
-            (
-                error,
-                base_offset,
-                log_append_time_ms,
-                log_start_offset,
-                end_offset,
-                errors,
-                message,
-                must_flush,
-                queued,
-            ) = result
+            # In one go: by their names, the nine would take three times as long.
+            error, base_offset, appended_ms, log_start, end_offset, errors, message, must_flush, queued = result
             answer = PartitionProduceResponse(
-                index, error, base_offset, log_append_time_ms, log_start_offset, NO_RECORD_ERRORS, message, NO_LEADER
+                data.index, error, base_offset, appended_ms, log_start, NO_RECORD_ERRORS, message, NO_LEADER
             )
             answers.append(answer)
             if error:
@@ -139,16 +132,63 @@ def _produce(call: Call, membership: dict[TopicPartition, int], *, trusted: bool
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     response = ProduceResponse(topics, 0, NO_NODES)
     if failed:
-        by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
         RefusedBatches.of(call.connection).note_all(request.topic_data, topics, by_id)
-        add_leaders(call, response)
+        add_leaders(path.leaders, call, response)
     if waiting:
-        ParkedProduce(call, response, waiting)
+        ParkedProduce(path, call, response, waiting)
         return None
-    if acks == 0:
-        _end_unanswered(call, response, failed)
-        return None
-    return response
+    if acks:
+        return response
+    _end_without_response(call, response, failed=failed)
+    return None
+
+
+def _refusal(request: ProduceRequest) -> AppendResult | None:
+    """Returns the error of the whole request, or None."""
+    if request.acks not in (ALL_IN_SYNC, 0, 1):
+        return _INVALID_ACKS
+    return _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
+
+
+def _refuse(call: Call, refused: AppendResult) -> ProduceResponse | None:
+    """Answers each partition with the error of the whole request."""
+    topics = [
+        TopicProduceResponse(
+            topic.name,
+            topic.topic_id,
+            [PartitionProduceResponse(data.index, refused.error, refused.base_offset) for data in topic.partition_data],
+        )
+        for topic in call.request.topic_data
+    ]
+    response = ProduceResponse(topics, 0, NO_NODES)
+    if call.request.acks:
+        return response
+    _end_without_response(call, response, failed=True)
+    return None
+
+
+def _rejection(
+    path: ProducePath,
+    call: Call,
+    membership: dict[TopicPartition, int],
+    key: str | bytes,
+    data: PartitionProduceData,
+    hosted: HostedPartition | None,
+) -> AppendResult | None:
+    """Returns the error of a batch that is not to be written, or None. `key`: the name or the id of its topic."""
+    if hosted is None:
+        return AppendResult(path.leaders.absent_error(key, data.index))
+    if hosted.is_internal and call.client_id != ADMIN_CLIENT_ID:
+        return _INTERNAL
+    behind = call.connection.refused_batches
+    if behind:
+        passing = _passing_error(behind, (key, data.index), hosted, data.records)
+        if passing:
+            return AppendResult(passing)
+    error = membership.get((hosted.topic, hosted.index))
+    if error:
+        return AppendResult(error, error_message=_NOT_ADDED if error == _INVALID_TXN_STATE else None)
+    return None
 
 
 def _passing_error(behind: RefusedBatches, place: tuple[Any, int], hosted: HostedPartition, records: Any) -> int:
@@ -159,27 +199,11 @@ def _passing_error(behind: RefusedBatches, place: tuple[Any, int], hosted: Hoste
     return behind.error_for(place, sequence, hosted.log.producers.last_sequence(sequence.producer_id, sequence.epoch))
 
 
-def _refusal(request: ProduceRequest) -> AppendResult | None:
-    """Returns the error of the whole request, or None."""
-    if request.acks not in (ALL_IN_SYNC, 0, 1):
-        return _INVALID_ACKS
-    return _UNAUTHORIZED if request.transactional_id is None and _has_transactional(request) else None
-
-
-def _end_unanswered(call: Call, response: ProduceResponse, failed: bool) -> None:
+def _end_without_response(call: Call, response: ProduceResponse, *, failed: bool) -> None:
     if failed:
         end_unanswered(call, response)
     else:
         call.reply_nothing()
-
-
-def _append(
-    hosted: HostedPartition, records: Any, now_ms: int, acks: int, version: int, membership: dict[TopicPartition, int]
-) -> AppendResult:
-    error = membership.get((hosted.topic, hosted.index))
-    if error:
-        return AppendResult(error, error_message=_NOT_ADDED if error == _INVALID_TXN_STATE else None)
-    return hosted.append(records, now_ms, required_acks=acks, version=version, is_in_transaction=error == 0)
 
 
 def _has_transactional(request: ProduceRequest) -> bool:

@@ -25,8 +25,12 @@ from ..runtime.waiters import Parked
 from .refused_batches import RefusedBatches, sequence_of
 
 if TYPE_CHECKING:
+    from ..cluster.leaders import Leaders
     from ..network.call import Call
     from ..partitions.append_queue import QueuedAppend
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.waiters import Deadlines
 
 FIRST_VERSION_WITH_LEADERS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -41,18 +45,32 @@ NO_LEADER = LeaderIdAndEpoch()
 NO_NODES: list[NodeEndpoint] = []
 
 
-class ParkedProduce(Parked):
-    """An answer of which some parts are not known yet."""
+class ProducePath:
+    """The parts of a broker that its Produce requests use."""
 
-    __slots__ = ("_acks", "_call", "_pending", "_queued", "_response", "_timeout_ms")
+    __slots__ = ("clock", "deadlines", "leaders", "partitions")
+
+    def __init__(self, clock: Clock, deadlines: Deadlines, partitions: Partitions, leaders: Leaders) -> None:
+        self.clock = clock
+        self.deadlines = deadlines
+        self.partitions = partitions
+        self.leaders = leaders
+
+
+class ParkedProduce(Parked):
+    """A response of which some parts are not known yet."""
+
+    __slots__ = ("_acks", "_call", "_path", "_pending", "_queued", "_response", "_timeout_ms")
 
     def __init__(
         self,
+        path: ProducePath,
         call: Call,
         response: ProduceResponse,
         waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]],
     ) -> None:
         super().__init__()
+        self._path = path
         self._call = call
         self._response = response
         self._acks: int = call.request.acks
@@ -65,7 +83,7 @@ class ParkedProduce(Parked):
             # Their batches are copies: one request of a connection is enough of them.
             call.hold_connection()
         else:
-            call.broker.deadlines.add(self, self._timeout_ms)
+            path.deadlines.add(self, self._timeout_ms)
         for hosted, result, answer in waiting:
             if result.queued is not None:
                 result.queued.then = partial(self._written, hosted, answer, result.queued)
@@ -82,13 +100,13 @@ class ParkedProduce(Parked):
             sequence, refused = sequence_of(queued.found.buffer), RefusedBatches.of(self._call.connection)
             refused.note((name, hosted.index), sequence, result.error)
         if not self._queued:
-            self._call.broker.deadlines.add(self, self._timeout_ms)
+            self._path.deadlines.add(self, self._timeout_ms)
         fill(answer, result)
         self._wait(hosted, result, answer)
 
     def _wait(self, hosted: HostedPartition, result: AppendResult, answer: PartitionProduceResponse) -> None:
         if result.must_flush and self._acks:
-            now_ms = self._call.broker.now_ms()
+            now_ms = self._path.clock.now_ms()
             hosted.want_flushed(result.end_offset, now_ms, partial(self._flushed, hosted, result, answer))
         else:
             self._flushed(hosted, result, answer, result.error)
@@ -113,7 +131,7 @@ class ParkedProduce(Parked):
             return
         answer.error_code = error
         if not self._pending:
-            self._call.broker.deadlines.remove(self)
+            self._path.deadlines.remove(self)
             self._finish()
 
     def expired(self) -> None:
@@ -124,7 +142,7 @@ class ParkedProduce(Parked):
 
     def _finish(self) -> None:
         call, response = self._call, self._response
-        add_leaders(call, response)
+        add_leaders(self._path.leaders, call, response)
         if self._acks:
             call.reply(response)
         else:
@@ -139,7 +157,7 @@ def fill(answer: PartitionProduceResponse, result: AppendResult) -> None:
         answer.record_errors = [BatchIndexAndErrorMessage(number, why) for number, why in result.record_errors]
 
 
-def add_leaders(call: Call, response: ProduceResponse) -> None:
+def add_leaders(leaders: Leaders, call: Call, response: ProduceResponse) -> None:
     """Adds the current leaders to a response with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
     if call.version < FIRST_VERSION_WITH_LEADERS:
         return
@@ -147,17 +165,11 @@ def add_leaders(call: Call, response: ProduceResponse) -> None:
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code == _NOT_LEADER_OR_FOLLOWER:
-                name = topic.name or _name_of(call, topic.topic_id)
-                leader = call.broker.leaders.current_leader(call.listener, name, answer.index)
+                leader = leaders.current_leader(call.listener, topic.name or topic.topic_id, answer.index)
                 answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
                 if leader.node is not None:
                     nodes[leader.id] = NodeEndpoint(*leader.node)
     response.node_endpoints = list(nodes.values())
-
-
-def _name_of(call: Call, topic_id: bytes) -> str:
-    topic = call.broker.image.topic_by_id(topic_id)
-    return topic.name if topic is not None else ""
 
 
 def end_unanswered(call: Call, response: ProduceResponse) -> None:

@@ -7,7 +7,6 @@ end of its transaction is void. Batches sent after a batch that has to be sent a
 from __future__ import annotations
 
 import struct
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...metadata.topic_partitions import TopicPartition
@@ -20,7 +19,11 @@ from ..coordinators.transaction_verification import Membership
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..config.broker_config import BrokerConfig
+    from ..coordinators.transaction_verification import TransactionVerification
     from ..network.call import Call
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
 
 #: From here on clients speak transaction version 2: writing to a partition adds it.
 FIRST_ADDING_VERSION = 12
@@ -41,84 +44,89 @@ _LATER = frozenset(
 )
 
 
-class Unasked(NamedTuple):
+class Unverified(NamedTuple):
     """The request to the coordinator, and the verification that each partition keeps of it."""
 
     membership: Membership
     verifications: dict[TopicPartition, Verification]
 
 
-def is_trusted(call: Call) -> bool:
-    """Returns True if the client is trusted to have added its partitions, as by brokers before KIP-890."""
-    return call.version < FIRST_ADDING_VERSION and not call.broker.config.get(
-        "transaction.partition.verification.enable"
-    )
+class TransactionalProduce:
+    """Verifies the partitions of a transactional Produce with the transaction's coordinator."""
 
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, partitions: Partitions, verification: TransactionVerification
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._partitions = partitions
+        self._verification = verification
 
-def unasked(call: Call) -> Unasked | None:
-    """The partitions written to of which it is not known here that they are in the transaction; None for none."""
-    request: ProduceRequest = call.request
-    adds = call.version >= FIRST_ADDING_VERSION
-    by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    partitions = call.broker.partitions
-    find: Any = partitions.get_by_id if by_id else partitions.get
-    verifications: dict[TopicPartition, Verification] = {}
-    producer = (-1, -1)
-    now_ms = call.broker.now_ms()
-    for topic in request.topic_data:
-        key = topic.topic_id if by_id else topic.name
-        for data in topic.partition_data:
-            hosted = find((key, data.index))
-            found = _producer(data.records)
-            if found is None or hosted is None or not hosted.is_leader or hosted.is_in_transaction(*found[:2]):
-                continue
-            producer = found[:2]
-            verification = hosted.log.producers.verify(*found, now_ms, bumps_epochs=adds)
-            verifications[hosted.topic, hosted.index] = verification
-    if not verifications:
-        return None
-    assert request.transactional_id is not None
-    return Unasked(Membership(request.transactional_id, *producer, tuple(verifications), adds), verifications)
+    def is_trusted(self, version: int) -> bool:
+        """Returns True if such clients are trusted to have added their partitions, as by brokers before KIP-890."""
+        return version < FIRST_ADDING_VERSION and not self._config.get("transaction.partition.verification.enable")
+
+    def unverified(self, call: Call) -> Unverified | None:
+        """Returns the partitions of the request of which this broker does not know that they are in the transaction; None
+        when there are none.
+        """
+        request: ProduceRequest = call.request
+        adds = call.version >= FIRST_ADDING_VERSION
+        by_id = call.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        find: Any = self._partitions.get_by_id if by_id else self._partitions.get
+        verifications: dict[TopicPartition, Verification] = {}
+        producer = (-1, -1)
+        now_ms = self._clock.now_ms()
+        for topic in request.topic_data:
+            key = topic.topic_id if by_id else topic.name
+            for data in topic.partition_data:
+                hosted = find((key, data.index))
+                found = _producer(data.records)
+                if found is None or hosted is None or not hosted.is_leader or hosted.is_in_transaction(*found[:2]):
+                    continue
+                producer = found[:2]
+                verification = hosted.log.producers.verify(*found, now_ms, bumps_epochs=adds)
+                verifications[hosted.topic, hosted.index] = verification
+        if not verifications:
+            return None
+        assert request.transactional_id is not None
+        return Unverified(Membership(request.transactional_id, *producer, tuple(verifications), adds), verifications)
+
+    def verify(self, call: Call, asked: Unverified, verified: Callable[[dict[TopicPartition, int]], None]) -> None:
+        """Has the coordinator verify the partitions. The connection's next request waits: batches stay in their order.
+
+        `verified` gets an error code, or 0, for each partition whose verification is still valid.
+        """
+        for topic in call.request.topic_data:
+            for data in topic.partition_data:
+                if data.records is not None:
+                    # The receive buffer will be used for others.
+                    data.records = bytearray(data.records)
+        call.hold_connection()
+
+        def answered(errors: dict[TopicPartition, int]) -> None:
+            verified(
+                {
+                    place: _for_producers(error, call.version)
+                    for place, error in errors.items()
+                    if error or self._is_valid(asked, place)
+                }
+            )
+
+        self._verification.verify(call, asked.membership, answered)
+
+    def _is_valid(self, asked: Unverified, place: TopicPartition) -> bool:
+        hosted = self._partitions.get(place)
+        producer_id = asked.membership.producer_id
+        return hosted is not None and hosted.log.producers.verifications.get(producer_id) is asked.verifications[place]
 
 
 def _producer(records: Any) -> tuple[int, int, int] | None:
-    """Id and epoch of a transactional batch's producer, and its first sequence number."""
+    """Returns id and epoch of a transactional batch's producer, and its first sequence number; None for other batches."""
     if records is None or len(records) < HEADER_BYTES or not records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
         return None
     # Only what is a batch of format 2 has them there; whatever else is wrong with it, its checks will find.
     return _unpack_producer(records, _PRODUCER_AT) if records[_MAGIC_AT] == MAGIC else None
-
-
-def ask_first(call: Call, asked: Unasked, go_on: Callable[[dict[TopicPartition, int]], None]) -> None:
-    """Has the coordinator asked; the connection's next request waits, so that batches stay in their order.
-
-    `go_on` gets an error code, or 0, for each partition whose question still stands.
-    """
-    for topic in call.request.topic_data:
-        for data in topic.partition_data:
-            if data.records is not None:
-                # The receive buffer will be used for others.
-                data.records = bytearray(data.records)
-    call.hold_connection()
-    call.broker.transaction_verification.verify(call, asked.membership, partial(_answered, call, asked, go_on))
-
-
-def _answered(
-    call: Call, asked: Unasked, go_on: Callable[[dict[TopicPartition, int]], None], errors: dict[TopicPartition, int]
-) -> None:
-    go_on(
-        {
-            place: _for_producers(error, call.version)
-            for place, error in errors.items()
-            if error or _still_stands(call, asked, place)
-        }
-    )
-
-
-def _still_stands(call: Call, asked: Unasked, place: TopicPartition) -> bool:
-    hosted = call.broker.partitions.get(place)
-    producer_id = asked.membership.producer_id
-    return hosted is not None and hosted.log.producers.verifications.get(producer_id) is asked.verifications[place]
 
 
 def _for_producers(error: int, version: int) -> int:

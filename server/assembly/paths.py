@@ -1,0 +1,35 @@
+"""Makes the parts that requests for records pass through: Produce and Fetch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..fetch.fetch_path import FetchPath, FetchWaits
+from ..fetch.replica_selector import ReplicaSelector
+from ..produce.parked_produce import ProducePath
+from ..produce.transactional_produce import TransactionalProduce
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+
+def fetch_path(node: Node) -> FetchPath:
+    return FetchPath(
+        node.config.get("fetch.max.bytes"),
+        node.clock,
+        FetchWaits(node.deadlines, node.wakeups, node.pools.disk),
+        node.partitions,
+        node.scrubber,
+        node.fetch_sessions,
+        node.leaders,
+        ReplicaSelector(node.config, node.node_id, node.metadata),
+        node.replication,
+    )
+
+
+def produce_path(node: Node) -> ProducePath:
+    return ProducePath(node.clock, node.deadlines, node.partitions, node.leaders)
+
+
+def transactional_produce(node: Node) -> TransactionalProduce:
+    return TransactionalProduce(node.config, node.clock, node.partitions, node.transaction_verification)
