@@ -80,6 +80,10 @@ class BrokerServer(Node):
         self.damage = DamageCounters()
         self.directories = []
         self.fetch_max_bytes = config.get("fetch.max.bytes")
+        self.forwarding = Lazy(lambda: cluster.forwarding(self))
+        self.peers = Lazy(lambda: cluster.peers(self))
+        self.replica_requests = Lazy(lambda: cluster.replica_requests(self))
+        self.replication = Lazy(lambda: cluster.replication(self))
         self.fetch_sessions = data.fetch_sessions(self)
         self.producer_ids = cluster.producer_ids(self)
         self.upkeep = data.log_maintenance(self)
@@ -93,9 +97,6 @@ class BrokerServer(Node):
         self.dead_letters = Lazy(lambda: share.dead_letters(self))
         self.persister = Lazy(lambda: coordinators.persister(self))
         self.share_states = Lazy(lambda: coordinators.share_states(self))
-        self.forwarding = Lazy(lambda: cluster.forwarding(self))
-        self.peers = Lazy(lambda: cluster.peers(self))
-        self.replication = Lazy(lambda: cluster.replication(self))
         self._is_stopping = False
 
     async def start(self) -> None:

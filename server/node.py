@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .produce.transactional_produce import TransactionalProduce
     from .quorum.driver import QuorumDriver
     from .replica_fetch.healing import Healer
+    from .replica_fetch.replica_requests import ReplicaRequests
     from .replica_fetch.replication import Replication
     from .runtime.clock import Clock
     from .runtime.counters import Metrics
@@ -97,6 +98,8 @@ class Node:
     forwarding: Lazy[Forwarding]
     #: Requests to other nodes.
     peers: Lazy[Peers]
+    #: Requests to other replicas of partitions.
+    replica_requests: Lazy[ReplicaRequests]
     #: What there is to do with the other replicas of partitions.
     replication: Lazy[Replication]
 

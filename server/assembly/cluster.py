@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..cluster.stopped_brokers import StoppedBrokers
     from ..node import Node
     from ..peers.peers import Peers
+    from ..replica_fetch.replica_requests import ReplicaRequests
     from ..replica_fetch.replication import Replication
 
 
@@ -50,7 +51,15 @@ def producer_ids(node: Node) -> ProducerIds:
 
 
 def healer(node: Node) -> Healer:
-    return Healer(node)
+    return Healer(
+        node.clock,
+        node.damage,
+        node.pools.disk,
+        node.replica_requests,
+        node.cleaner,
+        node.upkeep,
+        lambda hosted: node.moves.get(hosted) is not None,
+    )
 
 
 def controller(node: Node) -> QuorumDriver:
@@ -126,7 +135,25 @@ def peers(node: Node) -> Peers:
     return Peers(f"odradek-{node.node_id}")
 
 
-def replication(node: Node) -> Replication:
-    from ..replica_fetch.replication import Replication
+def replica_requests(node: Node) -> ReplicaRequests:
+    from ..replica_fetch.replica_requests import ReplicaRequests
 
-    return Replication(node)
+    return ReplicaRequests(node.node_id, lambda: node.controller.broker_epoch, node.config, node.peers, node.leaders)
+
+
+def replication(node: Node) -> Replication:
+    from ..replica_fetch.isr_changes import IsrChanges
+    from ..replica_fetch.replica_fetcher import ReplicaFetcher
+    from ..replica_fetch.replication import Replication
+    from ..replica_fetch.replication_quota import FOLLOWERS, LEADERS, ReplicationQuota
+
+    leaders, followers = (
+        ReplicationQuota(node.node_id, node.config, node.clock, node.metadata, keys) for keys in (LEADERS, FOLLOWERS)
+    )
+    requests = node.replica_requests()
+
+    def make_fetcher(leader: int, purpose: str) -> ReplicaFetcher:
+        return ReplicaFetcher(leader, purpose, requests, node.config, node.clock, followers, node.damage)
+
+    isr_changes = IsrChanges(node.node_id, lambda: node.controller.broker_epoch, node.clock, node.forwarding)
+    return Replication(node.config, node.clock, node.partitions, isr_changes, leaders, followers, make_fetcher)

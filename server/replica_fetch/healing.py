@@ -1,7 +1,7 @@
 """Fetching damaged records again from other replicas.
 
-Replicas are equal byte for byte, and any of them answers a Fetch as a consumer's (KIP-392), up to the high watermark: a
-follower asks its leader, a leader those in sync. So it works with every broker that serves such a Fetch.
+Replicas are equal byte for byte, and each serves a consumer's Fetch (KIP-392), up to the high watermark. A follower fetches
+from its leader, a leader from the other members of the ISR. So it works with every broker that serves such a Fetch.
 
 ```
  damaged  -- wants -->  waiting  -- a replica has it -->  rebuilt beside, synced, swapped in  -->  whole
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...protocol.records.errors import BatchError
@@ -34,13 +35,19 @@ from .replica_reader import NotThere, ReplicaReader
 if TYPE_CHECKING:
     from ...storage.log.log import Log
     from ...storage.segments.segment import Segment
+    from ..log_maintenance.log_cleaner import LogCleaner
+    from ..log_maintenance.log_maintenance import LogMaintenance
     from ..network.endpoint import Endpoint
-    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
+    from ..runtime.clock import Clock
+    from ..runtime.damage_counters import DamageCounters
+    from ..runtime.lazy import Lazy
+    from ..runtime.thread_pools import ThreadPool
+    from .replica_requests import ReplicaRequests
 
 log = logging.getLogger("odradek.damage")
 
-#: When a partition is tried again that no replica could heal, or that is being compacted.
+#: Until the next attempt for a partition that no replica could heal, or that is being compacted.
 RETRY_S = 5.0
 #: A file that ends early is completed as long as it grows to no more than this share of segment.bytes.
 MOST_GROWTH = 1.25
@@ -67,7 +74,7 @@ class Rebuild:
         self.files = RebuiltSegment(log.place, base_offset, segment)
 
     def swap_in(self, log: Log, now_ms: int) -> bool:
-        """False when the log is another than it was."""
+        """Puts the segment into the log. Returns False when the log is not the one that was read."""
         if log is not self.log or (log.path, log.generation) != self._was:
             return False
         base_offset, end = self._base_offset, self.end
@@ -85,11 +92,26 @@ class Rebuild:
 
 
 class Healer:
-    """Heals one partition at a time, so that a disk with much damage does not fill the network."""
+    """Heals damaged partitions, one at a time, so that a disk with much damage does not fill the network."""
 
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
-        self._counters = broker.damage
+    def __init__(
+        self,
+        clock: Clock,
+        damage: DamageCounters,
+        disk: ThreadPool,
+        requests: Lazy[ReplicaRequests],
+        cleaner: LogCleaner,
+        maintenance: LogMaintenance,
+        is_moving: Callable[[HostedPartition], bool],
+    ) -> None:
+        self._clock = clock
+        self._counters = damage
+        self._disk = disk
+        self._requests = requests
+        self._cleaner = cleaner
+        self._maintenance = maintenance
+        #: Returns True while the partition is moved to another log directory.
+        self._is_moving = is_moving
         #: Partitions with damage, and how often healing them failed.
         self._wanted: dict[HostedPartition, int] = {}
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +120,7 @@ class Healer:
         self._is_stopping = False
 
     def wants(self, hosted: HostedPartition) -> None:
-        """The partition has damage."""
+        """Queues a partition, which has damage."""
         if self._is_stopping or len(hosted.role.replicas) < 2:
             return
         self._wanted[hosted] = 0
@@ -135,7 +157,7 @@ class Healer:
         if not hosted.log.damage or hosted.is_removed or hosted.offline:
             self._over(hosted)
             return
-        if self._broker.cleaner.works_on(hosted) or self._broker.moves.get(hosted) is not None:
+        if self._cleaner.works_on(hosted) or self._is_moving(hosted):
             return
         self._healed_now = hosted
         try:
@@ -176,11 +198,11 @@ class Healer:
         """Raises NotThere, BatchError, OSError, LogDirectoryFailure."""
         damaged = hosted.log
         if any(one.next_offset > damaged.active.base_offset for one in damaged.damage):
-            damaged.roll(self._broker.now_ms())
-        is_whole = damaged.config.compact or self._broker.cleaner.has_cleaned(hosted)
+            damaged.roll(self._clock.now_ms())
+        is_whole = damaged.config.compact or self._cleaner.has_cleaned(hosted)
         reason = "no other replica is in sync"
         for endpoint in self._sources(hosted):
-            reader = ReplicaReader(self._broker, hosted, endpoint)
+            reader = ReplicaReader(self._requests(), hosted, endpoint)
             try:
                 if is_whole:
                     await self._take_all(hosted, reader)
@@ -193,14 +215,15 @@ class Healer:
         raise NotThere(reason)
 
     def _sources(self, hosted: HostedPartition) -> list[Endpoint]:
-        """The leader first, then those in sync."""
-        role, own = hosted.role, self._broker.node_id
+        """Returns the endpoints of the leader and of the other members of the ISR."""
+        role, requests = hosted.role, self._requests()
+        own = requests.node_id
         ids = dict.fromkeys(one for one in (role.leader, *role.isr) if one >= 0 and one != own)
-        found = [self._broker.leaders.broker_endpoint(one) for one in ids]
+        found = [requests.endpoint(one) for one in ids]
         return [endpoint for endpoint in found if endpoint is not None]
 
     async def _take_damaged(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
-        """Each damaged segment is made of its sound bytes and of what the replica has for the others."""
+        """Rebuilds each damaged segment from its sound bytes and, for the others, the replica's."""
         damaged = hosted.log
         while damaged.damage:
             first = next(iter(damaged.damage))
@@ -213,7 +236,7 @@ class Healer:
             await self._swap_in(hosted, [await self._build(rebuild, reader)], reader)
 
     async def _take_all(self, hosted: HostedPartition, reader: ReplicaReader) -> None:
-        """Every closed segment is made of what the replica has, gaps between them too."""
+        """Rebuilds every closed segment from the replica's, and gaps between them too."""
         taken = hosted.log
         reader.may_have_gaps = True
         wanted = [
@@ -247,21 +270,21 @@ class Healer:
         config = rebuild.log.config
         try:
             for one in rebuild.ranges:
-                await self._broker.pools.disk.run(files.copy_up_to, one)
+                await self._disk.run(files.copy_up_to, one)
                 async for batches, headers in reader.read(one.first_offset, one.next_offset):
-                    await self._broker.pools.disk.run(files.add, batches, headers)
+                    await self._disk.run(files.add, batches, headers)
                     if one is last and is_open_ended and files.size >= config.segment_bytes:
                         rebuild.end = headers[-1].next_offset
                         break
-            await self._broker.pools.disk.run(files.finish, config.index_interval_bytes, rebuild.end, reader.aborted)
+            await self._disk.run(files.finish, config.index_interval_bytes, rebuild.end, reader.aborted)
         except BaseException:
             files.discard()
             raise
         return rebuild
 
     async def _swap_in(self, hosted: HostedPartition, built: list[Rebuild], reader: ReplicaReader) -> None:
-        """All in one turn of the loop. Raises NotThere when the log has changed meanwhile."""
-        damaged, now_ms = hosted.log, self._broker.now_ms()
+        """Puts the segments into the log in one turn of the loop. Raises NotThere when the log has changed meanwhile."""
+        damaged, now_ms = hosted.log, self._clock.now_ms()
         found = list(damaged.damage)
         left = list(built)
         try:
@@ -272,7 +295,7 @@ class Healer:
         finally:
             for one in left:
                 one.files.discard()
-        self._broker.upkeep.schedule_segment_deletion(hosted)
+        self._maintenance.schedule_segment_deletion(hosted)
         for healed in found:
             if damaged.damage.covers(healed.first_offset) is None:
                 self._counters.ranges_healed += 1
@@ -281,7 +304,7 @@ class Healer:
                     hosted.name, healed.first_offset, healed.next_offset - 1, reader.source,
                 )  # fmt: skip
         hosted.wake_readers()
-        await self._broker.pools.disk.run(_make_durable, damaged)
+        await self._disk.run(_make_durable, damaged)
 
 
 def _make_durable(healed: Log) -> None:
@@ -299,6 +322,6 @@ def _is_another_segment(damaged: Log, segment: Segment, one: DamagedRange) -> bo
 
 
 def _segment_of(damaged: Log, one: DamagedRange) -> Segment | None:
-    """The segment whose file the range is in; None when there is no such file."""
+    """Returns the segment whose file the range is in; None when there is no such file."""
     segment = damaged.segment_of(one.first_offset)
     return segment if damaged.place.file(segment.base_offset, LOG_SUFFIX).endswith(f"/{one.file}") else None

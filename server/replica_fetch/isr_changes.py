@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,18 +26,20 @@ from ...protocol.messages.alter_partition import (
 from ...replication.isr import UNKNOWN_BROKER_EPOCH, IsrProposal
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..cluster.controller_channel import Forwarding
     from ..partitions.replica import Replica
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
 
 log = logging.getLogger("odradek.replicas")
 
 RETRY_MS = 50
-#: More changes than this are in no request: the controller decides on one as a whole, and serves nobody meanwhile.
+#: Changes in one request: the controller decides on all of them in one turn of the loop.
 MOST_AT_ONCE = 500
 TIMEOUT_MS = 30_000
-#: The controller has refused this set; another may be proposed.
+#: The controller has rejected this ISR; another one may be proposed.
 _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-#: The partition is another one by now: the metadata will say so.
+#: The controller has a newer state of the partition, which comes with the metadata.
 _OUTDATED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -64,12 +67,19 @@ class _Asked(NamedTuple):
 
 
 class IsrChanges:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """The proposals of this broker. `broker_epoch` returns the epoch of its registration."""
+
+    def __init__(
+        self, node_id: int, broker_epoch: Callable[[], int], clock: Clock, forwarding: Lazy[Forwarding]
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._forwarding = forwarding
         self._asked: dict[Key, _Asked] = {}
         self._is_busy = False
         self._is_closed = False
-        #: How often sets have shrunk and grown, since the start.
+        #: ISR shrinks and expansions since the start.
         self.shrinks = self.expands = 0
 
     def propose(self, replica: Replica, proposal: IsrProposal) -> None:
@@ -94,17 +104,15 @@ class IsrChanges:
         for (topic_id, index), asked in sent.items():
             topic = topics.setdefault(topic_id, TopicDataRequest(topic_id))
             topic.partitions.append(self._partition(index, asked))
-        request = AlterPartitionRequest(
-            self._broker.node_id, self._broker.replication().broker_epoch, list(topics.values())
-        )
-        self._broker.forwarding().send_to_controller(request, partial(self._answered, sent), timeout_ms=TIMEOUT_MS)
+        request = AlterPartitionRequest(self._node_id, self._broker_epoch(), list(topics.values()))
+        self._forwarding().send_to_controller(request, partial(self._answered, sent), timeout_ms=TIMEOUT_MS)
 
     def _partition(self, index: int, asked: _Asked) -> PartitionDataRequest:
         proposal, role = asked.proposal, asked.replica.role
         members = [
             BrokerState(
                 replica,
-                self._broker.replication().broker_epoch
+                self._broker_epoch()
                 if replica == role.local_id
                 else role.followers[replica].broker_epoch
                 if replica in role.followers
@@ -148,7 +156,7 @@ class IsrChanges:
         if error:
             log.info("%s: %s cannot be in sync: %s", replica.name, asked.proposal.isr, ErrorCode(error).name)
         if error and error not in _REFUSED and error not in _OUTDATED:
-            self._asked[key] = self._asked.pop(key)  # behind those that were not asked for yet
+            self._asked[key] = self._asked.pop(key)  # behind those that were not requested yet
             return False
         del self._asked[key]
         if error in _REFUSED:
@@ -164,7 +172,7 @@ class IsrChanges:
             self.expands += 1
 
     def _accepted(self, asked: _Asked, answer: PartitionDataResponse) -> None:
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         asked.replica.isr_accepted(
             asked.proposal, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch, now_ms
         )

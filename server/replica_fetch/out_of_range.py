@@ -1,7 +1,7 @@
-"""A follower that asks for what its leader does not have: the leader's ends say where to go on.
+"""Recovery of a follower whose fetch offset is outside of its leader's log.
 
-Its log may be longer (the leader was elected uncleanly), then the rest goes; or it may end before the leader's begins (it
-was away for longer than records are kept), then it starts over.
+If the follower's log is longer, since the leader was elected uncleanly, it is truncated to the leader's end. If it ends
+before the leader's begins, since the follower was down for longer than the retention, it starts over there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
-    from ..node import Node
+    from ..runtime.clock import Clock
     from .followed_partition import FollowedPartition
+    from .replica_requests import ReplicaRequests
 
 log = logging.getLogger("odradek.replicas")
 
@@ -31,23 +32,22 @@ EARLIEST = -2
 PURPOSE = "replica-offsets"
 
 
-def ask_for_ends(broker: Node, endpoint: Endpoint, followed: FollowedPartition) -> None:
-    """Asks for the leader's end; the follower is put right when the answer has come. Until then it fails again."""
-    _ask(broker, endpoint, followed, LATEST, partial(_end_known, broker, endpoint, followed))
+def ask_for_ends(requests: ReplicaRequests, clock: Clock, endpoint: Endpoint, followed: FollowedPartition) -> None:
+    """Requests the leader's end offset, and truncates or restarts the log by the response. Until then fetches fail."""
+    _ask(requests, endpoint, followed, LATEST, partial(_end_known, requests, clock, endpoint, followed))
 
 
 def _ask(
-    broker: Node, endpoint: Endpoint, followed: FollowedPartition, timestamp: int, then: Callable[[int], None]
+    requests: ReplicaRequests,
+    endpoint: Endpoint,
+    followed: FollowedPartition,
+    timestamp: int,
+    then: Callable[[int], None],
 ) -> None:
     asked = ListOffsetsPartition(followed.hosted.index, followed.epoch, timestamp)
-    request = ListOffsetsRequest(replica_id=broker.node_id, topics=[ListOffsetsTopic(followed.hosted.topic, [asked])])
-    broker.peers().send(
-        endpoint,
-        request,
-        partial(_told, followed, then),
-        timeout_ms=broker.config.get("replica.socket.timeout.ms"),
-        purpose=PURPOSE,
-    )
+    topics = [ListOffsetsTopic(followed.hosted.topic, [asked])]
+    request = ListOffsetsRequest(replica_id=requests.node_id, topics=topics)
+    requests.send(endpoint, request, partial(_told, followed, then), purpose=PURPOSE)
 
 
 def _told(followed: FollowedPartition, then: Callable[[int], None], response: ListOffsetsResponse | None) -> None:
@@ -61,19 +61,21 @@ def _told(followed: FollowedPartition, then: Callable[[int], None], response: Li
             followed.hosted.on_failure(failure)
 
 
-def _end_known(broker: Node, endpoint: Endpoint, followed: FollowedPartition, leader_end: int) -> None:
+def _end_known(
+    requests: ReplicaRequests, clock: Clock, endpoint: Endpoint, followed: FollowedPartition, leader_end: int
+) -> None:
     hosted = followed.hosted
     if leader_end < hosted.log_end_offset:
         log.warning(
             "%s: ends at %d, and its leader's log at %d: the rest goes", hosted.name, hosted.log_end_offset, leader_end
         )
-        followed.truncate(leader_end, broker.now_ms())
+        followed.truncate(leader_end, clock.now_ms())
     else:
-        _ask(broker, endpoint, followed, EARLIEST, partial(_start_known, broker, followed))
+        _ask(requests, endpoint, followed, EARLIEST, partial(_start_known, clock, followed))
 
 
-def _start_known(broker: Node, followed: FollowedPartition, leader_start: int) -> None:
+def _start_known(clock: Clock, followed: FollowedPartition, leader_start: int) -> None:
     hosted = followed.hosted
     if leader_start > hosted.log_end_offset:
         log.warning("%s: ends at %d, and its leader's begins at %d", hosted.name, hosted.log_end_offset, leader_start)
-        followed.start_over(leader_start, broker.now_ms())
+        followed.start_over(leader_start, clock.now_ms())

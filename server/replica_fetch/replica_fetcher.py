@@ -23,15 +23,17 @@ from ...protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
-    ReplicaState,
 )
 from ...protocol.records.errors import BatchError
 from .followed_partition import FollowedPartition
 from .out_of_range import ask_for_ends
 
 if TYPE_CHECKING:
-    from ..network.endpoint import Endpoint
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.clock import Clock
+    from ..runtime.damage_counters import DamageCounters
+    from .replica_requests import ReplicaRequests
+    from .replication_quota import ReplicationQuota
 
 log = logging.getLogger("odradek.replicas")
 
@@ -40,11 +42,9 @@ Item = TypeVar("Item")
 Key = tuple[bytes, int]
 
 _LAST_SESSION_EPOCH = (1 << 31) - 1
-#: Between two looks whether replicas that are throttled may be fetched again.
+#: Between two checks whether throttled replicas may be fetched again.
 THROTTLED_MS = 100
-#: From here on topics are named by their ids.
-VERSION = 18
-#: The ways of a leader to say that it does not lead yet, or no more: the metadata is on its way, to it or to us.
+#: Errors of a leader that does not lead yet, or no longer: it or this broker has old metadata.
 _STALE_METADATA_ERRORS = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -57,25 +57,38 @@ _STALE_METADATA_ERRORS = frozenset(
 
 
 class ReplicaFetcher:
-    """`purpose` names its connection to the leader."""
+    """A fetcher of partitions that broker `leader` leads. `purpose` names its connection to the leader."""
 
-    def __init__(self, broker: Node, leader: int, purpose: str) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        leader: int,
+        purpose: str,
+        requests: ReplicaRequests,
+        config: BrokerConfig,
+        clock: Clock,
+        quota: ReplicationQuota,
+        damage: DamageCounters,
+    ) -> None:
         self._leader = leader
         self._purpose = purpose
+        self._requests = requests
+        self._config = config
+        self._clock = clock
+        self._quota = quota
+        self._damage = damage
         self._followed: dict[Key, FollowedPartition] = {}
-        #: What is to be looked at before the next request, and what is left alone for now.
+        #: Partitions to inspect before the next request, and partitions that are left out for a while.
         self._changed: dict[Key, None] = {}
         self._delayed: dict[Key, FollowedPartition] = {}
         self._session_id = 0
         self._session_epoch = 0
-        #: What the session's leader was told last of each partition.
+        #: The last request for each partition of the session.
         self._told: dict[Key, FetchPartition] = {}
         self._max_bytes = 0
-        #: Some replicas may be held up (KIP-73): then all are looked at.
+        #: Some replicas may be throttled (KIP-73): then all are inspected.
         self._is_throttled = False
         self._failures = 0
-        #: A fetch is on its way.
+        #: A fetch is in flight.
         self.is_waiting = False
         #: The next fetch, when it is planned, and for when in the loop's time.
         self._planned: asyncio.TimerHandle | None = None
@@ -94,7 +107,7 @@ class ReplicaFetcher:
         self._look_at(followed)
 
     def _look_at(self, followed: FollowedPartition) -> None:
-        """Something about it may be another than the leader was told."""
+        """Marks the partition as changed since the last request."""
         self._changed[followed.key] = None
         self._plan()
 
@@ -105,7 +118,7 @@ class ReplicaFetcher:
         for followed in self._followed.values():
             followed.leave()
 
-    # ---- asking
+    # ---- requests
 
     def _plan(self, delay_ms: int = 0) -> None:
         """Schedules the next fetch, unless one is in flight, in the next turn of the loop or after a while."""
@@ -123,7 +136,7 @@ class ReplicaFetcher:
         self._planned = None
         if self.is_waiting or self._is_closed:
             return
-        endpoint = self._endpoint()
+        endpoint = self._requests.endpoint(self._leader)
         if endpoint is None:
             self._plan(self._backoff_ms)
             return
@@ -138,16 +151,10 @@ class ReplicaFetcher:
             del self._told[key]
         self._told.update(news)
         self.is_waiting = True
-        self._broker.peers().send(
-            endpoint,
-            self._request(news, forgotten),
-            self._answered,
-            timeout_ms=self._broker.config.get("replica.socket.timeout.ms"),
-            purpose=self._purpose,
-        )
+        self._requests.send(endpoint, self._request(news, forgotten), self._answered, purpose=self._purpose)
 
     def _steady_ms(self) -> int:
-        """For how long something is left alone: the day's time may be set back meanwhile."""
+        """Returns the time for delays: the wall clock may be set back meanwhile."""
         return int(asyncio.get_running_loop().time() * 1000)
 
     def _news(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
@@ -168,14 +175,14 @@ class ReplicaFetcher:
 
     def _note_settings(self) -> None:
         """Marks all partitions as changed when a setting of all has changed."""
-        max_bytes: int = self._broker.config.get("replica.fetch.max.bytes")
-        was_throttled, self._is_throttled = self._is_throttled, self._broker.replication().followers.is_on
+        max_bytes: int = self._config.get("replica.fetch.max.bytes")
+        was_throttled, self._is_throttled = self._is_throttled, self._quota.is_on
         if was_throttled or self._is_throttled or max_bytes != self._max_bytes:
             self._changed.update(dict.fromkeys(self._followed))
         self._max_bytes = max_bytes
 
     def _wanted(self, key: Key, now_ms: int) -> FetchPartition | None:
-        """None of one that is not followed any more, or not now."""
+        """Returns the request for a partition; None when it is no longer followed, or left out for now."""
         followed = self._followed.get(key)
         if followed is None:
             return None
@@ -187,7 +194,7 @@ class ReplicaFetcher:
         if followed.not_before_ms > now_ms:
             self._delayed[key] = followed
             return None
-        if self._is_throttled and self._broker.replication().followers.holds_up(followed.hosted, self._broker.node_id):
+        if self._is_throttled and self._quota.holds_up(followed.hosted, self._requests.node_id):
             return None
         return followed.wanted(self._max_bytes)
 
@@ -197,19 +204,15 @@ class ReplicaFetcher:
 
     @property
     def _backoff_ms(self) -> int:
-        most: int = self._broker.config.get("replica.fetch.backoff.ms")
+        most: int = self._config.get("replica.fetch.backoff.ms")
         return most
 
-    def _endpoint(self) -> Endpoint | None:
-        return self._broker.leaders.broker_endpoint(self._leader)
-
     def _request(self, news: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
-        broker = self._broker
-        config = broker.config
+        config = self._config
         is_short = len(self._told) < len(self._followed)
         return FetchRequest(
-            replica_state=ReplicaState(broker.node_id, broker.replication().broker_epoch),
-            # Some are left alone for a moment only.
+            replica_state=self._requests.replica_state(),
+            # Some are left out for a moment only.
             max_wait_ms=min(config.get("replica.fetch.wait.max.ms"), 100 if is_short else 1 << 31),
             min_bytes=config.get("replica.fetch.min.bytes"),
             max_bytes=config.get("replica.fetch.response.max.bytes"),
@@ -222,14 +225,14 @@ class ReplicaFetcher:
             ],
         )
 
-    # ---- answers
+    # ---- responses
 
     def _answered(self, response: FetchResponse | None) -> None:
         self.is_waiting = False
         if self._is_closed:
             return
         if response is None or response.error_code:
-            # A session that the leader has lost is simply begun anew.
+            # If the leader has lost the session, a new one begins.
             self._end_session()
             self._failures += 1
             self._plan(
@@ -239,7 +242,7 @@ class ReplicaFetcher:
         self._failures = 0
         asked = self._told
         self._go_on_with_session(response)
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         for topic in response.responses:
             for data in topic.partitions:
                 key = (topic.topic_id, data.partition_index)
@@ -261,7 +264,7 @@ class ReplicaFetcher:
         if error:
             self._refused(followed, error)
         elif data.records:
-            self._broker.replication().followers.record(followed.hosted, len(data.records))
+            self._quota.record(followed.hosted, len(data.records))
 
     def _go_on_with_session(self, response: FetchResponse) -> None:
         if response.session_id == 0:
@@ -272,7 +275,7 @@ class ReplicaFetcher:
             self._session_epoch = 1 if self._session_epoch == _LAST_SESSION_EPOCH else self._session_epoch + 1
 
     def _end_session(self) -> None:
-        """The next request is of all partitions."""
+        """Begins a new session: the next request has all partitions."""
         self._session_id = self._session_epoch = 0
         self._told = {}
         self._changed = dict.fromkeys(self._followed)
@@ -286,23 +289,23 @@ class ReplicaFetcher:
         elif error == ErrorCode.CORRUPT_MESSAGE:
             words = "%s: broker %d answers that its records from offset %d on are damaged"
             offset = followed.hosted.log_end_offset
-            self._broker.damage.say((name, "leader", offset), words, name, self._leader, offset)
+            self._damage.say((name, "leader", offset), words, name, self._leader, offset)
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            endpoint = self._endpoint()
+            endpoint = self._requests.endpoint(self._leader)
             if endpoint is not None:
-                ask_for_ends(self._broker, endpoint, followed)
+                ask_for_ends(self._requests, self._clock, endpoint, followed)
         elif error not in _STALE_METADATA_ERRORS or followed.failures > _QUIET_FAILURES:
             log.warning("%s: broker %d answers %s", name, self._leader, ErrorCode(error).name)
 
     def _met_damage(self, followed: FollowedPartition, damage: BatchError) -> None:
-        """The leader does not know that its records are damaged; that they are asked for again tells it."""
+        """Counts and logs damaged records. The leader learns of the damage by the repeated fetch."""
         name, offset = followed.hosted.name, followed.hosted.log_end_offset
-        self._broker.damage.bad_fetches += 1
+        self._damage.bad_fetches += 1
         words = "%s: what broker %d sent from offset %d on is damaged, and is fetched again: %s"
-        self._broker.damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
+        self._damage.say((name, "fetched", offset), words, name, self._leader, offset, damage)
 
 
-#: How often the metadata may be on its way before it is worth a word.
+#: Failures for old metadata that are not logged.
 _QUIET_FAILURES = 6
 
 

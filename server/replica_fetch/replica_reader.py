@@ -13,25 +13,27 @@ from ...protocol.records.errors import CorruptBatch
 
 if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
-    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
+    from .replica_requests import ReplicaRequests
 
 PURPOSE = "healing"
-#: With it the answer names aborted transactions. It gives their records too, up to the last stable offset.
+#: With it the response names aborted transactions, and has their records too, up to the last stable offset.
 READ_COMMITTED = 1
-#: Asked for at a time: the answer is held in memory.
+#: Requested at a time: the response is held in memory.
 FETCH_BYTES = 1 << 20
-#: What the replica may wait for the records. They are old: either it has them, or it will not.
+#: The replica may wait for the records as long. They are old: it has them, or it will not.
 FETCH_WAIT_MS = 100
 
 
 class NotThere(Exception):
-    """The replica does not give the records: it is not reached, has them not, or has them damaged."""
+    """The replica does not return the records: it cannot be reached, does not have them, or has them damaged."""
 
 
 class ReplicaReader:
-    def __init__(self, broker: Node, hosted: HostedPartition, source: Endpoint) -> None:
-        self._broker = broker
+    """Reads from the replica of `hosted` at `source`."""
+
+    def __init__(self, requests: ReplicaRequests, hosted: HostedPartition, source: Endpoint) -> None:
+        self._requests = requests
         self._hosted = hosted
         self._source = source
         #: Offsets may be missing between batches: the log is compacted.
@@ -44,7 +46,7 @@ class ReplicaReader:
         return self._source.address
 
     async def read(self, first_offset: int, next_offset: int) -> AsyncIterator[tuple[bytes, list[BatchHeader]]]:
-        """The batches of these offsets, some at a time: CRCs are right, and offsets tile the range.
+        """Yields the batches of these offsets, some at a time: CRCs are right, and offsets tile the range.
 
         Raises NotThere, CorruptBatch.
         """
@@ -83,8 +85,7 @@ class ReplicaReader:
             if not answered.done():
                 answered.set_result(self._taken(response))
 
-        timeout_ms = self._broker.config.get("replica.socket.timeout.ms")
-        self._broker.peers().send(self._source, request, reply, timeout_ms=timeout_ms, purpose=PURPOSE)
+        self._requests.send(self._source, request, reply, purpose=PURPOSE)
         result = await answered
         if isinstance(result, NotThere):
             raise result
@@ -103,7 +104,7 @@ class ReplicaReader:
         return bytes(data.records or b"")
 
     def _checked(self, records: bytes, offset: int, next_offset: int) -> tuple[bytes, list[BatchHeader]]:
-        """The batches below `next_offset`."""
+        """Returns the batches below `next_offset`, and their headers."""
         headers: list[BatchHeader] = []
         end, expected = 0, offset
         for position, header in iter_headers(records):

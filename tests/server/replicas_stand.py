@@ -230,7 +230,7 @@ class _ToTheStand(Forwarding):
     """Passes a broker's AlterPartition to the stand, which decides it."""
 
     def __init__(self, replicas: Replicas, server: BrokerServer) -> None:
-        super().__init__(server)
+        super().__init__(server.controller, server.peers, server.clock)
         self._replicas = replicas
 
     def send_to_controller(self, request: Message, reply: Callable[[Any], None], **options: Any) -> None:

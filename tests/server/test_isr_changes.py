@@ -17,6 +17,8 @@ from odradek.protocol.messages.alter_partition import (
 from odradek.replication.isr import IsrProposal
 from odradek.server.replica_fetch import isr_changes as alter_partition
 from odradek.server.replica_fetch.isr_changes import IsrChanges
+from odradek.server.runtime.clock import Clock
+from odradek.server.runtime.lazy import Lazy
 
 from tests.server.replicas_stand import eventually
 
@@ -29,13 +31,8 @@ class Stand:
     def __init__(self) -> None:
         self.asked: list[tuple[AlterPartitionRequest, Callable[[Any], None]]] = []
         self.accepted: list[int] = []
-        self.node_id = 1
-        self.replication = lambda: SimpleNamespace(broker_epoch=5)
-        self.forwarding = lambda: SimpleNamespace(send_to_controller=self._ask)
-        self.changes = IsrChanges(self)  # type: ignore[arg-type]
-
-    def now_ms(self) -> int:
-        return 0
+        channel: Any = SimpleNamespace(send_to_controller=self._ask)
+        self.changes = IsrChanges(1, lambda: 5, Clock(lambda: 0.0), Lazy(lambda: channel))
 
     def _ask(self, request: AlterPartitionRequest, reply: Callable[[Any], None], *, timeout_ms: int) -> None:
         self.asked.append((request, reply))
