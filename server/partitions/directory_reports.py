@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.assign_replicas_to_dirs import (
@@ -18,7 +19,6 @@ from ...protocol.schema import Message
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..node import Node
     from .hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.partitions")
@@ -26,9 +26,26 @@ log = logging.getLogger("odradek.partitions")
 _ASSIGN_VERSION = 0
 
 
+class Controller(Protocol):
+    """The controller that replicas' directories are reported to: this node's own, or the active one through it."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration."""
+
+    def submit(self, request: Message, version: int, reply: Callable[[Any], object], /) -> None:
+        """Has the active controller handle the request. `reply` is called with the response."""
+
+
 class DirectoryReports:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """The reports that are to be sent.
+
+    `controller` returns the controller, which is made after the partitions.
+    """
+
+    def __init__(self, node_id: int, controller: Callable[[], Controller]) -> None:
+        self._node_id = node_id
+        self._controller = controller
         #: (topic id, index) -> the replica's directory.
         self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
 
@@ -39,6 +56,7 @@ class DirectoryReports:
         self._to_report[hosted.topic_id, hosted.index] = hosted.directory
 
     def _send(self) -> None:
+        controller = self._controller()
         directories: dict[bytes, dict[bytes, TopicDataRequest]] = {}
         for (topic_id, index), directory in self._to_report.items():
             if directory.directory_id is not None:
@@ -47,11 +65,11 @@ class DirectoryReports:
                 topic.partitions.append(PartitionDataRequest(index))
         self._to_report = {}
         request = AssignReplicasToDirsRequest(
-            self._broker.node_id,
-            self._broker.controller.broker_epoch,
+            self._node_id,
+            controller.broker_epoch,
             [DirectoryDataRequest(name, list(topics.values())) for name, topics in directories.items()],
         )
-        self._broker.controller.submit(request, _ASSIGN_VERSION, _check_reported)
+        controller.submit(request, _ASSIGN_VERSION, _check_reported)
 
 
 def _check_reported(response: Message) -> None:

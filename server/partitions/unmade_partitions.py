@@ -12,14 +12,16 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...metadata.image import MetadataImage, PartitionImage
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
     from ...storage.log.log import Log
-    from ..node import Node
+    from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.repeated_lines import RepeatedLines
 
 log = logging.getLogger("odradek.partitions")
 
@@ -28,14 +30,31 @@ RETRY_S = 2.0
 #: Partitions that are made in one turn of the loop; the others in the next ones.
 MOST_IN_A_TURN = 20
 
-#: Makes one partition and gives it its role: the image, the topic's name and id, the index, what the image says of it.
-Make = Callable[[MetadataImage, str, bytes, int, PartitionImage], None]
+
+class Make(Protocol):
+    """Makes one partition, and gives it its role. `registration`: that of the partition in the image."""
+
+    def __call__(
+        self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage, /
+    ) -> None: ...
+
+
+def _not_yet(image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage, /) -> None:
+    raise AssertionError(f"nothing makes {topic}-{index}")
 
 
 class UnmadePartitions:
-    def __init__(self, broker: Node, make: Make) -> None:
-        self._broker = broker
-        self._make = make
+    """The partitions that wait for room."""
+
+    def __init__(self, node_id: int, clock: Clock, metadata: MetadataCache, lines: RepeatedLines) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._metadata = metadata
+        self._lines = lines
+        #: Set once, by the part that makes partitions.
+        self.make: Make = _not_yet
+        #: Called with the image after some were made: coordinators may live in them.
+        self.on_made: list[Callable[[MetadataImage], object]] = []
         #: By topic and index, in the order in which they are tried.
         self._waiting: dict[tuple[str, int], None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -59,11 +78,11 @@ class UnmadePartitions:
     def add(self, key: tuple[str, int], failure: LogDirectoryFailure, made: Log | None, new_path: str | None) -> None:
         """What its creation has left behind goes, because others need the room; what was there before stays."""
         if made is not None:
-            made.close(self._broker.now_ms(), clean=False)
+            made.close(self._clock.now_ms(), clean=False)
         if new_path is not None:
             self._remove(new_path)
         words = f"{key[0]}-{key[1]} cannot be made, and is tried again: {failure}"
-        self._broker.lines.log(log, logging.ERROR, "", ("unmade", failure.directory), words)
+        self._lines.log(log, logging.ERROR, "", ("unmade", failure.directory), words)
         self._waiting.pop(key, None)
         self._waiting[key] = None
         self._plan(RETRY_S)
@@ -84,7 +103,7 @@ class UnmadePartitions:
         except FileNotFoundError:
             return
         except OSError as error:
-            self._broker.lines.log(log, logging.WARNING, "", "undo", f"{path} is left for the next try: {error}")
+            self._lines.log(log, logging.WARNING, "", "undo", f"{path} is left for the next try: {error}")
 
     def _plan(self, delay_s: float) -> None:
         if self._timer is None:
@@ -95,27 +114,21 @@ class UnmadePartitions:
         if self._is_paused:
             self._plan(RETRY_S)
             return
-        image, count, has_room = self._broker.image, 0, True
+        image, count, has_room = self._metadata.image, 0, True
         for key in list(self._waiting)[:MOST_IN_A_TURN]:
             topic = image.topic(key[0])
             registration = topic.partitions.get(key[1]) if topic is not None else None
-            if topic is None or registration is None or self._broker.node_id not in registration.replicas:
+            if topic is None or registration is None or self._node_id not in registration.replicas:
                 del self._waiting[key]
                 continue
-            self._make(image, topic.name, topic.id, key[1], registration)
+            self.make(image, topic.name, topic.id, key[1], registration)
             has_room = key not in self._waiting
             if not has_room:
                 break
             count += 1
         if count:
             log.info("%d partitions are made that had no room before; %d wait", count, len(self._waiting))
-            self._take_up_coordinators(image)
+            for function in self.on_made:
+                function(image)
         if self._waiting:
             self._plan(0 if has_room else RETRY_S)
-
-    def _take_up_coordinators(self, image: MetadataImage) -> None:
-        broker = self._broker
-        broker.groups.take_up(image)
-        broker.transactions.take_up(image)
-        if broker.share_states.made is not None:
-            broker.share_states().take_up(image)
