@@ -86,9 +86,6 @@ class BrokerServer(Node):
         self.replication = Lazy(lambda: cluster.replication(self))
         self.fetch_sessions = data.fetch_sessions(self)
         self.producer_ids = cluster.producer_ids(self)
-        self.upkeep = data.log_maintenance(self)
-        self.cleaner = data.log_cleaner(self)
-        self.scrubber = data.scrubber(self)
         self.healer = cluster.healer(self)
         self.auto_creation = cluster.auto_creation(self)
         self.streams_topics = coordinators.streams_topics(self)
@@ -113,6 +110,11 @@ class BrokerServer(Node):
             self.directories += open_directories(self.config.log_dirs)
             if self.config.is_broker:
                 self.partitions = data.partitions(self)
+                self.directory_reports = data.directory_reports(self)
+                self.partition_changes = data.partition_changes(self)
+                self.upkeep = data.log_maintenance(self)
+                self.cleaner = data.log_cleaner(self)
+                self.scrubber = data.scrubber(self)
                 self.leaders = cluster.leaders(self)
                 self.moves = data.replica_moves(self)
                 self.groups = coordinators.groups(self)
@@ -155,13 +157,14 @@ class BrokerServer(Node):
         await self.listeners.stop()
         self.turns.stop()
         await self.healer.stop()
-        await self.scrubber.stop()
-        await self.cleaner.stop()
-        await self.upkeep.stop()
+        if hasattr(self, "scrubber"):  # the start came so far
+            await self.scrubber.stop()
+            await self.cleaner.stop()
+            await self.upkeep.stop()
         for part in (self.share_partitions.made, self.share_states.made):
             if part is not None:
                 part.stop()
-        if hasattr(self, "groups"):  # the start came so far
+        if hasattr(self, "groups"):
             self.transactions.stop()
             self.groups.stop()
         if hasattr(self, "controller"):
@@ -175,7 +178,8 @@ class BrokerServer(Node):
                 other.close()
         if hasattr(self, "moves"):
             await self.moves.stop()
-        if hasattr(self, "partitions"):
+        if hasattr(self, "partition_changes"):
+            self.partition_changes.stop()
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .network.dispatch import Dispatcher
     from .network.endpoint import Endpoint
     from .network.listener_set import ListenerSet
+    from .partitions.directory_reports import DirectoryReports
+    from .partitions.partition_changes import PartitionChanges
     from .partitions.partitions import Partitions
     from .peers.peers import Peers
     from .produce.parked_produce import ProducePath
@@ -82,9 +84,6 @@ class Node:
     directories: list[LogDirectory]
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
-    upkeep: LogMaintenance
-    cleaner: LogCleaner
-    scrubber: Scrubber
     healer: Healer
     auto_creation: AutoCreation
     streams_topics: StreamsTopics
@@ -111,6 +110,11 @@ class Node:
     wakeups: Wakeups
     # On a node that is only a controller there are no partitions, and none of what lives in them.
     partitions: Partitions
+    directory_reports: DirectoryReports
+    partition_changes: PartitionChanges
+    upkeep: LogMaintenance
+    cleaner: LogCleaner
+    scrubber: Scrubber
     leaders: Leaders
     moves: ReplicaMoves
     groups: GroupDriver

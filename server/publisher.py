@@ -45,8 +45,8 @@ class Publisher:
         with self._contained("the broker's configuration"):
             broker.config.apply(delta, image)
         if broker.config.is_broker:
-            with self._contained("partitions"), broker.partitions.unmade.paused():
-                yield from broker.partitions.steps(delta, image)
+            with self._contained("partitions"):
+                yield from broker.partition_changes.steps(delta, image)
             with self._contained("coordinators of groups"):
                 broker.groups.apply(delta, image)
             with self._contained("coordinators of transactions"):

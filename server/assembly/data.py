@@ -9,10 +9,22 @@ from ..log_maintenance.log_cleaner import LogCleaner
 from ..log_maintenance.log_maintenance import LogMaintenance
 from ..log_maintenance.replica_moves import ReplicaMoves
 from ..log_maintenance.scrubber import Scrubber
+from ..partitions.directory_reports import DirectoryReports
+from ..partitions.partition_changes import PartitionChanges
 from ..partitions.partitions import Partitions
+from ..partitions.placement import ReplicaPlacement
+from ..partitions.replica_creation import ReplicaCreation
+from ..partitions.replica_opening import IsrRules, ReplicaOpening
+from ..partitions.roles import RoleAssignment
+from ..partitions.topic_settings import Reconfiguration, SettingsByTopic
+from ..partitions.unmade_partitions import UnmadePartitions
 
 if TYPE_CHECKING:
+    from ...metadata.image import MetadataImage
+    from ...replication.isr import IsrProposal
     from ..node import Node
+    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.replica import Replica
 
 
 def fetch_sessions(node: Node) -> FetchSessions:
@@ -25,21 +37,81 @@ def fetch_sessions(node: Node) -> FetchSessions:
     return made
 
 
+def partitions(node: Node) -> Partitions:
+    unmade = UnmadePartitions(node.node_id, node.clock, node.metadata, node.lines)
+    unmade.on_made.append(lambda image: _take_up_coordinators(node, image))
+    return Partitions(node.directories, unmade, node.clock, node.lines, node.log_directory_failed)
+
+
+def _take_up_coordinators(node: Node, image: MetadataImage) -> None:
+    node.groups.take_up(image)
+    node.transactions.take_up(image)
+    if node.share_states.made is not None:
+        node.share_states().take_up(image)
+
+
+def directory_reports(node: Node) -> DirectoryReports:
+    return DirectoryReports(node.node_id, lambda: node.controller)
+
+
+def partition_changes(node: Node) -> PartitionChanges:
+    def follow(hosted: HostedPartition) -> None:
+        node.replication().follow(hosted)
+
+    settings = SettingsByTopic(node.config)
+    reconfiguration = Reconfiguration(node.config, node.metadata, settings, node.partitions)
+    roles = RoleAssignment(
+        node.node_id, node.clock, lambda: node.controller.broker_epoch, follow, lambda hosted: node.healer.wants(hosted)
+    )
+    creation = _replica_creation(node, _replica_opening(node, settings))
+    return PartitionChanges(node.node_id, node.metadata, node.partitions, creation, roles, reconfiguration)
+
+
+def _replica_opening(node: Node, settings: SettingsByTopic) -> ReplicaOpening:
+    def propose(replica: Replica, proposal: IsrProposal) -> None:
+        node.replication().isr_changes.propose(replica, proposal)
+
+    return ReplicaOpening(
+        node.node_id,
+        node.clock,
+        node.metrics,
+        node.pools,
+        settings,
+        node.partitions,
+        IsrRules(node.metadata, node.config.get("replica.lag.time.max.ms"), propose),
+        lambda hosted, damage: node.scrubber.met(hosted, damage),
+    )
+
+
+def _replica_creation(node: Node, opening: ReplicaOpening) -> ReplicaCreation:
+    placement = ReplicaPlacement(node.node_id, node.config, node.partitions)
+    return ReplicaCreation(
+        node.node_id, node.clock, node.lines, node.partitions, opening, placement, node.directory_reports
+    )
+
+
 def log_maintenance(node: Node) -> LogMaintenance:
-    return LogMaintenance(node)
+    return LogMaintenance(node.config, node.clock, node.partitions, node.pools.disk)
 
 
 def log_cleaner(node: Node) -> LogCleaner:
-    return LogCleaner(node)
+    def is_rewritten(hosted: HostedPartition) -> bool:
+        return node.moves.get(hosted) is not None or node.healer.works_on(hosted)
+
+    return LogCleaner(node.config, node.clock, node.partitions, node.upkeep, node.damage, node.pools.disk, is_rewritten)
 
 
 def scrubber(node: Node) -> Scrubber:
-    return Scrubber(node)
-
-
-def partitions(node: Node) -> Partitions:
-    return Partitions(node, node.directories)
+    return Scrubber(
+        node.config,
+        node.clock,
+        node.partitions,
+        node.damage,
+        node.cleaner,
+        node.pools.scrub,
+        lambda hosted: node.healer.wants(hosted),
+    )
 
 
 def replica_moves(node: Node) -> ReplicaMoves:
-    return ReplicaMoves(node)
+    return ReplicaMoves(node.clock, node.partitions, node.cleaner, node.directory_reports, node.pools.disk)

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.partitions import Partitions
+    from ..partitions.transaction_marker import Marker
     from ..runtime.clock import Clock
     from .group_shard_driver import GroupShardDriver
     from .topic_creation import TopicCreation
-    from .transaction_markers import Marker
 
 #: A group's record must fit in a batch of the topic together with its id and the batch header.
 RECORD_OVERHEAD_BYTES = 1_024

@@ -25,7 +25,7 @@ from .shard_driver import ShardDriver
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
-    from .transaction_markers import Marker
+    from ..partitions.transaction_marker import Marker
 
 
 class GroupShardDriver(ShardDriver):

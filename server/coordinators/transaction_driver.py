@@ -30,12 +30,12 @@ from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+from ..partitions.transaction_marker import Marker
 from ..runtime.internal_topics import TRANSACTION_STATE_TOPIC
 from ..runtime.peer_text import shown
 from .coordinator_driver import CoordinatorDriver
 from .pending_requests import Client, Pending
 from .shard_driver import ShardDriver
-from .transaction_markers import Marker
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta

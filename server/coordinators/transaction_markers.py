@@ -7,7 +7,7 @@ partitions led by other brokers, the coordinator sends those brokers WriteTxnMar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.write_txn_markers import (
@@ -21,21 +21,11 @@ from ..runtime.internal_topics import GROUP_METADATA_TOPIC
 if TYPE_CHECKING:
     from ..cluster.leaders import Leaders
     from ..partitions.partitions import Partitions
+    from ..partitions.transaction_marker import Marker
     from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from .coordinator_driver import GroupDriver
-
-
-class Marker(NamedTuple):
-    """The end of a producer's transaction, as its coordinator decided it. `transaction_version`: the client's version."""
-
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    coordinator_epoch: int
-    transaction_version: int
-
 
 #: The time for another broker to write and replicate a marker; afterwards the coordinator retries.
 REQUEST_TIMEOUT_MS = 30_000

@@ -17,7 +17,7 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..coordinators.transaction_markers import Marker
+from ..partitions.transaction_marker import Marker
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:

@@ -20,16 +20,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...protocol.records.errors import BatchError
 from ...storage.compaction.compaction import CleaningJob, CleaningResult, DirtyRange, finish, job, look
 from ...storage.compaction.offset_map import BYTES_PER_KEY
-from ...storage.files.checkpoints import CLEANER_OFFSETS, TopicPartition, find_offsets, write_offsets
+from ...storage.files.checkpoints import CLEANER_OFFSETS, find_offsets, write_offsets
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import SegmentSuspected
 from ...storage.segments.poison import PoisonedBatch
 from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from collections.abc import Callable, Iterable
+
+    from ...storage.compaction.compaction import DirtyRange
+    from ...storage.files.checkpoints import TopicPartition
+    from ...storage.segments.poison import PoisonedBatch
+    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.damage_counters import DamageCounters
     from ..runtime.thread_pools import ThreadPool
+    from .log_maintenance import LogMaintenance
 
 log = logging.getLogger("odradek.cleaner")
 
@@ -40,8 +49,25 @@ SMALL_JOB_RECORDS = 50_000
 
 
 class LogCleaner:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """Cleans one log at a time. `is_rewritten` returns whether another part rewrites a partition's log now."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        maintenance: LogMaintenance,
+        damage: DamageCounters,
+        disk: ThreadPool,
+        is_rewritten: Callable[[HostedPartition], bool],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._partitions = partitions
+        self._maintenance = maintenance
+        self._damage = damage
+        self._disk = disk
+        self._is_rewritten = is_rewritten
         self._task: asyncio.Task[None] | None = None
         #: Up to where each log is clean, as each directory's checkpoint says.
         self._clean_up_to: dict[str, dict[TopicPartition, int]] = {}
@@ -52,7 +78,7 @@ class LogCleaner:
         self.poisoned: dict[TopicPartition, dict[int, PoisonedBatch]] = {}
 
     def start(self) -> None:
-        if self._broker.config.get("log.cleaner.enable"):
+        if self._config.get("log.cleaner.enable"):
             self._task = asyncio.create_task(self._run(), name="log cleaner")
 
     async def stop(self) -> None:
@@ -63,7 +89,7 @@ class LogCleaner:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._broker.config.get("log.cleaner.backoff.ms") / 1000)
+            await asyncio.sleep(self._config.get("log.cleaner.backoff.ms") / 1000)
             try:
                 while await self.clean_one():
                     pass
@@ -84,7 +110,7 @@ class LogCleaner:
                 hosted.on_failure(failure)
         except SegmentSuspected as damage:
             words = "%s is not cleaned before it is known what is damaged: %s"
-            self._broker.damage.say((hosted.name, "cleaner"), words, hosted.name, damage)
+            self._damage.say((hosted.name, "cleaner"), words, hosted.name, damage)
             hosted.on_damage(hosted, damage)
             return False
         except BatchError as damaged:
@@ -104,7 +130,7 @@ class LogCleaner:
 
     async def _dirtiest(self) -> tuple[HostedPartition, DirtyRange] | None:
         best: tuple[HostedPartition, DirtyRange] | None = None
-        for hosted in self._broker.partitions:
+        for hosted in self._partitions:
             if not hosted.log.config.compact or not self._may_clean(hosted):
                 continue
             await asyncio.sleep(0)
@@ -112,7 +138,7 @@ class LogCleaner:
                 continue
             try:
                 checkpoint = self._checkpoint(hosted.directory.path).get((hosted.topic, hosted.index))
-                dirt = look(hosted.log, checkpoint, hosted.last_stable_offset, self._broker.now_ms())
+                dirt = look(hosted.log, checkpoint, hosted.last_stable_offset, self._clock.now_ms())
             except LogDirectoryFailure as failure:
                 hosted.on_failure(failure)
                 continue
@@ -121,30 +147,27 @@ class LogCleaner:
         return best
 
     def _may_clean(self, hosted: HostedPartition) -> bool:
-        if hosted.offline or hosted.is_removed or self._broker.moves.get(hosted) is not None:
-            return False
-        if self._broker.healer.works_on(hosted):
+        if hosted.offline or hosted.is_removed or self._is_rewritten(hosted):
             return False
         return (hosted.topic, hosted.index) not in self._uncleanable
 
     async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
-        broker = self._broker
-        most_keys = broker.config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
-        cleaning = job(hosted.log, dirt, broker.now_ms(), most_keys)
+        most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
+        cleaning = job(hosted.log, dirt, self._clock.now_ms(), most_keys)
         began = time.monotonic()
-        result = await run_job(cleaning, dirt.total_bytes, broker.pools.disk)
+        result = await run_job(cleaning, dirt.total_bytes, self._disk)
         took_s = time.monotonic() - began
-        if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, broker.now_ms()):
+        if hosted.is_removed or hosted.offline or not finish(hosted.log, cleaning, result, self._clock.now_ms()):
             return True
         self.note_poisoned(hosted, result.poisoned, 0, result.end_offset)
-        broker.upkeep.schedule_segment_deletion(hosted)
+        self._maintenance.schedule_segment_deletion(hosted)
         log.info("%s compacted: %d bytes became %d", hosted.name, result.bytes_read, result.bytes_written)
         path = hosted.directory.path
         checkpoint = self._checkpoint(path)
         checkpoint[hosted.topic, hosted.index] = result.end_offset
-        await self._broker.pools.disk.run(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
+        await self._disk.run(write_offsets, path, CLEANER_OFFSETS, dict(checkpoint))
         # What was read and written too fast is waited for now.
-        bytes_per_s = max(1.0, broker.config.get("log.cleaner.io.max.bytes.per.second"))
+        bytes_per_s = max(1.0, self._config.get("log.cleaner.io.max.bytes.per.second"))
         await asyncio.sleep(max(0.0, (result.bytes_read + result.bytes_written) / bytes_per_s - took_s))
         # A full map cleans a part only; without progress it would begin anew for ever.
         return result.end_offset > dirt.first_dirty_offset

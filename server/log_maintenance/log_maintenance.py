@@ -26,11 +26,14 @@ from ...storage.files.checkpoints import (
 )
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.retention import delete_old_segments
-from ..partitions.hosted_partition import HostedPartition
 
 if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
+    from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.upkeep")
 
@@ -43,16 +46,21 @@ REMOVAL_INTERVAL_MS = 1_000
 
 
 class LogMaintenance:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """The periodic tasks of all logs here. Threads of `disk` wait for the disk."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, partitions: Partitions, disk: ThreadPool) -> None:
+        self._config = config
+        self._clock = clock
+        self._partitions = partitions
+        self._disk = disk
         self._tasks: list[asyncio.Task[None]] = []
-        #: What the checkpoints say, by their path: they are written only when they would say something else.
+        #: The contents of the checkpoints, by path: they are written only when they differ.
         self._written: dict[str, dict[TopicPartition, int]] = {}
-        #: Whose removed segments still have their files.
-        self._with_doomed: set[HostedPartition] = set()
+        #: Partitions with removed segments whose files are still there.
+        self._with_removed_segments: set[HostedPartition] = set()
 
     def start(self) -> None:
-        config = self._broker.config
+        config = self._config
         flush_ms = min(config.get("log.flush.scheduler.interval.ms"), FLUSH_CHECK_INTERVAL_MS)
         for interval_ms, work in (
             (config.get("log.retention.check.interval.ms"), self.delete_old_segments),
@@ -76,13 +84,13 @@ class LogMaintenance:
             try:
                 await work()
             except LogDirectoryFailure as failure:
-                self._broker.partitions.directory_failed(failure)
+                self._partitions.directory_failed(failure)
             except Exception:
                 log.exception("a bug: %s", work.__name__)
 
     async def _over_logs(self, look: Callable[[HostedPartition], object]) -> None:
         """Calls `look` with every partition whose log is there, some at a time."""
-        for number, hosted in enumerate(self._broker.partitions):
+        for number, hosted in enumerate(self._partitions):
             if number % LOGS_AT_A_TIME == LOGS_AT_A_TIME - 1:
                 await asyncio.sleep(0)
             if hosted.offline or hosted.is_removed:
@@ -99,7 +107,7 @@ class LogMaintenance:
 
     def _delete_old_segments(self, hosted: HostedPartition) -> None:
         before = hosted.log.log_start_offset
-        count = delete_old_segments(hosted.log, self._broker.now_ms(), hosted.role.high_watermark)
+        count = delete_old_segments(hosted.log, self._clock.now_ms(), hosted.role.high_watermark)
         if count:
             log.info("%s: %d old segments deleted, it starts at %d", hosted.name, count, hosted.log.log_start_offset)
             self.schedule_segment_deletion(hosted)
@@ -107,23 +115,23 @@ class LogMaintenance:
             hosted.log_start_moved()
 
     def schedule_segment_deletion(self, hosted: HostedPartition) -> None:
-        """Segments of it were removed, whose files go later."""
-        self._with_doomed.add(hosted)
+        """Schedules the deletion of the files of removed segments."""
+        self._with_removed_segments.add(hosted)
 
     async def remove_files(self) -> None:
-        now_ms = self._broker.now_ms()
-        for hosted in list(self._with_doomed):
+        now_ms = self._clock.now_ms()
+        for hosted in list(self._with_removed_segments):
             if hosted.offline or hosted.is_removed or not hosted.log.delete_scheduled(now_ms):
-                self._with_doomed.discard(hosted)
-        for directory in self._broker.partitions.directories:
+                self._with_removed_segments.discard(hosted)
+        for directory in self._partitions.directories:
             if directory.is_online and directory.has_doomed:
-                await self._broker.pools.disk.run(directory.delete_scheduled, now_ms)
+                await self._disk.run(directory.delete_scheduled, now_ms)
 
     # ---- to the disk
 
     async def flush_what_is_due(self) -> None:
         due: list[tuple[HostedPartition, int]] = []
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
 
         def look(hosted: HostedPartition) -> None:
             up_to_offset = hosted.log.flush_due(now_ms)
@@ -136,30 +144,30 @@ class LogMaintenance:
 
     async def _flush(self, hosted: HostedPartition, up_to_offset: int) -> None:
         flushed = asyncio.Event()
-        hosted.want_flushed(up_to_offset, self._broker.now_ms(), lambda _: flushed.set())
+        hosted.want_flushed(up_to_offset, self._clock.now_ms(), lambda _: flushed.set())
         await flushed.wait()
 
     async def write_checkpoints(self) -> None:
         for directory in self._online():
-            found = checkpoints_of(hosted.log for hosted in self._broker.partitions.in_directory(directory))
+            found = checkpoints_of(hosted.log for hosted in self._partitions.in_directory(directory))
             await self._write(directory, RECOVERY_POINTS, found.recovery_points)
             await self._write(directory, LOG_START_OFFSETS, found.log_start_offsets)
 
     async def write_high_watermarks(self) -> None:
         for directory in self._online():
-            await self._write(directory, HIGH_WATERMARKS, self._broker.partitions.high_watermarks(directory))
+            await self._write(directory, HIGH_WATERMARKS, self._partitions.high_watermarks(directory))
 
     def _online(self) -> list[LogDirectory]:
-        return [directory for directory in self._broker.partitions.directories if directory.is_online]
+        return [directory for directory in self._partitions.directories if directory.is_online]
 
     async def _write(self, directory: LogDirectory, name: str, offsets: dict[TopicPartition, int]) -> None:
         path = f"{directory.path}/{name}"
         if self._written.get(path) != offsets:
-            await self._broker.pools.disk.run(write_offsets, directory.path, name, offsets)
+            await self._disk.run(write_offsets, directory.path, name, offsets)
             self._written[path] = offsets
 
     # ---- producers
 
     async def expire_producers(self) -> None:
-        now_ms, expiration_ms = self._broker.now_ms(), self._broker.config.get("producer.id.expiration.ms")
+        now_ms, expiration_ms = self._clock.now_ms(), self._config.get("producer.id.expiration.ms")
         await self._over_logs(lambda hosted: hosted.log.producers.expire(now_ms, expiration_ms))

@@ -20,8 +20,12 @@ from ...storage.files.partition_metadata import read_topic_id, write_topic_id
 from ...storage.log.log import Log
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..partitions.directory_reports import DirectoryReports
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.thread_pools import ThreadPool
+    from .log_cleaner import LogCleaner
 
 log = logging.getLogger("odradek.moves")
 
@@ -58,10 +62,23 @@ class ReplicaMove:
 
 
 class ReplicaMoves:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """The moves of replicas that are under way. `reports` tells the controller where a replica is afterwards."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: Partitions,
+        cleaner: LogCleaner,
+        reports: DirectoryReports,
+        disk: ThreadPool,
+    ) -> None:
+        self._clock = clock
+        self._partitions = partitions
+        self._cleaner = cleaner
+        self._reports = reports
+        self._disk = disk
         self._moves: dict[HostedPartition, ReplicaMove] = {}
-        self._at_a_time = asyncio.Semaphore(max(1, len(broker.directories)))
+        self._at_a_time = asyncio.Semaphore(max(1, len(partitions.directories)))
         self._is_stopping = False
 
     def get(self, hosted: HostedPartition) -> ReplicaMove | None:
@@ -84,29 +101,29 @@ class ReplicaMoves:
             self._begin(hosted, destination, destination.future_path(hosted.topic, hosted.index))
 
     def resume(self) -> None:
-        """Goes on with what the last shutdown, or crash, has interrupted. After the first image was applied."""
-        for directory in self._broker.directories:
+        """Continues the moves that the last shutdown or crash interrupted, once the first image is applied."""
+        for directory in self._partitions.directories:
             for replica in directory.replicas() if directory.is_online else ():
                 if replica.suffix == FUTURE_SUFFIX:
                     self._resume(directory, replica)
 
     def _resume(self, directory: LogDirectory, replica: ReplicaDirectory) -> None:
-        hosted = self._broker.partitions.get((replica.topic, replica.partition))
+        hosted = self._partitions.get((replica.topic, replica.partition))
         wanted = hosted is not None and hosted.directory is not directory and hosted not in self._moves
         if hosted is not None and wanted and read_topic_id(replica.path) == hosted.topic_id:
             self._begin(hosted, directory, replica.path)
         else:
-            directory.schedule_delete(replica.path, self._broker.now_ms())
+            directory.schedule_delete(replica.path, self._clock.now_ms())
 
     async def stop(self) -> None:
-        """Futures stay on the disk, flushed, for the next start."""
+        """Stops all moves. Their future logs stay on the disk, flushed, for the next start."""
         self._is_stopping = True
         for move in self._moves.values():
             move.is_wanted = False
         await asyncio.gather(*(move.task for move in self._moves.values() if move.task is not None))
 
     def _begin(self, hosted: HostedPartition, destination: LogDirectory, path: str) -> None:
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         future = destination.open_log(hosted.topic, hosted.index, hosted.log.config, now_ms=now_ms, path=path)
         try:
             write_topic_id(path, hosted.topic_id, sync=False)
@@ -132,7 +149,7 @@ class ReplicaMoves:
         except LogDirectoryFailure as failure:
             self._forget(move)
             if not hosted.is_removed:
-                self._broker.partitions.directory_failed(failure)
+                self._partitions.directory_failed(failure)
         except Exception:
             log.exception("a bug: the move of %s to %s ends", hosted.name, move.destination.path)
             self._end(move)
@@ -147,11 +164,11 @@ class ReplicaMoves:
             return
         try:
             if self._is_stopping and not move.hosted.is_removed:
-                move.future.close(self._broker.now_ms())
+                move.future.close(self._clock.now_ms())
             else:
-                move.destination.discard(move.future, self._broker.now_ms())
+                move.destination.discard(move.future, self._clock.now_ms())
         except LogDirectoryFailure as failure:
-            self._broker.partitions.directory_failed(failure)
+            self._partitions.directory_failed(failure)
 
     async def _copy(self, move: ReplicaMove) -> None:
         """Until the logs have changed places. Between a look at the partition and what follows from it nothing waits."""
@@ -160,9 +177,9 @@ class ReplicaMoves:
             if self._bytes_left(move) > LAST_STRETCH_BYTES:
                 await self._copy_chunk(move)
             elif (pending := move.future.prepare_flush()) is not None:
-                await self._broker.pools.disk.run(pending.run)
-                move.future.flushed(pending, self._broker.now_ms())
-            elif self._broker.cleaner.works_on(move.hosted):
+                await self._disk.run(pending.run)
+                move.future.flushed(pending, self._clock.now_ms())
+            elif self._cleaner.works_on(move.hosted):
                 await asyncio.sleep(_CLEANER_POLL_S)
             else:
                 self._change_places(move)
@@ -170,7 +187,7 @@ class ReplicaMoves:
 
     def _align(self, move: ReplicaMove) -> None:
         """The log may have been cut at both ends meanwhile."""
-        hosted, future, now_ms = move.hosted, move.future, self._broker.now_ms()
+        hosted, future, now_ms = move.hosted, move.future, self._clock.now_ms()
         if not move.is_wanted or hosted.is_removed or hosted.offline or not move.destination.is_online:
             raise _Ended
         if future.log_end_offset < hosted.log_start_offset:
@@ -186,11 +203,11 @@ class ReplicaMoves:
 
     async def _copy_chunk(self, move: ReplicaMove) -> None:
         found = move.hosted.log.read(move.next_offset, CHUNK_BYTES)
-        now_ms = self._broker.now_ms()
-        await self._broker.pools.disk.run(lambda: move.future.append(found.bytes(), None, now_ms))
+        now_ms = self._clock.now_ms()
+        await self._disk.run(lambda: move.future.append(found.bytes(), None, now_ms))
 
     def _change_places(self, move: ReplicaMove) -> None:
-        hosted, future, now_ms = move.hosted, move.future, self._broker.now_ms()
+        hosted, future, now_ms = move.hosted, move.future, self._clock.now_ms()
         while (found := hosted.log.read(move.next_offset, CHUNK_BYTES)).size:
             future.append(found.bytes(), None, now_ms)
         future.advance_log_start_offset(hosted.log_start_offset)
@@ -203,7 +220,7 @@ class ReplicaMoves:
         self._forget(move)
         hosted.settle()
         old_directory.discard(old_log, now_ms)
-        self._broker.partitions.report(hosted)
+        self._reports.add(hosted)
 
 
 def bytes_from(source: Log, offset: int) -> int:

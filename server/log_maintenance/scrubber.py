@@ -28,8 +28,13 @@ if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ...storage.log.log import Log
     from ...storage.segments.segment import Segment
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.damage_counters import DamageCounters
+    from ..runtime.thread_pools import ThreadPool
+    from .log_cleaner import LogCleaner
 
 log = logging.getLogger("odradek.damage")
 
@@ -49,10 +54,25 @@ MOST_LINES = 10
 
 
 class Scrubber:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
-        self._counters = broker.damage
-        self._thread = broker.pools.scrub
+    """The verification of the logs here, on a pool of one thread. `heal` is called with partitions found damaged."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        partitions: Partitions,
+        counters: DamageCounters,
+        cleaner: LogCleaner,
+        thread: ThreadPool,
+        heal: Callable[[HostedPartition], object],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._partitions = partitions
+        self._counters = counters
+        self._cleaner = cleaner
+        self._thread = thread
+        self._heal = heal
         self._task: asyncio.Task[None] | None = None
         #: Inspections under way, by partition and segment, and what waits for them.
         self._inspections: dict[tuple[HostedPartition, int], list[Callable[[], object]]] = {}
@@ -76,13 +96,13 @@ class Scrubber:
 
     @property
     def _bytes_per_second(self) -> int:
-        rate: int = self._broker.config.get("odradek.scrub.bytes.per.second")
+        rate: int = self._config.get("odradek.scrub.bytes.per.second")
         return rate
 
     # ---- rounds
 
     async def _run(self) -> None:
-        interval_s = self._broker.config.get("odradek.scrub.interval.ms") / 1000
+        interval_s = self._config.get("odradek.scrub.interval.ms") / 1000
         await asyncio.sleep(min(interval_s, FIRST_ROUND_DELAY_S))
         while True:
             try:
@@ -95,7 +115,7 @@ class Scrubber:
         """Verifies every segment there is."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        partitions = list(self._broker.partitions)
+        partitions = list(self._partitions)
         first = random.randrange(len(partitions)) if partitions else 0
         for number, hosted in enumerate(partitions[first:] + partitions[:first]):
             if number % PARTITIONS_AT_A_TIME == PARTITIONS_AT_A_TIME - 1:
@@ -104,7 +124,7 @@ class Scrubber:
                 if segment.size or segment is not hosted.log.active:
                     await self._verify(hosted, segment, self._bytes_per_second)
         self._counters.scrub_rounds += 1
-        self._counters.last_round_ms = self._broker.now_ms()
+        self._counters.last_round_ms = self._clock.now_ms()
         self._counters.last_round_took_ms = int((loop.time() - began) * 1000)
 
     # ---- segments that are read
@@ -200,7 +220,7 @@ class Scrubber:
 
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
         checked = hosted.log
-        is_compacted = checked.config.compact or self._broker.cleaner.has_cleaned(hosted)
+        is_compacted = checked.config.compact or self._cleaner.has_cleaned(hosted)
         base, end, is_closed = segment.base_offset, segment.next_offset, segment is not checked.active
         before = checked.segments_before(base, MOST_EARLIER_SEGMENTS)
         earlier = tuple((one.base_offset, one.size) for one in before)
@@ -211,12 +231,12 @@ class Scrubber:
         segment.is_verified = True
         counters.scrubbed_segments += 1
         job = verifier.job
-        self._broker.cleaner.note_poisoned(hosted, verifier.poisoned, job.base_offset, job.next_offset)
+        self._cleaner.note_poisoned(hosted, verifier.poisoned, job.base_offset, job.next_offset)
         size = verifier.file_size or 0
         if size < verifier.job.size:
             segment.shrink(size)
             if segment is checked.active:
-                checked.roll(self._broker.now_ms())
+                checked.roll(self._clock.now_ms())
         new = checked.add_damage(verifier.found)
         if new:
             counters.ranges_found += len(new)
@@ -229,7 +249,7 @@ class Scrubber:
             if len(new) > MOST_LINES:
                 log.error("%s: %d more ranges of %s are damaged", hosted.name, len(new) - MOST_LINES, verifier.path)
         if verifier.found:
-            self._broker.healer.wants(hosted)
+            self._heal(hosted)
         aborted, is_wrong = verifier.aborted, verifier.is_aborted_wrong
         if aborted is not None and checked.correct_aborted(segment, aborted, job.next_offset, is_wrong=is_wrong):
             counters.indexes_rebuilt += 1

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...metadata.topic_partitions import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -33,7 +34,7 @@ class Controller(Protocol):
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration."""
 
-    def submit(self, request: Message, version: int, reply: Callable[[Any], object], /) -> None:
+    def submit(self, request: Message, version: int, reply: Callable[[Any], None], /) -> None:
         """Has the active controller handle the request. `reply` is called with the response."""
 
 
@@ -47,7 +48,7 @@ class DirectoryReports:
         self._node_id = node_id
         self._controller = controller
         #: (topic id, index) -> the replica's directory.
-        self._to_report: dict[tuple[bytes, int], LogDirectory] = {}
+        self._to_report: dict[TopicIdPartition, LogDirectory] = {}
 
     def add(self, hosted: HostedPartition) -> None:
         """Adds a report. It is sent when this image is published, together with the others of the image."""

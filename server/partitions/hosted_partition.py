@@ -24,7 +24,7 @@ from .plain_batches import plain_header
 from .replica import Replica
 
 if TYPE_CHECKING:
-    from ..coordinators.transaction_markers import Marker
+    from .transaction_marker import Marker
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, ValuesView
 from typing import TYPE_CHECKING
 
-from ...storage.files.checkpoints import TopicPartition
+from ...metadata.topic_partitions import TopicIdPartition, TopicPartition
 from ...storage.files.open_files import LogDirectoryFailure
 from .online_directories import write_checkpoints
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from .unmade_partitions import UnmadePartitions
 
 log = logging.getLogger("odradek.partitions")
-
-#: A topic's id and the index of one of its partitions.
-TopicIdPartition = tuple[bytes, int]
 
 
 class Partitions:

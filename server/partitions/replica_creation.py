@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...metadata.topic_partitions import TopicPartition
 from ...storage.directory import DELETE_SUFFIX, LogDirectory, replica_directory_name
 from ...storage.files.open_files import LogDirectoryFailure, check_room
 from ...storage.files.partition_metadata import write_topic_id
@@ -115,7 +116,7 @@ class ReplicaCreation:
             self._reports.add(hosted)
         return hosted
 
-    def _not_made(self, key: tuple[str, int], failure: LogDirectoryFailure, new_path: str | None) -> None:
+    def _not_made(self, key: TopicPartition, failure: LogDirectoryFailure, new_path: str | None) -> None:
         """Handles a failed creation. A shortage of room or of descriptors takes no directory offline: the partition is
         tried again.
         """

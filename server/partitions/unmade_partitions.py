@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from ...metadata.image import MetadataImage, PartitionImage
+from ...metadata.topic_partitions import TopicPartition
 from ...storage.files.open_files import LogDirectoryFailure
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class UnmadePartitions:
         #: Called with the image after some were made: coordinators may live in them.
         self.on_made: list[Callable[[MetadataImage], object]] = []
         #: By topic and index, in the order in which they are tried.
-        self._waiting: dict[tuple[str, int], None] = {}
+        self._waiting: dict[TopicPartition, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_paused = False
 
@@ -75,7 +76,7 @@ class UnmadePartitions:
         finally:
             self._is_paused = False
 
-    def add(self, key: tuple[str, int], failure: LogDirectoryFailure, made: Log | None, new_path: str | None) -> None:
+    def add(self, key: TopicPartition, failure: LogDirectoryFailure, made: Log | None, new_path: str | None) -> None:
         """What its creation has left behind goes, because others need the room; what was there before stays."""
         if made is not None:
             made.close(self._clock.now_ms(), clean=False)
