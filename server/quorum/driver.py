@@ -28,6 +28,7 @@ from ..runtime.halting import cannot_begin, unusable
 from ..runtime.sliced_work import SlicedWork, in_slices, without_gc
 from .commits import Appended, Commits, replay_decision, snapshot_commits
 from .known_leader import NOBODY, KnownLeader, Leader
+from .log_room import admitted
 from .metadata_batches import QuorumVoters
 from .metadata_log import QuorumLog
 from .pending_replies import ClientFields, Reply, WaitingReplies, failed_here, not_controller
@@ -256,7 +257,7 @@ class QuorumDriver:
         if controller.next_offset != self.quorum_log.end_offset:  # the quorum has appended records of its own
             controller.load(controller.image, self.quorum_log.end_offset, self.kraft_version)
         try:
-            result = controller.handle(request, version)
+            result = admitted(self._broker, request, controller.handle(request, version))
             self._append(result.records, result.atomic)
         except LogDirectoryFailure as failure:
             self._fail(failure)

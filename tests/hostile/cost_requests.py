@@ -103,6 +103,8 @@ class _Maker:
     def _value(self, cls: type[Message], field: Field, number: int) -> Any:
         if not isinstance(field.type, Scalar) or field.name in _KEPT:
             return None
+        if field.type.name == "float64":
+            return 1.0
         if field.name in _FIXED:
             return _FIXED[field.name]
         if field.name == "resource_name":

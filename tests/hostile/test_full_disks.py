@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.offset_commit import (
@@ -90,6 +91,38 @@ def test_first_group_on_a_full_disk_waits_for_room_and_then_works(
         until(lambda: commit(client), ErrorCode.NONE)
         produce(client, "before", RECORD)
     assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("leave", [0, 24 << 10], ids=["no-room", "room-to-delete"])
+def test_requests_that_the_metadata_log_has_no_room_for_are_refused_and_the_broker_goes_on(
+    broker: OdradekProcess, disk: Path, leave: int
+) -> None:
+    def created(name: str) -> int:
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        assert not answer.topics[0].error_code or "make room" in (answer.topics[0].error_message or "")
+        return int(answer.topics[0].error_code)
+
+    def deleted(name: str) -> int:
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
+        return int(client.call(request, 6).responses[0].error_code)
+
+    with WireClient(broker.bootstrap) as client:
+        create(client, "before")
+        create(client, "other")
+        produce(client, "before", RECORD)
+        fill(disk, leave=leave)
+        assert {created(f"new-{number}") for number in range(20)} == {ErrorCode.KAFKA_STORAGE_ERROR}
+        assert deleted("other") == (ErrorCode.NONE if leave else ErrorCode.KAFKA_STORAGE_ERROR)
+        assert end(client, "before") == (ErrorCode.NONE, 1)
+        assert end(client, "new-1")[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert len(lines_with(broker.log_file, "CreateTopics is refused.*make room")) == 1
+        make_room(disk)
+        until(lambda: created("new-1"), ErrorCode.NONE)
+        produce(client, "new-1", RECORD)
+        produce(client, "before", RECORD)
+    assert broker.stop() == 0
+    assert not lines_with(broker.log_file, "offline|Traceback|CRITICAL")
 
 
 def test_new_partition_without_room_answers_storage_error_until_there_is_room(

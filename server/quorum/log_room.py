@@ -1,0 +1,81 @@
+"""Keeps room for the metadata log on its disk: a request that would use it up is refused before anything is written.
+
+A node halts when its metadata log cannot be written, as in Apache Kafka. So what clients ask for ends while there is
+still room for what the cluster needs to go on: heartbeats, registrations, elections and changes of ISRs.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.schema import Message
+from ...replication.controller.refusals import refuse
+from ...replication.controller.result import ControllerResult, RefusedRequest
+from ...storage.files.open_files import advice
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+log = logging.getLogger("odradek.quorum")
+
+#: With more free bytes no request is looked at: none has so many records.
+PLENTY_BYTES = 256 << 20
+#: What requests that make the metadata larger leave free, and what all others of clients leave. By DeleteTopics and the
+#: like an operator makes room.
+_LARGE_RESERVE, _SMALL_RESERVE = 64 << 10, 16 << 10
+RESERVES: dict[str, int] = {
+    **dict.fromkeys(
+        ("AlterConfigs", "AlterPartitionReassignments", "CreatePartitions", "CreateTopics", "IncrementalAlterConfigs"),
+        _LARGE_RESERVE,
+    ),
+    **dict.fromkeys(
+        (
+            "AllocateProducerIds",
+            "AlterClientQuotas",
+            "DeleteTopics",
+            "ElectLeaders",
+            "UnregisterBroker",
+            "UnregisterController",
+            "UpdateFeatures",
+        ),
+        _SMALL_RESERVE,
+    ),
+}
+#: The NoOp records of an idle quorum have no purpose that is worth the last room.
+_NO_OP = "WriteNoOp"
+#: A record without its strings and lists, and with the batch's header where each has its own.
+_RECORD_BYTES = 256
+#: Of a character in UTF-8, or an element of a list.
+_ITEM_BYTES = 4
+
+
+def admitted(node: Node, request: Message, result: ControllerResult) -> ControllerResult:
+    """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records."""
+    api = type(request).__name__.removesuffix("Request")
+    reserve = RESERVES.get(api, _SMALL_RESERVE if api == _NO_OP else 0)
+    if not result.records or not reserve:
+        return result
+    path = node.config.metadata_log_dir
+    free = _free_bytes(path)
+    if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
+        return result
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    words = f"{api} is refused, because the metadata log needs the room that is left: {error}{advice(error)}"
+    node.lines.log(log, logging.ERROR, "", ("no room", api), words)
+    if api == _NO_OP:
+        return ControllerResult([], result.response)
+    return ControllerResult([], refuse(request, RefusedRequest(ErrorCode.KAFKA_STORAGE_ERROR, words)))
+
+
+def _free_bytes(path: str) -> int:
+    space = os.statvfs(path)
+    return space.f_bavail * space.f_frsize if space.f_blocks else PLENTY_BYTES
+
+
+def _most_bytes(record: Message) -> int:
+    values = (getattr(record, field.name) for field in record.SCHEMA.fields)
+    return _RECORD_BYTES + _ITEM_BYTES * sum(len(value) for value in values if isinstance(value, str | bytes | list))
