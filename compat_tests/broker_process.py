@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def start_all(nodes: Iterable[BrokerProcess]) -> None:
-    """Those that do not run. A quorum needs a majority to serve, so none is waited for before all have begun."""
+    """Starts the nodes that do not run. A quorum needs a majority to serve, so it waits after all have begun."""
     ended = [node for node in nodes if not node.is_running]
     for node in ended:
         node.begin()
@@ -39,7 +39,7 @@ def start_all(nodes: Iterable[BrokerProcess]) -> None:
 
 
 class BrokerProcess:
-    """What both kinds of broker have. A subclass says by `command` how it is started and by `_wait` when it serves."""
+    """A broker of either kind. A subclass gives the `command` that starts it, and waits in `_wait` until it serves."""
 
     name = "broker"
 

@@ -52,14 +52,14 @@ def java_tools() -> None:
 
 @pytest.fixture(scope="session")
 def apache_watcher() -> Iterator[Watcher]:
-    """What stands before `apache_kafka`."""
+    """The proxy in front of `apache_kafka`."""
     with Watcher() as watcher:
         yield watcher
 
 
 @pytest.fixture(scope="session")
 def odradek_watcher() -> Iterator[Watcher]:
-    """What stands before `odradek`."""
+    """The proxy in front of `odradek`."""
     with Watcher() as watcher:
         yield watcher
 
@@ -68,7 +68,7 @@ def odradek_watcher() -> Iterator[Watcher]:
 def apache_kafka(
     java_tools: None, apache_watcher: Watcher, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheKafka]:
-    """One Apache Kafka 4.3.1 for the whole run."""
+    """An Apache Kafka 4.3.1 for the whole run."""
     properties = {**UNDER_TEST, "advertised.listeners": f"PLAINTEXT://{apache_watcher.address}"}
     with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), properties) as broker:
         assert isinstance(broker, ApacheKafka)
@@ -78,7 +78,7 @@ def apache_kafka(
 
 @pytest.fixture(scope="session")
 def odradek(odradek_watcher: Watcher, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
-    """One Odradek process for the whole run, configured as `apache_kafka` is."""
+    """An Odradek process for the whole run, configured like `apache_kafka`."""
     properties = {
         **UNDER_TEST,
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()}",
@@ -92,7 +92,7 @@ def odradek(odradek_watcher: Watcher, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> str:
-    """Which broker the tests run against: "odradek" or "apache"."""
+    """The broker under test: "odradek" or "apache"."""
     chosen: str = request.config.getoption("--target", default="odradek")
     return chosen
 
@@ -106,14 +106,14 @@ def broker(target: str, request: pytest.FixtureRequest) -> BrokerProcess:
 
 @pytest.fixture(scope="session")
 def watcher(broker: BrokerProcess, target: str, request: pytest.FixtureRequest) -> Watcher:
-    """What stands between clients and the broker under test, and notes their requests."""
+    """The proxy between clients and the broker under test, which notes their requests."""
     found: Watcher = request.getfixturevalue("apache_watcher" if target == "apache" else "odradek_watcher")
     return found
 
 
 @pytest.fixture(autouse=True)
 def requests_noted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Which requests went by during a test that talks to the broker through the watcher."""
+    """Notes the requests of a test that reaches the broker through the proxy."""
     if "watcher" not in request.fixturenames:
         yield
         return

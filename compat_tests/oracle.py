@@ -17,7 +17,7 @@ QUICK_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def node_command(cluster_id: str, properties: Path) -> list[str]:
-    """What starts one node of several, whose voters are in its properties. Its storage is formatted where it is not."""
+    """Returns the command that starts one node of several; its properties name the voters. Formats its storage if needed."""
     flags = [flag for flag in QUICK_JVM if not flag.startswith("-Xmx")]
     return [java(), "-Xmx256m", *flags, "-cp", classpath(ORACLE), str(_NODE_STARTER), cluster_id, str(properties)]
 

@@ -1,4 +1,4 @@
-"""What the tests of several clients share: topics made, conditions waited for."""
+"""Steps that tests of several clients share: creating topics, waiting for conditions."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def versions_of(folder: str, packages: Iterable[str]) -> str:
 
 
 def own_suite(folder: str) -> str:
-    """How many tests of the client's own suite must pass."""
+    """Returns the number of tests of the client's own suite that must pass."""
     file = ROOT / "compat_tests" / folder / "tests.allow"
     foreign = [name for name in allow_list.read(file) if not allow_list.is_own(name)] if file.exists() else []
     return f"{len(foreign)} pass" if foreign else ""
@@ -135,7 +135,7 @@ def findings(folder: str) -> str:
 
 
 def apis(ran: list[results.Result]) -> list[str]:
-    """One row an API: the versions offered, and those that each client used in tests that passed."""
+    """Returns a row for each API: the versions offered, and those that each client used in tests that passed."""
     used: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for one in ran:
         if one.outcome == "passed" and one.client in CLIENTS:
@@ -166,7 +166,7 @@ def scenarios() -> Iterable[object]:
 
 
 def differences() -> list[str]:
-    """Where answers are known to differ, once for each reason."""
+    """Returns the known differences of answers, once for each reason."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for one in known.read():
         if not one.reason.endswith("not built yet"):

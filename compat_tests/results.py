@@ -1,4 +1,4 @@
-"""What ran: each test of a client, its outcome and the requests that it made, kept for the report.
+"""The results of a run: each test of a client, its outcome and its requests, kept for the report.
 
 A run writes `.tools/compat-results.json`; later runs replace what they ran again. `python -m compat_tests.report` reads it.
 """
@@ -23,7 +23,7 @@ _RECORDER = "compatibility-results"
 
 @dataclass(frozen=True)
 class Result:
-    """One test. `client` is its folder: "librdkafka", "java", ..."""
+    """The result of a test. `client` is its folder: "librdkafka", "java", ..."""
 
     test: str
     client: str

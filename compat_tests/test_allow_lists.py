@@ -1,4 +1,4 @@
-"""What once passed must go on passing: no name ever leaves an allow-list."""
+"""Tests that passed once must pass again: no name leaves an allow-list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the run as a whole must show: every served API used by foreign clients, every listed test passed."""
+"""Checks of the whole run: foreign clients use every served API, every listed test passed."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Watcher:
 
 
 def _pass_on(source: socket.socket, sink: socket.socket, reader: FrameReader | None) -> None:
-    """Everything that comes, until either end is gone; then both are."""
+    """Passes on all bytes until either end closes; then both are closed."""
     with contextlib.suppress(OSError):
         while data := source.recv(_PIECE_BYTES):
             if reader is not None:

@@ -43,7 +43,7 @@ def request_frame(request: Message, version: int, correlation_id: int, client_id
 
 
 class WireClient:
-    """One connection. `call` sends a request and gives its answer; `send` and `receive` do so in two steps."""
+    """A connection. `call` sends a request and returns its answer; `send` and `receive` do so in two steps."""
 
     def __init__(self, bootstrap: str, *, client_id: str | None = OWN_CLIENT_ID, timeout: float = 30) -> None:
         host, _, port = bootstrap.rpartition(":")

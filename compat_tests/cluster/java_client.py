@@ -18,13 +18,13 @@ _END_S = DELIVERY_MS / 1000 + 30
 
 
 class JavaReader(Reader):
-    """What the process has read; it is told of by JavaSender, whose process it is."""
+    """The records that the process has read, as JavaSender, whose process it is, reports them."""
 
     def start(self) -> None:
         """The process has begun with the sender."""
 
     def end(self) -> None:
-        """It ends with the sender's process."""
+        """Does nothing: the reader ends with the sender's process."""
 
 
 class JavaSender(Sender):

@@ -117,7 +117,7 @@ class KafkaPythonSender(Sender):
 
 
 def read_all(bootstrap: str, at_least: int) -> Found:
-    """Everything, read from the first record to the end; fails when there is less."""
+    """Returns all records, from the first one to the end; fails when there are fewer."""
     found: Found = defaultdict(list)
     settings = {"group.id": "reader", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})

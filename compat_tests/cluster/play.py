@@ -1,4 +1,4 @@
-"""One play: a cluster, who sends orders to it and who reads them, what holds between the acts and in the end."""
+"""A play: a cluster, clients that send orders to it and read them, and the checks between the acts and at the end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Play:
         self.cluster.until(lambda: query.batches > batches + 1, "Spark has begun a batch and committed it", _SPARK_S)
 
     def is_whole(self, replicas: int = 3) -> None:
-        """Who was killed is back and has caught up."""
+        """Returns whether the killed nodes are back and have caught up."""
         for node in self.cluster.nodes.values():
             if not node.is_running:
                 node.begin()

@@ -76,7 +76,7 @@ class Billing(Reader):
         consumer.close()
 
     def rewind(self) -> None:
-        """Everything is read again, from the beginning."""
+        """Makes the readers read everything again, from the beginning."""
         self.seen.clear()
         self._rewinds.set()
 

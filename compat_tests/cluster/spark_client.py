@@ -35,12 +35,12 @@ class SparkQuery:
 
     @property
     def batches(self) -> int:
-        """How many batches are committed."""
+        """Returns the number of committed batches."""
         assert self._process.poll() is None, f"the query has ended\n{self.last_words()}"
         return sum(file.name.isdigit() for file in (self._directory / "checkpoint" / "commits").glob("*"))
 
     def end(self) -> dict[int, list[tuple[int, str, str]]]:
-        """What it has kept when it has read all: partition to (offset, customer, order), by offset."""
+        """Returns what it has kept when it has read all: partition to (offset, customer, order), by offset."""
         self._process.communicate(b"enough\n", timeout=_END_S)
         assert self._process.returncode == 0, f"the query has failed\n{self.last_words()}"
         kept: dict[int, list[tuple[int, str, str]]] = defaultdict(list)

@@ -31,7 +31,7 @@ def host(java_tools: None) -> Iterator[ToolHost]:
 
 @pytest.fixture(scope="module")
 def run(host: ToolHost, cluster: Cluster) -> Run:
-    """What a tool prints; it must end well."""
+    """Returns the output of a tool, which must succeed."""
 
     def ran(tool: str, *arguments: str) -> str:
         bootstrap = ["--bootstrap-server", cluster.bootstrap]

@@ -47,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def verified(cluster: Cluster, topic: str, until: str, directory: Path) -> str:
-    """What the verification of a topic's replicas prints until it prints `until`. It has no end, so a JVM of its own."""
+    """Returns the output of the verification of replicas up to `until`. It does not end, so it gets a JVM of its own."""
     report = directory / f"{topic}.txt"
     options = ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--time", "-2"]
     often = ["--report-interval-ms", "100", "--max-wait-ms", "100"]
@@ -116,8 +116,8 @@ def newest_snapshot(node: ClusterNode) -> Path:
 
 
 def shown(snapshot: Path, wanted: str, *command: str) -> str:
-    """What the shell prints; again as long as `wanted` is not in it, for 4.3.1 runs the command before it has published
-    what it has read. In a JVM of its own: the shell leaves threads behind.
+    """Returns the output of the shell. Runs it again until `wanted` is in it: 4.3.1 runs the command before it has
+    published what it read. In a JVM of its own: the shell leaves threads behind.
     """
     said: list[str] = []
 

@@ -76,7 +76,7 @@ def hand_controller_to_apache(play: Play) -> None:
 
 
 def create_and_see_everywhere(play: Play, topic: str) -> None:
-    """What one controller decides all nodes come to know, and say alike."""
+    """Creates a topic through one controller, and waits until all nodes describe it alike."""
     play.cluster.create_topic(topic, num_partitions=2, replication_factor=3)
     nodes = play.cluster.running()
     assert len(nodes) == 3

@@ -153,7 +153,7 @@ def test_in_the_end_every_order_is_there_once_and_in_order_and_everybody_has_rea
 
 
 def test_the_checks_bite() -> None:
-    """What the last act looks for is found where it is planted."""
+    """The checks of the last act find planted faults."""
     sender = Sender("c", "")
     sender.acknowledged = ["c-0", "c-1", "c-2", "c-3"]
     found = {0: [("k", "c-2"), ("k", "c-1"), ("k", "c-3"), ("k", "c-3")]}

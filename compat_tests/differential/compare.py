@@ -57,7 +57,7 @@ def offers(side: Side, api: str, version: int) -> bool:
 
 
 def helper_versions(*sides: Side) -> dict[str, int]:
-    """For each API the highest version that all sides have."""
+    """Returns for each API the highest version that all sides have."""
     shared = set.intersection(*(set(side.offers) for side in sides))
     return {name: min(side.offers[name][1] for side in sides) for name in shared}
 

@@ -67,7 +67,7 @@ def produce(
 
 
 def produced(*values: bytes, partition: int = 0, name: str = "$t", topic_id: Any = "@t", **more: Any) -> Step:
-    """One batch of these values in a topic."""
+    """Returns a batch of these values in a topic."""
     return prepare("Produce", **produce(batch(*values, **more), name, partition=partition, topic_id=topic_id))
 
 

@@ -1,4 +1,4 @@
-"""What groups left in `__consumer_offsets`, put into words: for each key the values that it had, in their order.
+"""The records of groups in `__consumer_offsets`, in words: for each key its values, in their order.
 
 Two brokers that were asked the same must have the same there, field by field, but for ids that they drew and times.
 """
@@ -37,7 +37,7 @@ class GroupLog:
         self._log = TopicLog(bootstrap, TOPIC)
 
     def since_then(self, mark: str) -> History:
-        """What groups with `mark` in their names wrote since this was asked last.
+        """Returns what groups with `mark` in their names wrote since the last call.
 
         Whoever asks after each scenario does not come to hear of members that are silent until their sessions end, which
         is sooner for one broker than for the other.

@@ -1,4 +1,4 @@
-"""What transactions left in `__transaction_state`, `__consumer_offsets` and the topics written to, put into words.
+"""The records of transactions in `__transaction_state`, `__consumer_offsets` and the topics written to, in words.
 
 Two brokers that were asked the same must have the same there, field by field, but for ids that they drew and times.
 """

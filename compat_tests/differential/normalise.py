@@ -57,7 +57,7 @@ Flat = dict[str, Any]
 
 
 class Names:
-    """What the ids of one broker are called in one run of a scenario."""
+    """The names for the ids of one broker in one run of a scenario."""
 
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
@@ -111,7 +111,7 @@ def _field(field: Field, value: Any, version: int, names: Names, path: str) -> I
 
 
 def plain(name: str, value: Any, names: Names) -> Any:
-    """One value of a field, in the words that are compared."""
+    """Returns a value of a field in the form that is compared."""
     if name in IDS:
         return names.of(IDS[name], value)
     if name in TIMES:

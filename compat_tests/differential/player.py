@@ -28,7 +28,7 @@ _NOT_YET = frozenset({14, 15})  # coordinator load in progress, coordinator not 
 
 @dataclass(frozen=True)
 class Told:
-    """What one step brought: a label for people and the answer, flat."""
+    """The result of a step: a label for people and the flat answer."""
 
     step: str
     answer: Flat
@@ -62,7 +62,7 @@ def _until(error_code: Callable[[], int]) -> None:
 
 
 class Player:
-    """One broker's side of one run of a scenario."""
+    """A broker's side of one run of a scenario."""
 
     def __init__(
         self, bootstrap: str, scenario: Scenario, version: int, *, helpers: dict[str, int], run: str, started_ms: int

@@ -1,4 +1,4 @@
-"""What a scenario is: requests in order, as data, to be sent alike to two brokers.
+"""Scenarios: requests in order, as data, to be sent alike to two brokers.
 
 A request is an API's name and a dict of fields, as in protocol/messages; fields that a version does not carry are left
 out of it, so that one scenario serves all versions. In any string value:
@@ -168,7 +168,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Subscribed:
-    """What a classic consumer says of itself inside JoinGroup: a topic, and the partitions of it that it owns."""
+    """The metadata of a classic consumer inside JoinGroup: a topic, and the partitions of it that it owns."""
 
     name: str = "$t"
     owned: tuple[int, ...] = ()
@@ -182,7 +182,7 @@ class Subscribed:
 
 @dataclass(frozen=True)
 class Given:
-    """What the leader of a classic group gives a member inside SyncGroup."""
+    """The assignment of a member by the leader of a classic group, inside SyncGroup."""
 
     partitions: tuple[int, ...]
     name: str = "$t"

@@ -1,4 +1,4 @@
-"""What the persister of share groups left in `__share_group_state`, put into words.
+"""The records of the persister of share groups in `__share_group_state`, in words.
 
 Groups themselves are in `__consumer_offsets`, as all are (group_records.py).
 """

@@ -1,4 +1,4 @@
-"""What streams groups left in `__consumer_offsets`, put into words: for each group its records of all kinds, in order."""
+"""The records of streams groups in `__consumer_offsets`, in words: for each group its records of all kinds, in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StreamsLog:
         self._log = TopicLog(bootstrap, TOPIC)
 
     def since_then(self, mark: str) -> History:
-        """What groups with `mark` in their names wrote since this was asked last.
+        """Returns what groups with `mark` in their names wrote since the last call.
 
         Of targets that are written together, which Kafka orders by chance, in the order of the members.
         """

@@ -41,7 +41,7 @@ States = dict[int, list[tuple[int, int]]]
 
 
 class Left(NamedTuple):
-    """What a history leaves behind."""
+    """The result of a history."""
 
     letters: list[Letter]
     states: States
@@ -199,7 +199,7 @@ def test_what_may_be_no_queue_is_refused_or_left_empty_by_both(
 
 
 def unwritten(bootstrap: str, group: str, queue: str) -> object:
-    """What the group is told, or the states of its records where it is told nothing."""
+    """Returns the answer to the group, or the states of its records if it gets no answer."""
     if queue == "dlq.unmarked":
         make_topic(bootstrap, queue)
     try:

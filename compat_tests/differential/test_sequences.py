@@ -53,7 +53,7 @@ class Marker(NamedTuple):
 
 
 class Walk:
-    """What is sent next, by chance, near what the broker would take next."""
+    """A random walk: the next batch is near what the broker would accept next."""
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
@@ -78,7 +78,7 @@ class Walk:
 
 
 def send(client: WireClient, topic: str, one: Batch | Marker) -> tuple[Any, ...]:
-    """What is said of it."""
+    """Sends the batch and returns its error."""
     if isinstance(one, Marker):
         where = [WritableTxnMarkerTopic(topic, [0])]
         marker = WritableTxnMarker(one.producer_id, one.epoch, False, where, one.coordinator_epoch)

@@ -19,7 +19,7 @@ class TopicLog:
         self._read_to: dict[int, int] = defaultdict(int)
 
     def further(self) -> Iterator[tuple[BatchHeader, Record]]:
-        """What is committed now and was not given before; markers are left out."""
+        """Returns the records that were committed since the last call, without markers."""
         for index in range(partition_count(self.bootstrap, self.topic)):
             for header, records in read_batches(self.bootstrap, self.topic, index, self._read_to[index]):
                 self._read_to[index] = header.next_offset

@@ -24,7 +24,7 @@ _NOWHERE = PartitionImage((), (), -1, 0, 0, ())
 
 
 class TopicNames:
-    """As they are called when it is made."""
+    """The names of topics at the time of its creation."""
 
     def __init__(self, bootstrap: str) -> None:
         with WireClient(bootstrap) as client:

@@ -59,7 +59,7 @@ DRAIN_S = 300.0
 
 @dataclass
 class Finding:
-    """What a run came to. `faults` and `restarts` say that something did go wrong, `problems` what must not be."""
+    """The result of a run. `faults` and `restarts` show that something went wrong, `problems` what must not happen."""
 
     records: int = 0
     aborted: int = 0
@@ -191,7 +191,7 @@ def _all_ended(bootstrap: str) -> bool:
 
 
 def _problems_of(topic: str, truths: dict[int, Truth], seen: Seen, what: str) -> list[str]:
-    """Where a reader has seen something else than the log holds."""
+    """Returns where a reader saw something else than the log holds."""
     found = []
     for index, truth in truths.items():
         expected = getattr(truth, what)

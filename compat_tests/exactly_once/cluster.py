@@ -41,7 +41,7 @@ class Node(OdradekProcess):
 
 
 class ThreeBrokers:
-    """What the checker asks of a broker: an address, and to be killed and started again."""
+    """Three brokers with the interface that the checker uses: an address, a kill and a start."""
 
     def __init__(
         self, directory: Path, properties: dict[str, str], seed: int = 0, *, start_deadline_s: float = 120

@@ -1,4 +1,4 @@
-"""Of three brokers one dies between any two steps of a transaction: its coordinator, the leader of its partitions, or its
+"""One of three brokers dies between any two steps of a transaction: its coordinator, the leader of its partitions, or its
 group's coordinator, each a node of its own. The other two carry the transaction out as a whole or not at all.
 
     python -m compat_tests.exactly_once.cluster_steps [--role leader] [--side followed] [--kind torn] [--end commit]
@@ -123,7 +123,7 @@ class ClusterStand(Stand):
         eventually(self._are_in_place, what="each role is where it belongs", deadline_s=_DEADLINE_S)
 
     def _are_in_place(self) -> bool:
-        """As every node knows it. Where all are in sync, and another leads, whoever should is elected."""
+        """Returns whether every node knows the leaders as planned; elects them if all are in sync."""
         wanted = {role.topic: role.node for role in ROLES.values()}
         request = MetadataRequest([MetadataRequestTopic(name=topic) for topic in wanted], False)
         known = [topic for answer in self._ask(request, 9) for topic in answer.topics]
@@ -151,7 +151,7 @@ def topics_of(role: str, side: str) -> tuple[str, ...]:
 def play_roles(
     stand: ClusterStand, roles: Iterable[str], sides: Iterable[str], kinds: Iterable[str], ends: Iterable[str]
 ) -> dict[tuple[str, str, str], int]:
-    """How many deaths there were of each role on each side, for each end of a transaction."""
+    """Returns the number of deaths of each role on each side, for each end of a transaction."""
     kinds, deaths = tuple(kinds), {}
     for role in roles:
         for side in sides:

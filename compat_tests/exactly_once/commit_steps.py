@@ -59,14 +59,14 @@ class Round:
 
 
 class Standing(NamedTuple):
-    """What is committed of each partition, and the group's offset."""
+    """The committed records of each partition, and the group's offset."""
 
     committed: Seen
     offset: int
 
 
 class Stand:
-    """What all rounds go against; a kind of it says in `play` how one is played."""
+    """The setting of all rounds; a subclass plays a round in `play`."""
 
     def __init__(self, bootstrap: str, transactor: Transactor) -> None:
         self.bootstrap = bootstrap
@@ -116,7 +116,7 @@ class Stand:
         return Standing({index: truth.committed for index, truth in enumerate(truths)}, self._committed())
 
     def _once_ended(self, name: str) -> list[Truth] | None:
-        """What the partitions hold, when the coordinator and they say that the transaction is over."""
+        """Returns the records of the partitions, once they and the coordinator agree that the transaction is over."""
         # Somebody may die as late as now, for the client is told of its decision before the markers are written; and
         # those who lead may be looked for.
         with contextlib.suppress(OSError, AssertionError):
@@ -139,7 +139,7 @@ class Stand:
 
 
 class LoneStand(Stand):
-    """One data directory for all rounds; each starts a broker of its own."""
+    """A data directory for all rounds; each round starts a broker of its own."""
 
     def __init__(self, folder: Path, transactor: Transactor) -> None:
         self._plan_file = folder / "plan"
@@ -177,7 +177,7 @@ class LoneStand(Stand):
 
 
 def _told_of(bootstrap: str, name: str) -> TransactionState:
-    """What its coordinator says."""
+    """Returns the transaction's state by its coordinator."""
     for server in bootstrap.split(","):
         with contextlib.suppress(OSError), WireClient(server) as client:
             told: TransactionState

@@ -76,7 +76,7 @@ class Copier:
                 self.copy(read)
 
     def copy(self, messages: list[Message]) -> None:
-        """One transaction. A KafkaException that it does not survive goes up."""
+        """Runs one transaction. Raises the KafkaException that ends it."""
         try:
             self.producer.begin_transaction()
             self._write(messages)

@@ -28,7 +28,7 @@ class Plan(NamedTuple):
     topics: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
-        """It is there as a whole, or not."""
+        """Writes all of it, or a part and dies."""
         beside = file.with_suffix(".new")
         beside.write_text(" ".join((self.kind, str(self.number), *self.topics)))
         beside.replace(file)
@@ -65,7 +65,7 @@ class Countdown:
         self._counted = 0
 
     def due(self, topic: str) -> str | None:
-        """How to die at the append to `topic` that is about to be made; None: it is not the one."""
+        """Returns how to die at the next append to `topic`; None if it is not the one."""
         plan = Plan.read(self._file)
         if plan != self._plan:
             self._plan, self._counted = plan, 0

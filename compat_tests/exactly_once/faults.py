@@ -1,4 +1,4 @@
-"""What goes wrong while copiers copy: a seeded sequence of faults, and the processes that they befall."""
+"""Faults while copiers copy: a seeded sequence, and the processes that it hits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Route(NamedTuple):
 
 
 class CopierProcess(WatchedProcess):
-    """One copier, started again whenever it has ended."""
+    """A copier that is started again whenever it has ended."""
 
     def __init__(self, bootstrap: str, route: Route, name: str, seed: int, log: Path) -> None:
         super().__init__()

@@ -154,7 +154,7 @@ def _errors(answer: Any) -> Iterator[int]:
 
 
 class Standing(NamedTuple):
-    """What is committed: the records, and the group's offset."""
+    """The committed records, and the group's offset."""
 
     values: list[bytes]
     offset: int

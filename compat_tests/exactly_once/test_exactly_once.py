@@ -68,7 +68,7 @@ def test_the_others_carry_out_as_a_whole_what_a_coordinator_or_a_leader_dies_in(
 def test_a_producer_that_dies_at_any_step_leaves_its_transaction_whole_or_not_at_all(
     step: str, patient: BrokerProcess, topic: str
 ) -> None:
-    """Nobody comes after it: the coordinator ends what it left when its time is up."""
+    """No successor follows: the coordinator ends the transaction at its timeout."""
     bootstrap = patient.bootstrap
     make_topic(bootstrap, topic)
     command = [sys.executable, "-m", "compat_tests.exactly_once.dying_client", bootstrap, topic, step]

@@ -1,4 +1,4 @@
-"""Who carries out the transactions that brokers die in: `with TRANSACTORS[name]() as transactor`.
+"""Clients for the transactions in which brokers die: `with TRANSACTORS[name]() as transactor`.
 
 librdkafka adds partitions and groups before it writes to them. The Java client speaks transaction version 2 (KIP-890): it
 adds none, and each of its transactions has an epoch of its own.
@@ -24,7 +24,7 @@ _SOURCE = Path(__file__).with_name("Transactor.java")
 
 
 class Transaction(NamedTuple):
-    """One record for each partition, and the group's offset of partition 0."""
+    """A record for each partition, and the group's offset of partition 0."""
 
     #: The transactional id, and what the records hold.
     name: str
@@ -85,7 +85,7 @@ class Librdkafka(AbstractContextManager["Librdkafka"]):
 
 
 class JavaClient(AbstractContextManager["JavaClient"]):
-    """One JVM for all of them (Transactor.java)."""
+    """The JVM of all Java transactions (Transactor.java)."""
 
     bumps_epochs = True
 

@@ -1,4 +1,4 @@
-"""What a partition holds, worked out from its raw batches: independent of what the broker says is stable or aborted.
+"""The contents of a partition, computed from its raw batches: independent of the broker's view of stable and aborted.
 
 The broker is asked for everything (read_uncommitted), and each batch is given to its producer's open transaction until a
 marker ends that. So there is a second opinion on what a read_committed reader may see, and where it must stop.
@@ -25,7 +25,7 @@ Records = dict[int, bytes]
 
 @dataclass
 class Truth:
-    """One partition: `everything` is for read_uncommitted, `committed` for read_committed."""
+    """The contents of a partition: `everything` for read_uncommitted, `committed` for read_committed."""
 
     everything: Records = field(default_factory=dict)
     committed: Records = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Truth:
 
 
 def truth_of(bootstrap: str, topic: str, partition: int) -> Truth:
-    """As of now; other writers must be quiet."""
+    """Computes the contents now; other writers must be quiet."""
     truth = Truth()
     for header, records in read_batches(bootstrap, topic, partition):
         _follow(truth, header, records)
@@ -45,7 +45,7 @@ def truth_of(bootstrap: str, topic: str, partition: int) -> Truth:
 
 
 def last_stable_offset(bootstrap: str, topic: str, partition: int) -> int:
-    """As the broker says it."""
+    """Returns the broker's last stable offset."""
     asked = ListOffsetsPartition(partition_index=partition, timestamp=_LATEST)
     request = ListOffsetsRequest(-1, _READ_COMMITTED, [ListOffsetsTopic(topic, [asked])])
     with WireClient(leader_of(bootstrap, topic, partition)) as client:

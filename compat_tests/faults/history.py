@@ -1,4 +1,4 @@
-"""What clients were told, as lines of JSON: one kind a line, written by produce.py and consume.py, read by the checker.
+"""The answers to clients, as lines of JSON: one kind a line, written by produce.py and consume.py, read by the checker.
 
 Times are of the machine's monotonic clock in ns, which all processes share.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TextIO, Union
 
 
 class Sent(NamedTuple):
-    """What became of a record. `error` is empty when it was acknowledged; else nobody knows whether it is there."""
+    """The outcome of a record. `error` is empty when it was acknowledged; otherwise it may be in the log or not."""
 
     producer: str
     number: int
@@ -39,7 +39,7 @@ class Committed(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """What the group was told to go on from; asked for at this time. -1: nothing was committed."""
+    """The offset from which the group resumed, and the time of the question. -1: nothing was committed."""
 
     at_ns: int
     partition: int

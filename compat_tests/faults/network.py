@@ -104,7 +104,7 @@ class Network:
     # ---- what may happen to it
 
     def cut(self, source: int, target: int) -> None:
-        """What `source` sends to `target` is lost; the other direction stays as it is."""
+        """Drops what `source` sends to `target`; the other direction stays as it is."""
         ip("-n", self.namespace(source), "neighbour", "replace", *self._nowhere(target))
         self._cut.add((source, target))
 
@@ -121,14 +121,14 @@ class Network:
         return (self.address(target), "lladdr", _NOWHERE, "nud", "permanent", "dev", "eth0")
 
     def slow(self, node: int) -> None:
-        """What the node sends is late, and some of it is lost."""
+        """Delays what the node sends, and drops some of it."""
         put = ["tc", "-n", self.namespace(node), "qdisc", "replace", "dev", "eth0", "root"]
         if subprocess.run([*put, *_LOSSY], capture_output=True).returncode:
             subprocess.run([*put, *_NARROW], check=True)
         self._slow.add(node)
 
     def dropped(self, node: int) -> int:
-        """How many packets that the node sent were lost since it was made slow."""
+        """Returns the number of packets of the node that were dropped since it was made slow."""
         show = ["tc", "-n", self.namespace(node), "-s", "qdisc", "show", "dev", "eth0"]
         told = subprocess.run(show, capture_output=True, text=True, check=True).stdout
         return sum(map(int, re.findall(r"dropped (\d+)", told)))

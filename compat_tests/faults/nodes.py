@@ -35,7 +35,7 @@ _PROPERTIES = {
 
 
 class ClusterNode(BrokerProcess):
-    """One node in its namespace, with a small disk of its own."""
+    """A node in its namespace, with a small disk of its own."""
 
     def __init__(self, kind: str, network: Network, node: int, directory: Path, disk: str = "256m") -> None:
         super().__init__(directory, start_deadline_s=120)

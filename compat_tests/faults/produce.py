@@ -41,7 +41,7 @@ class Notes:
         return delivered
 
     def give_up(self) -> None:
-        """What nothing was heard of may be there or not."""
+        """Marks the records without an answer: they may be in the log or not."""
         for number in sorted(self.waiting):
             write(self.file, Sent(self.name, number, -1, -1, "not heard of"))
         self.waiting.clear()

@@ -1,4 +1,4 @@
-"""What stands in the replicas' files: whether all hold the same bytes (segments may be cut elsewhere, what is in them may
+"""The files of the replicas: whether all hold the same bytes (segments may be rolled elsewhere, their contents may
 not differ), and under which producer epoch each record was written.
 """
 
@@ -15,7 +15,7 @@ Writers = dict[tuple[int, int], tuple[int, int]]
 
 
 def log_bytes(partition: Path) -> bytes:
-    """Everything that a replica holds, one segment after the other."""
+    """Returns all bytes of a replica, one segment after the other."""
     return b"".join(segment.read_bytes() for segment in sorted(partition.glob("*.log")))
 
 
@@ -34,7 +34,7 @@ def differing(log_dirs: Iterable[Path], topic: str, partitions: int) -> Iterator
 
 
 def writers(log_dir: Path, topic: str, partitions: int) -> Writers:
-    """Of all the records in one replica of each partition."""
+    """Returns the producer epochs of all records in one replica of each partition."""
     found: Writers = {}
     for index in range(partitions):
         for _, header in iter_headers(log_bytes(log_dir / f"{topic}-{index}")):

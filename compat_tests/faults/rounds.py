@@ -1,4 +1,4 @@
-"""One round: a new cluster, a workload, seeded faults, then rest, a last reading and the checker's verdict."""
+"""A round: a new cluster, a workload, seeded faults, then rest, a last reading and the checker's verdict."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SETTLE_S = 120
 
 @dataclass(frozen=True)
 class Plan:
-    """What a round does; the same plan and seed draw the same faults."""
+    """The parameters of a round; the same plan and seed draw the same faults."""
 
     kind: str = "odradek"
     nodes: int = 3

@@ -1,4 +1,4 @@
-"""What befalls a group: a seeded sequence of faults, and the members, each a process."""
+"""Faults of a group: a seeded sequence, and the members, each a process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _IS_CLASSIC = "group id does not exist"
 
 
 class MemberProcess(WatchedProcess):
-    """One life after the other, of the same client."""
+    """The processes of one client, one after the other."""
 
     def __init__(self, module: str, words: list[str], name: str, ledger: Ledger, folder: Path) -> None:
         super().__init__()
@@ -179,9 +179,9 @@ class Faults(Rehearsal):
         self._drop_ended()
 
     def _drop_ended(self) -> None:
-        """Those that have left, and those that were refused, as Apache Kafka does: a group is classic whose last member of
-        the new protocol stood still beyond its session, and when that goes on its client gives up. And librdkafka's
-        cooperative-sticky leader puts its user data into assignments; a group that has such is not upgraded by who joins.
+        """Drops members that left, and members that were refused as by Apache Kafka: a group becomes classic when its last
+        member of the consumer protocol is silent beyond its session, and that member's client then gives up. And
+        librdkafka's cooperative-sticky leader puts user data into assignments; no joining member upgrades such a group.
         """
         for member in [one for one in self.members if one.lives and one.has_ended and one.life.killed_at is None]:
             if member.life.refused is not None:

@@ -1,4 +1,4 @@
-"""What member.py is, by kafka-python.
+"""The member of member.py, with kafka-python.
 
 python -m compat_tests.group_faults.kafka_python_member BOOTSTRAP TOPIC GROUP cooperative-sticky|range
 """

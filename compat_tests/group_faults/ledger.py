@@ -1,4 +1,4 @@
-"""What members owned when, out of what they wrote down (notes.py), and what of that must not be.
+"""The partitions that members owned over time, by their notes (notes.py), and the violations in them.
 
 A *life* is one process of a member, and a *tenure* a time for which it owned a partition. It ends
 
@@ -58,7 +58,7 @@ class Freeze:
 
 @dataclass
 class Life:
-    """What one process wrote into `file`, and what befell it."""
+    """The notes of one process in `file`, and its faults."""
 
     name: str
     file: Path
@@ -72,7 +72,7 @@ class Life:
     _read_to: int = 0
 
     def read(self) -> None:
-        """What is new since the last time, of whole lines."""
+        """Reads the whole lines that are new since the last call."""
         with self.file.open("rb") as file:
             file.seek(self._read_to)
             new = file.read()
@@ -172,7 +172,7 @@ class Ledger:
         return found
 
     def _commits_of_others(self) -> list[str]:
-        """What the coordinator took from a member of what was another's all the while."""
+        """Returns commits that the coordinator accepted from a member while another one owned the partition."""
         found = []
         for life in self.lives:
             for commit in life.commits:

@@ -1,4 +1,4 @@
-"""What a member writes down: a line of JSON for each step, with the time on the clock that all processes share.
+"""The notes of a member: a line of JSON for each step, with the time on the clock that all processes share.
 
     ["has", time, [partition, ...]]                      it was given these, beside what it had
     ["gives", time, [partition, ...]]                    it gives these back

@@ -1,4 +1,4 @@
-"""What members owned when, and what of it the checker must see."""
+"""Ownership over time, and the violations that the checker must find."""
 
 from __future__ import annotations
 

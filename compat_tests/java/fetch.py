@@ -49,12 +49,12 @@ def jars(version: str) -> list[Path]:
 
 
 def jar(artifact: str, version: str) -> Path:
-    """One jar by its artifact's name: `jar("kafka-clients", "4.4.0")`."""
+    """Returns a jar by its artifact's name: `jar("kafka-clients", "4.4.0")`."""
     return next(path for path in jars(version) if path.name == f"{artifact}-{version}.jar")
 
 
 def classpath(version: str) -> str:
-    """What `java -cp` takes: the jars, and a logging configuration that prints warnings only, to stderr."""
+    """Returns the argument of `java -cp`: the jars, and a logging configuration that prints warnings only, to stderr."""
     jars(version)
     return os.pathsep.join((str(_HERE / "logging"), str(home(version) / "*")))
 

@@ -70,7 +70,7 @@ def test_transactions_are_filtered_by_how_long_they_run_and_by_their_names(
 def test_a_transaction_that_no_coordinator_knows_is_found_hanging_and_aborted(
     new_broker: Callable[[dict[str, str]], BrokerProcess], tools: ToolHost
 ) -> None:
-    """As brokers without verification (KIP-890) left them: records of a transaction that had ended."""
+    """Brokers without verification (KIP-890) left such records of a transaction that had ended."""
     broker = new_broker({"transaction.partition.verification.enable": "false"})
     make_topic(broker.bootstrap, "t")
     an_hour_ago = int(time.time() * 1000) - 3_600_000

@@ -25,7 +25,7 @@ _HOST_SOURCE = Path(__file__).resolve().parent / "ToolHost.java"
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What one run of a tool left: its exit status and everything it printed."""
+    """The result of a tool: its exit status and its output."""
 
     status: int
     out: str
@@ -46,7 +46,7 @@ def run_tool(
 
 
 class ToolHost:
-    """One JVM that runs tools one after the other; each call is a line of JSON to it and a line back."""
+    """A JVM that runs tools one after the other; each call is a line of JSON to it and a line back."""
 
     def __init__(self, version: str = ORACLE) -> None:
         command = [java(), *JVM_FLAGS, "-cp", classpath(version), str(_HOST_SOURCE)]

@@ -115,7 +115,7 @@ def outcomes(results: Path) -> dict[str, str]:
 
 
 def failures(results: Path, names: list[str]) -> str:
-    """What the report says about some failed tests."""
+    """Returns the lines of the report about failed tests."""
     told = []
     for case in ElementTree.parse(results).iter("testcase"):
         if any(name.endswith(f"::{case.get('name')}") for name in names):

@@ -1,4 +1,4 @@
-"""What tests of librdkafka do again and again: produce and wait for the reports, consume until enough came."""
+"""Steps that tests of librdkafka share: produce and wait for the reports, consume until enough records came."""
 
 from __future__ import annotations
 

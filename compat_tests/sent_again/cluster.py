@@ -76,7 +76,7 @@ class GatedCluster(MixedCluster):
         return ",".join(f"127.0.0.1:{gate.port}" for gate in self.gates.values())
 
     def await_in_sync(self, topic: str, node_ids: set[int]) -> None:
-        """As those in the set know it themselves: who does not know a leader has answers of its own."""
+        """Waits until the replicas of the ISR know it themselves: a replica without a leader gives answers of its own."""
         known = [self.node(node_id) for node_id in node_ids]
 
         def are() -> bool:
@@ -93,7 +93,7 @@ class GatedCluster(MixedCluster):
         self.until(leads, f"{node_id} leads {topic}")
 
     def _told(self, topic: str) -> Any:
-        """What the calm node says of its partition; None while it knows none."""
+        """Returns the calm node's view of its partition; None while it knows none."""
         return self.partitions(topic, self.node(self.calm)).get(0)
 
     def prefer(self, topic: str, replicas: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""What a client's connections to one broker lead through: frames pass as they are, some wait at the gate until they may.
+"""A gate in a client's connections to a broker: frames pass as they are, some wait until they are released.
 
 A request that is to wait is known by its API, or by the record that it is to produce, and the answer to it by its number. Of
 each batch it is written down what the broker said of it.
@@ -24,7 +24,7 @@ _PRODUCE = 0
 
 
 class Answered(NamedTuple):
-    """One batch, and what was said of it; -1 for an offset where there is none."""
+    """A batch and the answer to it; -1 for an offset that the answer lacks."""
 
     values: tuple[bytes, ...]
     producer_epoch: int
@@ -128,7 +128,7 @@ class _Asked(NamedTuple):
 
 
 class _Passage:
-    """One connection of the client and the one that it leads to. Each direction has a thread, and ends both."""
+    """A connection of the client and the one to the broker. A thread for each direction ends both."""
 
     def __init__(self, gate: Gate, client: socket.socket, broker: socket.socket) -> None:
         self.gate, self.client, self.broker = gate, client, broker

@@ -1,4 +1,4 @@
-"""One producer of librdkafka and two partitions; what happens to the one has a batch of the other written twice, or not.
+"""A producer of librdkafka and two partitions: what happens to the one has a batch of the other written twice, or not.
 
 `refused` is on the calm node and on the paused one, `moved` is led by the third:
 
@@ -52,7 +52,7 @@ class Standing(NamedTuple):
 
 
 class NewOutcome(NamedTuple):
-    """What was answered to a new producer's two batches, what librdkafka called delivered, and what is there."""
+    """The answers to a new producer's two batches, what librdkafka reported as delivered, and the log."""
 
     refused: list[Answered]
     delivered: list[bytes]
@@ -64,7 +64,7 @@ class NewOutcome(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was answered for the batches of either partition, in order, and what stands in `moved`."""
+    """The answers to the batches of either partition, in order, and the log of `moved`."""
 
     refused: list[Answered]
     moved: list[Answered]

@@ -1,4 +1,4 @@
-"""What librdkafka makes of a batch that is refused with another behind it: with Apache Kafka a record twice, or none."""
+"""A batch is refused while the next one is in flight: with Apache Kafka, librdkafka duplicates or loses a record."""
 
 from __future__ import annotations
 

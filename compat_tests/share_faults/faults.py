@@ -1,4 +1,4 @@
-"""What goes wrong while a group shares a topic: a seeded sequence of faults, and the processes that they befall."""
+"""Faults while a group shares a topic: a seeded sequence, and the processes that it hits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def java_member() -> list[str]:
 
 
 class MemberProcess(WatchedProcess):
-    """One member after the other under a name, each with a history of its own."""
+    """The members under a name, one after the other, each with a history of its own."""
 
     def __init__(
         self, program: list[str], bootstrap: str, shared: SharedTopic, name: str, seed: int, folder: Path

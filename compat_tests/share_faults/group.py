@@ -1,4 +1,4 @@
-"""What the brokers say of a share group and its topic; None where none of them says it."""
+"""The brokers' view of a share group and its topic; None if no broker answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SharedTopic:
         return None if found is None else int(found.node_id)
 
     def lag(self) -> int | None:
-        """How many records of the topic are not done with."""
+        """Returns the number of records of the topic that are not finished."""
         found, topic = coordinator_of(self.bootstrap, self.group, GROUP), described(self.bootstrap, self.topic)
         if found is None or topic is None:
             return None
@@ -67,6 +67,6 @@ class SharedTopic:
         return sum(part.lag for part in parts)
 
     def leader_changes(self) -> dict[int, int] | None:
-        """Of each partition, since it was made: its leader epoch."""
+        """Returns the leader epoch of each partition: the number of changes since it was created."""
         topic = described(self.bootstrap, self.topic)
         return None if topic is None else {part.partition_index: part.leader_epoch for part in topic.partitions}

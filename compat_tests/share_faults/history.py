@@ -1,4 +1,4 @@
-"""What members of a share group were given and told, record by record, and what of it must not be.
+"""The deliveries to members of a share group and the answers to them, record by record, and the violations in them.
 
     done twice         an acknowledgement was confirmed that was made after one that ended the record was
     given when done    a record was given out after an acknowledgement that ended it was confirmed
@@ -82,7 +82,7 @@ class Record:
 
 
 class History(dict[Place, Record]):
-    """Of each place of the topic, the record there."""
+    """The record at each place of the topic."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Quiet(NamedTuple):
 
 @dataclass
 class Circumstances:
-    """What befell the group. `leader_changes`: of each partition, since it was made."""
+    """The faults of the group. `leader_changes`: by partition, since it was created."""
 
     limit: int
     leader_changes: Mapping[int, int]
@@ -140,7 +140,7 @@ def _read_one(file: Path, history: History) -> None:
 
 
 def _forget(said: dict[int, list[Any]], history: History, member: str) -> None:
-    """What was said and never answered."""
+    """Forgets requests that were never answered."""
     for partition, words in said.items():
         _say(words, partition, history, member)
     said.clear()
@@ -199,7 +199,7 @@ def _of_deliveries(record: Record, limit: int, leader_changes: int) -> Iterator[
 
 
 def _of_fate(record: Record, limit: int) -> Iterator[str]:
-    """One delivery may have been to a member that died before it wrote it down."""
+    """Allows one delivery to a member that died before it noted it."""
     if is_poison(record.value):
         if record.most < limit - 1:
             yield "given up"

@@ -1,4 +1,4 @@
-"""Which leader epochs partitions had when: whether a leader was the same for a while, with what it keeps in memory."""
+"""The leader epochs of partitions over time: whether a leader, with its state in memory, stayed the same for a while."""
 
 from __future__ import annotations
 

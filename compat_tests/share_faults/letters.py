@@ -1,4 +1,4 @@
-"""What is in the dead letter queue of a group (KIP-1191), and what of it must not be.
+"""The dead-letter queue of a group (KIP-1191), and the violations in it.
 
     not buried             a record that nobody said to accept is not in the queue, though the group is done with it
     buried and accepted    a record is in the queue, though an acknowledgement that it is accepted was confirmed
@@ -49,7 +49,7 @@ def read(bootstrap: str, queue: str) -> list[Letter]:
 
 
 def markers(bootstrap: str, topic: str) -> set[Place]:
-    """Where transactions end."""
+    """Returns the offsets of transaction markers."""
     return {
         (index, header.base_offset)
         for index in range(partition_count(bootstrap, topic))

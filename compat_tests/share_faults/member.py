@@ -114,7 +114,7 @@ class ShareMember:
 
 
 def _name(failure: KafkaException) -> str:
-    """Of what the broker did not take the record to be with this member, as Apache's client calls it."""
+    """Returns the name that Apache's client gives to an acknowledgement error."""
     is_ours = failure.args[0].code() != KafkaError.INVALID_RECORD_STATE
     return str(failure) if is_ours else "InvalidRecordStateException"
 

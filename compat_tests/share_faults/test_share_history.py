@@ -33,7 +33,7 @@ def told(time: float, error: str | None = None) -> list[object]:
 
 
 def steady(*epochs: int) -> Leaders:
-    """One epoch after the other, looked for every second."""
+    """Returns the leader epochs of a steady leader, observed every second."""
     leaders = Leaders()
     leaders.samples = [Sample(second, second, {0: epoch}) for second, epoch in enumerate(epochs or [0] * 100)]
     return leaders

@@ -1,4 +1,4 @@
-"""What a member of a streams group says of itself, request by request: one subtopology that reads one topic."""
+"""The requests of a member of a streams group: one subtopology that reads one topic."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_words_are_counted_exactly_once_though_program_and_broker_are_killed(
 def test_a_restart_counts_on_where_it_was_and_loses_nothing_when_all_are_killed(
     own_broker: BrokerProcess, program: WordCount, words: Words
 ) -> None:
-    """At least once: without a crash that is once, too."""
+    """Processing is at least once; without a crash also at most once."""
     program.start()
     words.write(lines_of(100))
     words.read_all()

@@ -41,7 +41,7 @@ def instances(brokers: ThreeBrokers, tmp_path: Path) -> Iterator[list[WordCount]
 
 
 def members(brokers: ThreeBrokers) -> int:
-    """Of the group, if it is stable."""
+    """Returns the members of the group if it is stable."""
     found = coordinator_of(brokers.bootstrap, APPLICATION)
     request = StreamsGroupDescribeRequest(group_ids=[APPLICATION])
     answer = None if found is None else ask(f"{found.host}:{found.port}", request, 0)

@@ -1,4 +1,4 @@
-"""What a member says of its application's topology (KIP-1331), as Apache's admin client of 4.4 is told it.
+"""Topology descriptions of members (KIP-1331), as Apache's admin client of 4.4 receives them.
 
 The Kafka Streams that hands descriptions in is not published yet, so a member's requests are made here.
 """

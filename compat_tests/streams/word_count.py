@@ -18,7 +18,7 @@ DEADLINE_S = 90.0
 
 
 class WordCount:
-    """One instance of the application. Kept on a directory of its own, it is the same instance after a restart."""
+    """An instance of the application. With a directory of its own, it is the same instance after a restart."""
 
     def __init__(self, bootstrap: str, application: str, topics: tuple[str, str], directory: Path) -> None:
         self.settings = {

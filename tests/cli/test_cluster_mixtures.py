@@ -45,7 +45,7 @@ def killed(directory: Path, *nodes: Node) -> None:
 
 
 def by_hand(directory: Path, node: Node) -> subprocess.Popen[str]:
-    """What docs/failover.md says brings a dead node back."""
+    """Starts a dead node again as docs/failover.md says."""
     command = [sys.executable, "-m", "odradek", "start", str(properties_file(directory, node))]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
@@ -56,7 +56,7 @@ def is_serving(process: subprocess.Popen[str]) -> bool:
 
 
 def states(directory: Path) -> tuple[dict[str, tuple[str, str]], str]:
-    """Of each node the process id and the state, and all that was shown. Runs in this process, because tests ask often."""
+    """Returns the process id and the state of each node, and the output. Runs in this process, because tests ask often."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(["cluster", "status", "--data-dir", str(directory)])

@@ -1,4 +1,4 @@
-"""What a long collection of garbage has looked through is not looked through again."""
+"""Objects that survived a long garbage collection are not examined again."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ TASKS = [TaskId(subtopology_id, index) for subtopology_id in ("0", "1") for inde
 
 
 class Group:
-    """One of ours, and what is asked of it, for Kafka to be asked the same."""
+    """A group of ours and its requests, which Kafka gets as well."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -127,7 +127,7 @@ class Group:
         self.members.append(after)
 
     def owned(self, member: Member) -> Tasks | None:
-        """It does not say, or has given back all that it must, or some of it."""
+        """Returns the owned tasks: not reported, all revoked ones given back, or some of them."""
         if self.chance.random() < 0.3:
             return None
         keeps = self.chance.choice((0.0, 0.0, 0.5, 1.0))

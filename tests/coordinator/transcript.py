@@ -202,7 +202,7 @@ class Script:
 
 
 class Transcript(Script):
-    """One shard and its log, driven line by line. Every record that it writes goes through bytes into the log."""
+    """A shard and its log, driven line by line. Every record that it writes goes through bytes into the log."""
 
     def __init__(self) -> None:
         self.now = 1_000

@@ -71,7 +71,7 @@ def cpu_seconds(pid: int) -> float:
 
 @dataclass
 class Outcome:
-    """What an attack did. Sizes in bytes and seconds of CPU, each of the node where they grew most."""
+    """The result of an attack. Sizes in bytes and seconds of CPU, each of the node where they grew most."""
 
     name: str
     report: GoodReport
@@ -119,7 +119,7 @@ class Outcome:
 
 
 class AttackRoom:
-    """One broker, or a cluster of three, and the good client of both.
+    """A broker, or a cluster of three, and the good client of both.
 
     `scale`: 1.0 is the size of attacks that the project promises to withstand. `properties` are the brokers', over the
     defaults of a test.

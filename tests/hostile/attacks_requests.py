@@ -53,7 +53,7 @@ def metadata_of_unknown_names(room: AttackRoom, chance: random.Random) -> None:
 
 
 def metadata_of_one_million_names(room: AttackRoom, chance: random.Random) -> None:
-    """As many names as a request may have."""
+    """Sends Metadata with as many names as a request may have."""
     count = room.scaled(999_999)
     names = b"".join(b"\x07" + f"{number:06}".encode() + b"\x00" for number in range(count))
     body = encode_varint(count + 1) + names + b"\x00\x00\x00"
@@ -71,7 +71,7 @@ def create_partitions_validate_only(room: AttackRoom, chance: random.Random) -> 
 
 
 def describe_configs_repeated(room: AttackRoom, chance: random.Random) -> None:
-    """One broker named 1,000 times in DescribeConfigs, with documentation and synonyms."""
+    """Names one broker 1,000 times in DescribeConfigs, with documentation and synonyms."""
     resources = [DescribeConfigsResource(_BROKER, "1", None)] * room.scaled(1000)
     request = DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True)
     send_each(room.addresses[0], [request_frame_of(request, 4)])

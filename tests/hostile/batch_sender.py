@@ -38,7 +38,7 @@ TOPICS: dict[str, dict[str, str]] = {
 
 
 class BatchSender:
-    """One connection to a broker; a new one when the broker closes it."""
+    """A connection to a broker; a new one when the broker closes it."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap

@@ -85,7 +85,7 @@ def mutate(data: bytearray, chance: random.Random) -> None:
 
 @dataclass
 class Report:
-    """What became of the batches of some rounds."""
+    """The outcome of the batches of some rounds."""
 
     answers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ def run_round(
 
 
 def read_by_all(broker: OdradekProcess, tools: ToolHost | None, topic: str) -> list[str]:
-    """What the readers complain of."""
+    """Returns the complaints of the readers."""
     failures: list[str] = []
     counts = set()
     for read in PYTHON_READERS:

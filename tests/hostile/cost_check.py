@@ -1,4 +1,4 @@
-"""Whether a request costs in proportion to its size, and holds the loop no longer than it may."""
+"""Checks that the cost of a request is proportional to its size, and that it holds the loop no longer than the budget."""
 
 from __future__ import annotations
 

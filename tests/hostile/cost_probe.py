@@ -88,7 +88,7 @@ class MeasuredBroker:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(TIMEOUT_S)
 
     def settle(self) -> None:
-        """What exists by now is set aside by the garbage collector, as a broker's process does when it serves."""
+        """Excludes existing objects from garbage collection, as a serving broker does."""
 
         async def freeze() -> None:
             gc.collect()

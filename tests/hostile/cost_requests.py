@@ -16,7 +16,7 @@ from odradek.protocol.schema import ArrayOf, Field, Message, Scalar
 
 @dataclass(frozen=True)
 class World:
-    """What exists on the broker that is asked."""
+    """The resources of the broker that is asked."""
 
     topic: str
     topic_id: bytes

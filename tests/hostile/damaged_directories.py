@@ -173,7 +173,7 @@ def cases(images: Images, seed: int, each: int = 1) -> list[Case]:
 
 
 class Lines(logging.Handler):
-    """What the broker writes to its log."""
+    """The lines of the broker's log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -267,7 +267,7 @@ def _offsets_in_file(sent: dict[int, bytes], copy: Path, case: Case, hosted: obj
 
 
 def _read_all(path: DataPath, key: Key, end: int) -> Iterator[tuple[int, bytes]]:
-    """What a reader gets who goes on behind what cannot be had."""
+    """Returns the records of a reader that skips what cannot be read."""
     name, index = key
     offset = path.hosted(name, index).log.log_start_offset
     while offset < end:

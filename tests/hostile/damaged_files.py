@@ -117,7 +117,7 @@ class RottingTopic:
             self.produce()
 
     def produce(self) -> int:
-        """One batch; its base offset."""
+        """Produces a batch. Returns its base offset."""
         first = len(self.sent)
         values = [f"{first + number:06d}".encode() * 40 for number in range(RECORDS_PER_BATCH)]
         answer = self.path.produce(self.name, batch_of(*values, timestamp=1_000_000 + first))

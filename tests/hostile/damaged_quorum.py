@@ -67,7 +67,7 @@ DAMAGES: dict[str, tuple[Callable[[ClusterNode], None], str]] = {
 
 
 def new_lines(node: ClusterNode, position: int) -> list[str]:
-    """What its log has behind that position."""
+    """Returns the lines of its log behind that position."""
     return node.log_file.read_bytes()[position:].decode(errors="replace").splitlines()
 
 
@@ -107,7 +107,7 @@ def common_metadata(cluster: Cluster) -> set[bytes]:
 
 
 def produce(cluster: Cluster, topic: str, *values: bytes, index: int = 0) -> int:
-    """One batch to the leader with acks=all, asked again while there is none. Its base offset."""
+    """Produces a batch to the leader with acks=all, again while there is none. Returns its base offset."""
 
     def appended() -> Any:
         leader = cluster.partitions(topic)[index].leader_id

@@ -50,7 +50,7 @@ _CLIENT_IDS = (None, "", "y" * LONGEST)
 
 
 class Case(NamedTuple):
-    """One request, with what was changed in it."""
+    """A request, and the change in it."""
 
     api: Api
     version: int
@@ -227,7 +227,7 @@ async def send_all(targets: Iterable[tuple[str, Iterator[Case]]], world: World, 
 def attack(
     room: AttackRoom, seed: int, *, edges_of_each: int | None, pairs: float, step: int = 1, until: float = float("inf")
 ) -> Result:
-    """One round: each listener's cases are shared among the addresses of its kind.
+    """Plays a round: each listener's cases are shared among the addresses of its kind.
 
     `step`: sends each so-many-th case only. Cases come by API and version, so each of these stays.
     """

@@ -59,7 +59,7 @@ class World:
 
 
 def is_destructive(api: Api, request: Any, world: World) -> bool:
-    """Whether the request says that a node of the cluster is gone or is another; a quorum believes that, as Kafka's does."""
+    """Returns whether the request says that a node is gone or is another one; a quorum believes that, as Kafka's does."""
     field = _NODES.get(api.name)
     return field is not None and getattr(request, field) in world.node_ids
 
@@ -241,5 +241,5 @@ def versions(api: Api) -> range:
 
 
 def apis_of(listener: str) -> list[Api]:
-    """What the protocol has for a listener of that kind; what this broker does not serve there closes the connection."""
+    """Returns the APIs for that kind of listener; the broker closes the connection for those that it does not serve."""
     return [api for api in APIS.values() if listener in api.listeners]

@@ -58,7 +58,7 @@ class Flood:
         return len(self._sockets)
 
     def open_ones(self) -> int:
-        """How many the broker has not closed."""
+        """Returns the number of connections that the broker has not closed."""
         return sum(map(_is_open, self._sockets))
 
     def close(self) -> None:

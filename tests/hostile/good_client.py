@@ -53,7 +53,7 @@ _SEQUENCE = struct.Struct(">q")
 
 
 class GoodProgram:
-    """One topic with one partition: a producer with a schedule, a consumer, and what both of them saw."""
+    """A topic with one partition: a producer with a schedule, a consumer, and what both of them saw."""
 
     def __init__(self, bootstrap: list[str], topic: str, rate: float, replicas: int) -> None:
         self.bootstrap = bootstrap
@@ -250,7 +250,7 @@ class GoodProgram:
         return self.acknowledged.keys() <= self.consumed.keys()
 
     async def _read_all(self) -> Counter[int]:
-        """What the log holds, from its beginning: each sequence number and how often it is there."""
+        """Reads the log from its beginning: each sequence number and how often it is there."""
         stored: Counter[int] = Counter()
         connection = await self._connect()
         offset, end = -1, 0

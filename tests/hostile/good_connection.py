@@ -1,4 +1,4 @@
-"""One asyncio connection of the good client: requests may overlap, and answers come in their order."""
+"""An asyncio connection of the good client: requests may overlap, and answers come in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the good client reports, and its process as a test sees it."""
+"""The report of the good client, and its process as a test sees it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def record(
     headers: Sequence[tuple[bytes | None, bytes | None]] = (),
     **lies: Any,
 ) -> bytes:
-    """One record. `lies` replace what stands in it: attributes, length, key_length, value_length, header_count."""
+    """Returns a record. `lies` replace its fields: attributes, length, key_length, value_length, header_count."""
     body = bytes([lies.get("attributes", 0)]) + lies.get("raw_timestamp", encode_zigzag(timestamp_delta))
     body += lies.get("raw_offset", encode_zigzag(offset_delta))
     body += encode_zigzag(lies.get("key_length", -1 if key is None else len(key))) + (key or b"")

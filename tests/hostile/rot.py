@@ -36,7 +36,7 @@ HEALED_S = 40
 
 
 class Traffic:
-    """What is written and read beside the damage, each in a thread."""
+    """The writes and reads beside the damage, each in a thread."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[bytes] = []
@@ -78,7 +78,7 @@ class Traffic:
         return len(got) >= len(self.acknowledged)
 
     def all_records(self, until: Any = None, deadline_s: float = 60) -> list[bytes]:
-        """What a consumer gets that begins at the start."""
+        """Returns the records of a consumer that begins at the start."""
         consumer = Consumer(
             {"bootstrap.servers": self._bootstrap, "group.id": "rot", "check.crcs": True, "log_level": 0,
              "enable.auto.commit": False}
@@ -109,7 +109,7 @@ class Traffic:
 
 
 class Rot:
-    """One cluster and its damage, from one seed."""
+    """A cluster and its damage, from one seed."""
 
     def __init__(self, directory: Path, seed: int, *, restart_share: float = 0.0) -> None:
         """`restart_share`: so many of the blows fall on a node that is down, after a clean stop or a kill."""
@@ -128,7 +128,7 @@ class Rot:
         return Path(self.cluster.nodes[node].properties["log.dirs"])
 
     def strike(self) -> bool:
-        """One closed segment of one replica; False when there is none yet."""
+        """Damages a closed segment of a replica. Returns False if there is none yet."""
         node, index = self._random.randint(1, COUNT), self._random.randrange(PARTITIONS)
         closed = segments_of(self.data_of(node) / f"{TOPIC}-{index}")[:-2]
         if not closed:

@@ -142,7 +142,7 @@ class HostileRun(Run):
 
 
 def play(seed: int, duration_s: float, *, show: bool = False) -> tuple[Ran, int]:
-    """What the run was, and the number of hostile frames. Raises Broken."""
+    """Plays a run. Returns its hash and the number of hostile frames. Raises Broken."""
     run = HostileRun(seed, duration_s, print if show else None)
     ran = run.run()
     return ran, sum(attacker.sent for attacker in run.attackers)

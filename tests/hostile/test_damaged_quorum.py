@@ -80,7 +80,7 @@ def test_damaged_voter_fetches_its_metadata_again(cluster: Cluster, damage: str,
 
 
 def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch: int, end_offset: int) -> bool:
-    """Whether a voter would vote for a candidate with that log; it does not vote by being asked so."""
+    """Returns whether a voter would vote for a candidate with that log; it does not vote by being asked so."""
     part = PartitionDataRequest(
         partition_index=0,
         replica_epoch=epoch,

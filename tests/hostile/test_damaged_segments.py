@@ -37,7 +37,7 @@ def broker(data_dir: Path) -> Iterator[odradek.Broker]:
 
 
 def forget_open_files(topic: RottingTopic) -> None:
-    """As when others needed the descriptors: a file that is gone stays readable for who has it open."""
+    """Closes open files: a file that is gone stays readable for those who have it open."""
     for segment in topic.hosted.log.segments[:-1]:
         segment.close()
 

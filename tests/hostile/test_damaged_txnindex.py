@@ -136,7 +136,7 @@ def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TransactionalTop
 
 
 def forget(topic: TransactionalTopic) -> None:
-    """As after a start."""
+    """Forgets the state in memory, as a start does."""
     for segment in topic.hosted.log.segments:
         segment.has_aborted, segment.is_verified = None, False
 

@@ -61,7 +61,7 @@ def create(broker: odradek.Broker, name: str) -> int:
 
 
 def serves(broker: odradek.Broker) -> bool:
-    """Whether it decides and commits, and has not been told to halt."""
+    """Returns whether it decides and commits, and has not been told to halt."""
     return not broker.server.failed.done() and create(broker, f"topic-{time.monotonic_ns()}") == ErrorCode.NONE
 
 

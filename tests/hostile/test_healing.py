@@ -122,7 +122,7 @@ async def test_gap_of_several_segments_is_filled(tmp_path: Path) -> None:
 
 
 async def test_compacted_log_is_taken_from_one_replica(tmp_path: Path) -> None:
-    """What one replica has cleaned away must not come back from a part of another that has not."""
+    """Records that one replica has compacted away must not come back from a part of another replica."""
     async with Replicas(tmp_path, 2, **{"log.cleaner.enable": "false"}) as replicas:
         replicas.create(1, 2, **SMALL, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
         fill(replicas, 1)
@@ -143,7 +143,7 @@ async def test_compacted_log_is_taken_from_one_replica(tmp_path: Path) -> None:
 
 
 async def test_follower_that_copies_damage_has_the_leader_healed(tmp_path: Path) -> None:
-    """Nobody has verified the leader's log: that a follower asks again tells the leader."""
+    """The leader's log was not verified: it learns of the damage when the follower asks again."""
     async with Replicas(tmp_path, 3, each={3: {"replica.fetch.backoff.ms": "20"}}) as replicas:
         replicas.create(1, 2, **SMALL)
         sent = fill(replicas, 1)

@@ -25,7 +25,7 @@ _RECEIVED_BYTES = 64 * 1024
 
 
 def fetch_of_all(first: int) -> FetchRequest:
-    """As consumers do, the partitions that the last answer left out come first."""
+    """Fetches as consumers do: partitions that the last answer left out come first."""
     indexes = [*range(first, _PARTITIONS), *range(first)]
     partitions = [FetchPartition(index, fetch_offset=0, partition_max_bytes=1_000_000) for index in indexes]
     return FetchRequest(

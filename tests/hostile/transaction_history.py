@@ -103,7 +103,7 @@ class History:
         return wrong
 
     def forget(self) -> None:
-        """As after a start."""
+        """Forgets the state in memory, as a start does."""
         for segment in self.log.segments:
             segment.has_aborted = None
 
@@ -111,7 +111,7 @@ class History:
         return self.log.aborted_transactions(0, self.log.log_end_offset)
 
     def read_committed(self, chance: random.Random) -> list[bytes]:
-        """As a consumer does, a few offsets at a time."""
+        """Reads as a consumer does, a few offsets at a time."""
         values: list[bytes] = []
         offset, end = 0, self.log.log_end_offset
         while offset < end:

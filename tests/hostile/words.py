@@ -137,7 +137,7 @@ class Warnings(logging.Handler):
 
 
 def run(words: list[str]) -> Outcome:
-    """One command in this process, with what it prints and logs."""
+    """Runs a command in this process. Returns its output and its log."""
     outcome = Outcome(words)
     out, err, warnings = io.StringIO(), io.StringIO(), Warnings()
     logger = logging.getLogger("odradek")
@@ -212,7 +212,7 @@ def violations_of_property(words: list[str], name: str) -> tuple[Outcome, list[s
 
 
 def play(chance: random.Random) -> tuple[Outcome, list[str]]:
-    """One command line and what did not hold."""
+    """Plays a command line. Returns what did not hold."""
     if chance.random() < 0.3:
         return violations_of_property(*odd_property(chance))
     words, is_wrong = command_line(chance)

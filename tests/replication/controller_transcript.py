@@ -51,7 +51,7 @@ def directory_id(name: str) -> bytes:
 
 
 class Transcript:
-    """One controller, driven line by line."""
+    """A controller, driven line by line."""
 
     def __init__(self) -> None:
         self.static = {"node.id": str(NODE_ID), "process.roles": "broker,controller"}

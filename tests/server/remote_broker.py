@@ -88,14 +88,14 @@ class RemoteBroker:
         await self.lifecycle.run()
 
     async def die(self) -> None:
-        """As a process does: nobody listens any more, and its connections end."""
+        """Ends as a process does: its listener closes, and its connections end."""
         self.server.close()
         await self.server.wait_closed()
         self.lifecycle._end()
         self.peers().close()
 
     async def fall_silent(self) -> None:
-        """As a process that is cut off: its listener accepts."""
+        """Falls silent as a process that is cut off: its listener accepts."""
         self.lifecycle._end()
 
     def _published(self, image: MetadataImage) -> None:

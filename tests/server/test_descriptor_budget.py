@@ -9,7 +9,7 @@ from odradek.server.network.descriptors import BROKERS, CLIENTS, CONTROLLERS, De
 
 
 class Node:
-    """What a budget knows of a broker: its identity."""
+    """The identity of a broker."""
 
 
 @pytest.mark.parametrize("other_nodes", [0, 2, 50, 5_000])

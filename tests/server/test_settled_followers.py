@@ -161,7 +161,7 @@ async def test_another_epoch_of_the_same_leader_is_told_by_the_follower_and_come
 
 
 async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_path: Path) -> None:
-    """As a broker does that was killed and comes again: the session it had is never used any more."""
+    """A broker that was killed and comes back never uses its old session again."""
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         before = await settled(replicas)

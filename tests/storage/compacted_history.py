@@ -1,4 +1,4 @@
-"""What is written to compacted topics by many producers at a time, so that a cleaner has all to decide that it may meet.
+"""The records of compacted topics, by many producers at a time, so that a cleaner meets all its cases.
 
 Plain producers, idempotent ones whose last batch must stay, and transactions that commit, abort and stay open, with their
 batches between each other; tombstones; every codec; several segments. Markers go straight to the brokers, as a
@@ -31,7 +31,7 @@ _BASE_MS = int(time.time() * 1000)
 
 
 class Sender:
-    """One who has a producer id."""
+    """A producer with a producer id."""
 
     def __init__(self, producer_id: int, is_transactional: bool, bumps_epoch: bool) -> None:
         self.producer_id = producer_id
@@ -47,7 +47,7 @@ class Sender:
 
 
 class CompactedHistory:
-    """What one topic, of one partition, is written. `largest`: bytes of a value."""
+    """The records of a topic with one partition. `largest`: bytes of a value."""
 
     def __init__(self, topic: str, seed: int, largest: int = 60) -> None:
         self.topic = topic
@@ -66,7 +66,7 @@ class CompactedHistory:
         return min((one.open_since for one in everyone if one.open_since is not None), default=self.end_offset)
 
     def write(self, clients: Sequence[WireClient], segments: int, steps: int) -> None:
-        """As many segments, each of as many batches and markers. All end with the same offsets, or nothing is compared."""
+        """Writes segments of batches and markers. All brokers must end with the same offsets."""
         for _ in range(segments):
             # Some are heard of for one segment only: what is their last, there, must stay.
             senders = self._chance.sample(self._senders, 3)

@@ -30,7 +30,7 @@ class Logbook:
     def batch(
         self, base_offset: int, values: Sequence[bytes | tuple[bytes | None, bytes | None]], **kind: object
     ) -> bytes:
-        """One batch; a value is bytes, or a pair of key and value. `at`: the timestamp of its first record."""
+        """Returns a batch; a value is bytes, or a pair of key and value. `at`: the timestamp of its first record."""
         at = kind.pop("at", NOW_MS + base_offset)
         pairs = [value if isinstance(value, tuple) else (None, value) for value in values]
         records = [Record(base_offset + i, at + i, key, value) for i, (key, value) in enumerate(pairs)]  # type: ignore[operator]

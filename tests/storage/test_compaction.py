@@ -26,7 +26,7 @@ COMPACT = LogConfig(compact=True, delete=False, delete_retention_ms=1000, file_d
 
 
 def clean(log, now_ms, cleaner_offset=None, stable=None, most_keys=10_000):
-    """One cleaning, as the server does it; the new checkpoint, or None when there was nothing to clean."""
+    """Cleans once, as the server does. Returns the new checkpoint, or None when there was nothing to clean."""
     dirt = look(log, cleaner_offset, log.log_end_offset if stable is None else stable, now_ms)
     if not dirt.needs_cleaning(log.config):
         return None

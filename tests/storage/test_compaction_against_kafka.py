@@ -114,7 +114,7 @@ class Cleaned:
         return {base: found for base in self.segments(topic) if (found := read_aborted(place, base))}
 
     def batches(self, topic, copied_at):
-        """What stands in the log, in words, but for what a broker itself gave to what was written since the copy."""
+        """Returns the log in words, without fields that a broker itself set since the copy."""
         found = []
         for base in self.segments(topic):
             data = (self.broker.data_dir / f"{topic}-0" / f"{base:020}.log").read_bytes()
@@ -206,7 +206,7 @@ class Cleaned:
         return seen
 
     def start_without_snapshots(self, copied_at):
-        """What it has then."""
+        """Starts it without snapshots. Returns its contents."""
         for snapshot in self.broker.data_dir.glob("*-0/*.snapshot"):
             snapshot.unlink()
         self.broker.start()
@@ -226,7 +226,7 @@ class Cleaned:
 
 @pytest.fixture(scope="module")
 def played(java_tools, tmp_path_factory):
-    """What both have after each of three cleanings."""
+    """Returns what both brokers have after each of three cleanings."""
     place = tmp_path_factory.mktemp("compaction")
     histories = [CompactedHistory(name, SEED, 120_000 if name == "large" else 60) for name in TOPICS]
     with ExitStack() as stack:
@@ -253,7 +253,7 @@ def played(java_tools, tmp_path_factory):
 
 
 def begin(theirs, client):
-    """What only Kafka is told."""
+    """Prepares Kafka only."""
     for one in theirs.histories:
         one.write([client], 2, 16)
         if one.topic == "open":
@@ -287,7 +287,7 @@ def copy_while_it_rests(kafka, odradek):
 
 @pytest.fixture(scope="module")
 def started_again(played):
-    """What Kafka finds in the directory that we cleaned, and we: both after a kill, without snapshots of producers."""
+    """Returns what Kafka and we find in the directory that we cleaned: both after a kill, without snapshots of producers."""
     _, theirs, ours, copied_at = played
     for one in (theirs, ours):
         one.broker.kill()
@@ -306,7 +306,7 @@ def test_both_cleaners_leave_the_same(played, what, topic, number):
 
 
 class Decided:
-    """What of a topic is there after each cleaning by ours, which is what is there after Kafka's."""
+    """The contents of a topic after each of our cleanings, which must equal Kafka's."""
 
     def __init__(self, played, topic):
         self.states = [{what: of_all[topic] for what, of_all in ours.items()} for _, ours in played[0]]

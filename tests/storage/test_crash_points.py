@@ -65,7 +65,7 @@ class CrashingSystem:
 
 
 class Scenario:
-    """What happens to a log; what had been done when the crash came."""
+    """The operations on a log, and those that were finished at the crash."""
 
     config = SMALL
 

@@ -31,7 +31,7 @@ spec.loader.exec_module(writer)
 
 
 class Killed:
-    """What a writer said before it was killed, at any moment within `delay_s` after so many lines."""
+    """The lines of a writer before it was killed, at any moment within `delay_s` after so many lines."""
 
     def __init__(self, directory, mode, seed, lines_before_kill, delay_s):
         process = subprocess.Popen(

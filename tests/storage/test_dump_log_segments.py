@@ -46,7 +46,7 @@ class Dump:
         return result.out
 
     def all_ways(self, logbook):
-        """Everything once whole, once by the check that a starting broker makes, once index against log."""
+        """Checks each file whole, then with the check of a starting broker, then its index against the log."""
         out = self(logbook, "--deep-iteration", "--print-data-log")
         self(logbook, "--index-sanity-check", kinds=(".index", ".timeindex"))
         self(logbook, "--verify-index-only", kinds=(".index", ".timeindex"))

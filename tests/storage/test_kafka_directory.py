@@ -33,7 +33,7 @@ CONFIG = LogConfig(segment_bytes=SEGMENT_BYTES)
 
 
 class History:
-    """What was written: per topic, offset -> (key, value); and of which records their transaction was aborted."""
+    """The written records: per topic, offset -> (key, value); and those of aborted transactions."""
 
     def __init__(self, kafka):
         self.kafka = kafka
@@ -287,7 +287,7 @@ class Producing:
 
 
 def consumed_by_group(bootstrap, topic, group):
-    """How many committed records a group has not read yet; they are, and their offsets committed."""
+    """Reads and commits the records that a group has not read yet. Returns their number."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

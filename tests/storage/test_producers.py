@@ -24,7 +24,7 @@ def header(logbook):
 
 @pytest.fixture
 def producers(header):
-    """One producer that has written ten batches of one record, sequences 0 to 9, at offsets 100 to 109."""
+    """A producer that has written ten batches of one record, sequences 0 to 9, at offsets 100 to 109."""
     state = Producers()
     for number in range(10):
         state.update(header(100 + number, number))

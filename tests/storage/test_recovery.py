@@ -1,4 +1,4 @@
-"""What a log is after a crash, and that nothing is scanned after a clean shutdown."""
+"""The log after a crash; after a clean shutdown nothing is scanned."""
 
 from __future__ import annotations
 

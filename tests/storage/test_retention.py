@@ -1,4 +1,4 @@
-"""Which segments go by time, size, and below the log's start."""
+"""Deletion of segments by time, by size, and below the log's start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster says of itself: DescribeCluster, DescribeQuorum, UpdateFeatures, UnregisterBroker; FindCoordinator,
+"""Scenarios about the cluster: DescribeCluster, DescribeQuorum, UpdateFeatures, UnregisterBroker; FindCoordinator,
 InitProducerId, DescribeProducers, OffsetForLeaderEpoch; elections and reassignments; log directories."""
 
 from __future__ import annotations

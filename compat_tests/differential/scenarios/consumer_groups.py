@@ -42,7 +42,7 @@ def owning(*partitions: int, name: str = "@t") -> list[dict[str, Any]]:
 
 
 def in_group(member_id: str = "a", **more: Any) -> list[Step]:
-    """One member that has all partitions, at epoch 1 or 2."""
+    """Joins a member that gets all partitions, at epoch 1 or 2."""
     return [
         prepare("ConsumerGroupHeartbeat", version=1, **joins(member_id, **more), keep={"e": "member_epoch"}),
         prepare(

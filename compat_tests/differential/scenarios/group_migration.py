@@ -16,7 +16,7 @@ def consumes(*owned: int) -> dict[str, Any]:
 
 
 def in_classic_group() -> list[Step]:
-    """One classic consumer, Stable in generation 1, with both partitions."""
+    """Joins a classic consumer: Stable in generation 1, with both partitions."""
     wants = member("", protocols=(consumes(),))
     given = {"member_id": "@m", "assignment": Given((0, 1))}
     return [

@@ -40,7 +40,7 @@ def described(*groups: str) -> Step:
 
 
 def offsets(*partitions: int, group: str = "$g", name: str = "$t") -> Step:
-    """Of these partitions; of all that the group knows without any."""
+    """Asks for the offsets of these partitions; of all partitions of the group without any."""
     topics = [{"topic_name": name, "partitions": list(partitions)}] if partitions else None
     return ask("DescribeShareGroupOffsets", groups=[{"group_id": group, "topics": topics}])
 

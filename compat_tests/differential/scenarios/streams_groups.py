@@ -26,7 +26,7 @@ def topology(*subtopologies: Any, epoch: int = 0) -> dict[str, Any]:
 
 
 def roles(active: dict[str, list[int]] | None, standby: dict[str, list[int]] | None = None) -> dict[str, Any]:
-    """What a member says that it has; None: nothing is said."""
+    """Returns the tasks that a member reports; None for no report."""
     if active is None:
         return {}
     said = [
