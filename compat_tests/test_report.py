@@ -16,7 +16,7 @@ def test_the_document_lists_every_served_api_with_its_versions() -> None:
     assert listed == wanted, "run `python -m compat_tests.report` after the tests"
 
 
-def test_what_has_a_handler_is_what_the_broker_advertises(odradek: OdradekProcess) -> None:
+def test_broker_advertises_the_apis_that_have_a_handler(odradek: OdradekProcess) -> None:
     told = {
         name: f"{low}-{high}" if low != high else str(low)
         for name, (low, high) in advertised(odradek.bootstrap).items()

@@ -191,7 +191,7 @@ def test_letters_of_a_transactions_marker_are_apache_kafkas(
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("queue", ["other.prefix", "__internal", "dlq.unmarked"])
-def test_what_may_be_no_queue_is_refused_or_left_empty_by_both(
+def test_invalid_queue_topics_are_refused_or_left_empty_by_both(
     queue: str, brokers: tuple[BrokerProcess, BrokerProcess]
 ) -> None:
     left = [unwritten(broker.bootstrap, f"held-{queue}", queue) for broker in brokers]

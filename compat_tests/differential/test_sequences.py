@@ -103,7 +103,7 @@ def clients(apache_kafka: ApacheKafka, odradek: OdradekProcess) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("seed", range(WALKS))
-def test_what_is_out_of_sequence_is_so_for_both(
+def test_out_of_order_sequences_are_refused_by_both(
     seed: int, clients: tuple[WireClient, WireClient], apache_kafka: ApacheKafka, odradek: OdradekProcess
 ) -> None:
     topic, walk = f"sequences-{seed}", Walk(seed)

@@ -35,11 +35,11 @@ def test_no_two_members_own_a_partition(partition: int, begin: float, is_seen: b
     assert bool(problems(second, first)) is is_seen
 
 
-def test_who_never_gave_up_a_partition_owns_it(tmp_path: Path) -> None:
+def test_member_owns_a_partition_until_it_revokes_it(tmp_path: Path) -> None:
     assert problems(life("a", tmp_path, ["has", 1.0, [0]]), life("b", tmp_path, ["has", 500.0, [0]]))
 
 
-def test_who_is_killed_owns_nothing(tmp_path: Path) -> None:
+def test_killed_member_owns_nothing(tmp_path: Path) -> None:
     dead = life("a", tmp_path, ["has", 1.0, [0]], killed_at=5.0)
     assert problems(dead, life("b", tmp_path, ["has", 5.1, [0]])) == []
     assert problems(dead, life("b", tmp_path, ["has", 4.9, [0]]))
@@ -47,12 +47,12 @@ def test_who_is_killed_owns_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("after", "is_seen"), [(SOONEST + 0.1, False), (SOONEST - 0.1, True)])
-def test_who_stands_still_owns_what_it_had_for_its_session(after: float, is_seen: bool, tmp_path: Path) -> None:
+def test_paused_member_owns_its_partitions_for_its_session(after: float, is_seen: bool, tmp_path: Path) -> None:
     frozen = life("a", tmp_path, ["has", 1.0, [0]], ["loses", 19.0, [0]], freezes=[Freeze(10.0, 18.5)])
     assert bool(problems(frozen, life("b", tmp_path, ["has", 10.0 + after, [0]]))) is is_seen
 
 
-def test_who_stood_still_is_told(tmp_path: Path) -> None:
+def test_paused_member_learns_that_it_lost_its_partitions(tmp_path: Path) -> None:
     other = life("b", tmp_path, ["has", 17.0, [0]])
     untold = life("a", tmp_path, ["has", 1.0, [0]], freezes=[Freeze(10.0, 18.5)])
     assert problems(untold, other)
@@ -62,14 +62,14 @@ def test_who_stood_still_is_told(tmp_path: Path) -> None:
     assert problems(gives, other)
 
 
-def test_who_did_not_stand_still_loses_nothing_to_another(tmp_path: Path) -> None:
+def test_running_member_loses_no_partition_to_another(tmp_path: Path) -> None:
     lost = [["has", 1.0, [0]], ["loses", 19.0, [0]]]
     other = life("b", tmp_path, ["has", 17.0, [0]])
     assert problems(life("a", tmp_path, *lost), other)
     assert problems(life("a", tmp_path, *lost, freezes=[Freeze(10.0, 12.0)]), other), "not for as long as a session"
 
 
-def test_what_is_assigned_after_the_session_is_nobodys(tmp_path: Path) -> None:
+def test_partition_has_no_owner_between_session_and_assignment(tmp_path: Path) -> None:
     """The answer to its last heartbeat was there when it went on; the next one says that it is no member."""
     late = [["has", 18.6, [0]], ["loses", 18.9, [0]]]
     other = life("b", tmp_path, ["has", 17.0, [0]])
@@ -92,7 +92,7 @@ def test_a_member_of_the_new_protocol_is_taken_at_its_word(
     assert ledger.crossed == (not is_seen)
 
 
-def test_nobody_commits_what_is_anothers(tmp_path: Path) -> None:
+def test_commit_for_a_partition_of_another_member_is_found(tmp_path: Path) -> None:
     owner = life("b", tmp_path, ["has", 17.0, [0]])
 
     def zombie(*commit: object) -> Life:

@@ -33,7 +33,7 @@ def upgraded(tools: ToolHost, tmp_path: Path) -> Iterator[OdradekProcess]:
         yield broker
 
 
-def test_what_a_share_consumer_rejects_or_releases_too_often_is_in_the_queue(upgraded: OdradekProcess) -> None:
+def test_rejected_and_overdelivered_records_are_in_the_dead_letter_queue(upgraded: OdradekProcess) -> None:
     values = ("good 0", "bad 1", "late 2", "bad 3")
     command = [java(), *JVM_FLAGS, "-cp", classpath(SPECIFICATION), str(_SOURCE)]
     arguments = [upgraded.bootstrap, "orders", "workers", "dlq.orders", "3", *values]

@@ -29,7 +29,7 @@ def from_the_start(tool: Tool, group: str) -> str:
     return group
 
 
-def test_what_a_share_consumer_accepts_is_done_and_what_it_releases_is_not(
+def test_accepted_records_are_finished_and_released_ones_are_not(
     tool: Tool, bootstrap: str, topic: str, from_the_start: str
 ) -> None:
     make_topic(bootstrap, topic)

@@ -18,7 +18,7 @@ def played(kind: str, directory: Path, *, with_refusal: bool) -> Outcome:
         return play(cluster, KILLED, with_refusal=with_refusal)
 
 
-def test_what_a_killed_leader_did_not_acknowledge_stands_once_while_its_producer_keeps_its_epoch(
+def test_unacknowledged_batch_of_a_killed_leader_is_there_once_while_the_epoch_is_kept(
     tmp_path: Path,
 ) -> None:
     outcome = played(ODRADEK, tmp_path, with_refusal=False)
@@ -58,7 +58,7 @@ def test_with_us_its_producer_has_no_cause_to_take_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_new_producer_was_told_is_delivered_is_there_with_us_and_not_with_apache_kafka(
+def test_delivered_records_of_a_new_producer_are_kept_unlike_in_apache_kafka(
     java_tools: None, kind: str, tmp_path: Path
 ) -> None:
     with GatedCluster(kind, tmp_path, PROPERTIES[KILLED]) as cluster:

@@ -93,7 +93,7 @@ def test_a_second_acknowledgement_is_not_confirmed_while_the_share_partition_is_
     assert told_of(files) == ["done twice"]
 
 
-def test_what_was_confirmed_late_may_have_been_taken_early(tmp_path: Path) -> None:
+def test_late_confirmation_may_be_of_an_early_effect(tmp_path: Path) -> None:
     """Its first answer was lost, and the client said it again."""
     released = [CAME, given(1, 1), says(2, 1, "release"), told(20)]
     accepted = [CAME, given(5, 2), says(6, 2, "accept"), told(7)]
@@ -105,7 +105,7 @@ def test_a_record_that_is_done_with_is_not_given_out(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, *ACCEPTED], late) == ["given when done"]
 
 
-def test_what_may_have_been_in_a_buffer_is_not_held_against_the_broker(tmp_path: Path) -> None:
+def test_buffered_deliveries_are_no_violation(tmp_path: Path) -> None:
     late = [CAME, given(5, 2), says(6, 2, "accept"), told(7, "refused")]
     assert found(tmp_path, [CAME, *ACCEPTED], late) == []
     # After so many polls there is nothing left of what was fetched before.
@@ -168,7 +168,7 @@ def test_a_record_whose_lock_is_renewed_and_that_is_then_accepted_is_well(tmp_pa
     assert found(tmp_path, KEPT) == []
 
 
-def test_what_is_held_is_for_nobody_else(tmp_path: Path) -> None:
+def test_held_record_goes_to_no_other_member(tmp_path: Path) -> None:
     assert found(tmp_path, KEPT, OTHER) == ["given while held"]
 
 
@@ -193,7 +193,7 @@ def test_whoever_holds_a_record_may_say_what_becomes_of_it(
     assert found(tmp_path, refused) == expected
 
 
-def test_what_is_done_is_not_renewed(tmp_path: Path) -> None:
+def test_finished_record_is_not_renewed(tmp_path: Path) -> None:
     poison = [["came", 6.0], ["given", 9.0, 9.1, [[0, 0, LIMIT, POISON]]]]
     renewed = [CAME, given(1.5, 2), says(4, 2, "renew"), told(5)]
     files = files_of(tmp_path, ([CAME, *ACCEPTED], renewed, poison))
@@ -205,7 +205,7 @@ def test_what_is_done_is_not_renewed(tmp_path: Path) -> None:
 # Transactions.
 
 
-def test_what_was_aborted_is_for_nobody(tmp_path: Path) -> None:
+def test_aborted_record_goes_to_no_member(tmp_path: Path) -> None:
     aborted = [["came", 0.0], ["given", 1.0, 1.1, [[0, 0, 1, -1]]], says(2, 1, "accept"), told(3)]
     accepted = [["given", 4.0, 4.1, [[0, 1, 1, PLAIN]]], ["says", 5.0, [[0, 1, 1, "accept"]]], told(6)]
     assert found(tmp_path, [*aborted, *accepted]) == ["not committed"]
@@ -227,7 +227,7 @@ def buried(tmp_path: Path, lines: list[list[object]], *found: Letter, **circumst
     return kinds(letters.anomalies(history, found, around(**circumstances)))
 
 
-def test_what_is_rejected_or_used_up_is_buried(tmp_path: Path) -> None:
+def test_rejected_or_overdelivered_record_is_in_the_queue(tmp_path: Path) -> None:
     assert buried(tmp_path, REJECTS, LETTER) == []
     assert buried(tmp_path, REJECTS) == ["not buried"]
     used_up = [CAME, given(1, LIMIT), says(2, LIMIT, "release"), told(3)]
@@ -235,7 +235,7 @@ def test_what_is_rejected_or_used_up_is_buried(tmp_path: Path) -> None:
     assert buried(tmp_path, used_up) == ["not buried"]
 
 
-def test_what_is_accepted_is_not_buried(tmp_path: Path) -> None:
+def test_accepted_record_is_not_in_the_queue(tmp_path: Path) -> None:
     assert buried(tmp_path, [CAME, *ACCEPTED]) == []
     both = [CAME, given(1, 1), given(5, 2), says(6, 2, "accept"), told(7), says(8, 1, "reject")]
     assert buried(tmp_path, both, LETTER) == [], "below the start whatever is said is taken"

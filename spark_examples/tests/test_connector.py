@@ -80,7 +80,7 @@ def test_each_partition_may_begin_and_end_at_a_time_of_its_own(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_spark_compresses_is_read_by_spark_and_by_librdkafka(
+def test_spark_and_librdkafka_read_batches_compressed_by_spark(
     spark: SparkSession, bootstrap: str, unique: Callable[[str], str], codec: str
 ) -> None:
     topic = unique("compressed")

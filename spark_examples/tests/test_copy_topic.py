@@ -54,7 +54,7 @@ def test_a_whole_topic_is_copied_record_by_record(bootstrap: str, orders_topic: 
     assert records(bootstrap, f"whole.{orders_topic}") == original
 
 
-def test_what_a_record_has_not_its_copy_has_not_either(
+def test_copy_of_a_record_adds_nothing(
     spark: SparkSession, bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
     """No key, no value, no headers, an empty one of each, a header without a value, one name twice."""

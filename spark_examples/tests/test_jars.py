@@ -13,7 +13,7 @@ def artifact(jar: Path) -> str:
     return re.sub(r"-\d[\w.]*(-\d+)?\.jar$", "", jar.name)
 
 
-def test_what_is_added_to_spark_is_the_connector_and_three_jars_that_it_needs() -> None:
+def test_spark_gets_the_connector_and_the_three_jars_that_it_needs() -> None:
     built_for = scala(pyspark.__version__)
     assert {artifact(jar) for jar in connector_jars()} == {
         f"spark-sql-kafka-0-10_{built_for}",

@@ -49,7 +49,7 @@ def properties(folder: Path, file: str | None, *words: str) -> dict[str, str]:
         (None, ["--override", "a=1", "--override", "a=1"], {"a": "1"}),
     ],
 )  # fmt: skip
-def test_what_agrees_is_combined(
+def test_agreeing_options_are_combined(
     tmp_path: Path, file: str | None, words: list[str], expected: dict[str, str | None]
 ) -> None:
     found = properties(tmp_path, file, *words)

@@ -86,7 +86,7 @@ def test_nodes_that_lost_the_process_that_began_them_are_found_and_stopped(direc
         assert time.monotonic() < deadline
 
 
-def test_what_is_wrong_is_shown_when_a_node_is_dead(directory: Path) -> None:
+def test_status_shows_the_problems_of_a_dead_node(directory: Path) -> None:
     _, addresses = started(directory, "--brokers", "3", "--port", "0")
     admin = AdminClient({"bootstrap.servers": ",".join(addresses)})
     admin.create_topics([NewTopic("orders", 2, 3)])["orders"].result(DEADLINE_S)
@@ -102,7 +102,7 @@ def test_what_is_wrong_is_shown_when_a_node_is_dead(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["status", "stop"])
-def test_where_there_is_no_cluster_is_said(verb: str, tmp_path: Path) -> None:
+def test_missing_cluster_is_one_clear_line(verb: str, tmp_path: Path) -> None:
     said = asked(verb, tmp_path)
     assert said.returncode == 1 and "there is no cluster in" in said.stderr
 

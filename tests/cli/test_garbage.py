@@ -17,7 +17,7 @@ def thawed() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("long_s", "is_set_aside"), [(0.0, True), (60.0, False)])
-def test_what_survives_a_collection_that_took_long_is_set_aside(long_s: float, is_set_aside: bool) -> None:
+def test_survivors_of_a_long_collection_are_excluded_from_the_next(long_s: float, is_set_aside: bool) -> None:
     collections, made = LongCollections(long_s), [[number] for number in range(1000)]
     collections.begin()
     try:

@@ -106,7 +106,7 @@ def test_offsets_that_kafka_wrote_are_loaded(log_of_kafka: bytes) -> None:
     assert simple.topic_id == left.topic_id != bytes(16)
 
 
-def test_what_kafka_wrote_is_written_by_us_to_the_same_bytes(log_of_kafka: bytes) -> None:
+def test_records_of_kafka_are_encoded_to_the_same_bytes(log_of_kafka: bytes) -> None:
     seen = set()
     for record in records_of(log_of_kafka):
         assert record.key is not None

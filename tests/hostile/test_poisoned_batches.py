@@ -125,7 +125,7 @@ def test_every_kind_is_refused_before_it_is_in_the_log(ours: dict[tuple[str, Com
     assert taken == set()
 
 
-def test_what_is_taken_can_be_read_to_the_end(
+def test_accepted_batches_can_be_read_to_the_end(
     broker: OdradekProcess, ours: dict[tuple[str, Compression, str], ErrorCode]
 ) -> None:
     with BatchSender(broker.bootstrap) as sender:

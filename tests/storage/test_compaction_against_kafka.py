@@ -349,7 +349,7 @@ def test_the_cleaners_had_to_decide_all_that_there_is_to_decide(played):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_what_was_cleaned_says_as_much_when_it_is_all_that_is_left(played, started_again, topic):
+def test_cleaned_log_without_its_checkpoint_equals_kafkas(played, started_again, topic):
     before = played[0][-1][1]
     theirs, ours = started_again
     for what in WHAT:

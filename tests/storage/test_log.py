@@ -25,7 +25,7 @@ def fill(logbook, log, count, seed=0):
     )
 
 
-def test_what_was_appended_is_read_back_to_the_byte(logbook):
+def test_appended_bytes_are_read_back(logbook):
     log = logbook.open(SMALL)
     written = fill(logbook, log, 300)
     assert len(log.segments) > 3
@@ -74,7 +74,7 @@ def test_nothing_is_read_at_or_past_the_offset_that_the_reader_may_see(logbook):
         assert size == seen, f"up to offset {limit}"
 
 
-def test_who_took_a_part_of_what_was_read_goes_on_without_a_search(logbook):
+def test_reader_that_took_a_part_continues_without_a_search(logbook):
     log = logbook.open(LogConfig(index_interval_bytes=100_000))
     written = fill(logbook, log, 100)
     headers = [header for _, header in iter_headers(written)]
@@ -313,7 +313,7 @@ def test_a_log_that_was_led_and_not_written_to_is_closed_without_touching_the_di
     assert logbook.open(clean=True).epochs.entries() == [(0, 0), (8, 1)]
 
 
-def test_what_a_truncation_takes_from_the_epochs_is_written_at_once(logbook):
+def test_truncation_of_epochs_is_written_at_once(logbook):
     log = logbook.open()
     logbook.append(log, b"a", leader_epoch=1)
     logbook.append(log, b"b", leader_epoch=2)

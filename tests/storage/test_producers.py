@@ -97,7 +97,7 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten(producers, header)
     assert producers.check(header(111, 11, transactional=True)) is ErrorCode.NONE
 
 
-def test_what_is_stable_ends_before_the_first_open_transaction(logbook):
+def test_last_stable_offset_is_the_start_of_the_first_open_transaction(logbook):
     log = logbook.open()
     logbook.append(log, b"plain")
 
@@ -169,7 +169,7 @@ def test_truncation_brings_the_state_before_it_back(logbook):
 # ---- while the transaction's coordinator is asked (KIP-890)
 
 
-def test_what_was_sent_behind_a_batch_that_has_to_come_again_is_not_written_before_it(header):
+def test_batch_behind_a_refused_batch_is_not_written_before_it(header):
     state = Producers()
     for sequence in (0, 5):
         state.verify(8, 0, sequence, 1, bumps_epochs=False)
@@ -189,7 +189,7 @@ def test_a_lower_sequence_and_a_newer_epoch_move_what_is_asked_for(header):
     assert state.check(header(100, 7, producer_id=8, epoch=1)) is ErrorCode.NONE
 
 
-def test_where_each_transaction_has_an_epoch_it_begins_with_sequence_zero(producers, header):
+def test_transaction_with_its_own_epoch_begins_at_sequence_zero(producers, header):
     producers.verify(8, 0, 3, 1, bumps_epochs=True)
     assert producers.check(header(110, 3, producer_id=8)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     producers.verify(7, 0, 10, 1, bumps_epochs=True)

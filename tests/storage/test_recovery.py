@@ -278,7 +278,7 @@ def test_a_log_start_that_nothing_proves_removes_no_record(logbook):
     assert any("1000" in note for note in again.opening_notes)
 
 
-def test_what_a_crash_left_half_done_is_finished(logbook):
+def test_operations_interrupted_by_a_crash_are_finished(logbook):
     log = logbook.open(SMALL)
     written = fill(logbook, log, 60)
     log.close(logbook.now_ms)

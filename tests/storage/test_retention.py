@@ -98,7 +98,7 @@ def test_files_of_removed_segments_wait_before_they_go(log, logbook):
     assert not list(logbook.path.glob("*.deleted"))
 
 
-def test_who_reads_a_removed_segment_may_finish(log, logbook):
+def test_reader_of_a_removed_segment_may_finish(log, logbook):
     piece = log.read(0, 1000)
     whole = piece.bytes()
     set_config(log, retention_ms=10_000)
@@ -107,7 +107,7 @@ def test_who_reads_a_removed_segment_may_finish(log, logbook):
     assert piece.bytes() == whole
 
 
-def test_what_retention_removed_is_not_back_after_a_crash(log, logbook):
+def test_removed_segments_do_not_come_back_after_a_crash(log, logbook):
     set_config(log, retention_ms=10_000)
     delete_old_segments(log, logbook.now_ms + 12_000, 5)
     again = logbook.open(KEEP)
