@@ -19,13 +19,15 @@ from ...metadata.configs import (
     usable_dynamic_configs,
     validate_broker_change,
 )
+from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
+from ..config.broker_config import BrokerConfig
 from ..config.listeners import read_listeners
 from ..network.call import Call
 from ..services import NodeServices
 
-#: Checks one resource of a request; True when it is done with, False when it is for the controller. Raises Refused.
+#: Checks one resource of a request. Returns True when it is done, False when the controller handles it. Raises Refused.
 Check = Callable[[NodeServices, Call, Any], bool]
 
 
@@ -76,7 +78,7 @@ def _key(resource: Any) -> tuple[int, str]:
 
 
 def _checked(services: NodeServices, call: Call, check: Check) -> list[tuple[ErrorCode, str | None] | None]:
-    """The outcome of each resource that is done with."""
+    """Returns the outcome of each resource that is done; None for the others."""
     counts = Counter(map(_key, call.request.resources))
     outcomes: list[tuple[ErrorCode, str | None] | None] = []
     for resource in call.request.resources:
@@ -114,31 +116,30 @@ def broker_id_of(name: str, what: str = "Node") -> int:
         raise Refused(ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}") from None
 
 
-def check_is_this_broker(services: NodeServices, call: Call, name: str) -> None:
-    """The name of a broker resource must be this broker's id, or "" for all."""
-    if name and broker_id_of(name) != services.node_id:
-        words = f"Unexpected broker id, expected {services.node_id}, but received {name}"
+def check_is_this_broker(node_id: int, name: str) -> None:
+    """Checks that the name of a broker resource is this broker's id, or "" for all."""
+    if name and broker_id_of(name) != node_id:
+        words = f"Unexpected broker id, expected {node_id}, but received {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, words)
 
 
-def stored_dynamic(services: NodeServices, call: Call, name: str) -> dict[str, str]:
-    """The broker values that are stored now and can be used."""
-    stored = services.metadata.image.config(ResourceType.BROKER, name)
+def stored_dynamic(image: MetadataImage, name: str) -> dict[str, str]:
+    """Returns the broker values that are stored now and can be used."""
+    stored = image.config(ResourceType.BROKER, name)
     return usable_dynamic_configs(stored, per_broker=bool(name), refused=lambda *_: None)
 
 
-def check_broker_values(services: NodeServices, call: Call, name: str, configs: Mapping[str, str]) -> None:
+def check_broker_values(config: BrokerConfig, name: str, configs: Mapping[str, str]) -> None:
     """Checks that this broker can take these values as all of its own (or, for the name "", as all defaults)."""
     try:
-        after = validate_broker_change(services.config.values, configs, per_broker=bool(name))
-        _check_listeners(services, call, after)
+        after = validate_broker_change(config.values, configs, per_broker=bool(name))
+        _check_listeners(config, after)
     except InvalidConfig as refused:
         raise Refused(ErrorCode.INVALID_REQUEST, str(refused)) from None
 
 
-def _check_listeners(services: NodeServices, call: Call, after: BrokerValues) -> None:
-    """New listeners must be such, and those that clients were told of must stay (KIP-226)."""
-    config = services.config
+def _check_listeners(config: BrokerConfig, after: BrokerValues) -> None:
+    """Checks that new listeners are valid, and that the advertised ones stay (KIP-226)."""
     if after.get("listeners") == config.get("listeners"):
         return
     found = read_listeners(after)

@@ -26,7 +26,7 @@ def handle(services: NodeServices, call: Call) -> Message | None:
 def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -> bool:
     refuse_nulls(config.name for config in resource.configs if config.value is None)
     if not is_for_controller(resource.resource_type):
-        check_is_this_broker(services, call, resource.resource_name)
+        check_is_this_broker(services.node_id, resource.resource_name)
         configs = {config.name: config.value for config in resource.configs if config.value is not None}
-        check_broker_values(services, call, resource.resource_name, configs)
+        check_broker_values(services.config, resource.resource_name, configs)
     return False

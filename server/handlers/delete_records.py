@@ -37,8 +37,7 @@ def handle(services: Services, call: Call) -> DeleteRecordsResponse | None:
     waiting: list[_Deletion] = []
     for topic in request.topics:
         results = [
-            _delete(services, call, topic.name, asked.partition_index, asked.offset, waiting)
-            for asked in topic.partitions
+            _delete(services, topic.name, asked.partition_index, asked.offset, waiting) for asked in topic.partitions
         ]
         response.topics.append(DeleteRecordsTopicResult(topic.name, results))
     if not waiting:
@@ -56,7 +55,7 @@ class _Deletion(NamedTuple):
 
 
 def _delete(
-    services: Services, call: Call, topic: str, index: int, offset: int, waiting: list[_Deletion]
+    services: Services, topic: str, index: int, offset: int, waiting: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
     hosted = services.partitions.get((topic, index))
     if hosted is None:

@@ -47,7 +47,7 @@ def handle(services: NodeServices, call: Call) -> DescribeConfigsResponse:
 
 def _described(services: NodeServices, call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     try:
-        entries = _DESCRIBED[ResourceType(resource.resource_type)](services, call, resource.resource_name)
+        entries = _DESCRIBED[ResourceType(resource.resource_type)](services, resource.resource_name)
     except Refused as refused:
         return _refusal(resource, refused)
     if resource.configuration_keys:
@@ -72,7 +72,7 @@ def _refusal(resource: DescribeConfigsResource, refused: Refused) -> DescribeCon
     )
 
 
-def _topic(services: NodeServices, call: Call, name: str) -> Entries:
+def _topic(services: NodeServices, name: str) -> Entries:
     fault = check_name(name)
     if fault is not None:
         raise Refused(fault.code, fault.message)
@@ -81,17 +81,17 @@ def _topic(services: NodeServices, call: Call, name: str) -> Entries:
     return entries_of.describe_topic(services.metadata.image.config(ResourceType.TOPIC, name), services.config.values)
 
 
-def _broker(services: NodeServices, call: Call, name: str) -> Entries:
+def _broker(services: NodeServices, name: str) -> Entries:
     if not name:
         return entries_of.describe_broker_defaults(services.config.values)
-    _check_id(services, call, name, "or empty string, but received")
+    _check_id(services, name, "or empty string, but received")
     return entries_of.describe_broker(services.config.values)
 
 
-def _broker_loggers(services: NodeServices, call: Call, name: str) -> Entries:
+def _broker_loggers(services: NodeServices, name: str) -> Entries:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-    _check_id(services, call, name, "but received")
+    _check_id(services, name, "but received")
     source = entries_of.ConfigSource.BROKER_LOGGER
     return [
         DescribeConfigsResourceResult(name=logger, value=level, config_source=source)
@@ -99,26 +99,26 @@ def _broker_loggers(services: NodeServices, call: Call, name: str) -> Entries:
     ]
 
 
-def _check_id(services: NodeServices, call: Call, name: str, words: str) -> None:
+def _check_id(services: NodeServices, name: str, words: str) -> None:
     broker_id = broker_id_of(name, "Broker")
     if broker_id != services.node_id:
         message = f"Unexpected broker id, expected {services.node_id} {words} {name}"
         raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-def _client_metrics(services: NodeServices, call: Call, name: str) -> Entries:
+def _client_metrics(services: NodeServices, name: str) -> Entries:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     return entries_of.describe_client_metrics(services.metadata.image.config(ResourceType.CLIENT_METRICS, name))
 
 
-def _group(services: NodeServices, call: Call, name: str) -> Entries:
+def _group(services: NodeServices, name: str) -> Entries:
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     return entries_of.describe_group(services.metadata.image.config(ResourceType.GROUP, name), services.config.values)
 
 
-_DESCRIBED: dict[int, Callable[[NodeServices, Call, str], Entries]] = {
+_DESCRIBED: dict[int, Callable[[NodeServices, str], Entries]] = {
     ResourceType.TOPIC: _topic,
     ResourceType.BROKER: _broker,
     ResourceType.BROKER_LOGGER: _broker_loggers,

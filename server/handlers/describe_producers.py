@@ -27,12 +27,12 @@ def handle(services: Services, call: Call) -> DescribeProducersResponse:
     request: DescribeProducersRequest = call.request
     response = DescribeProducersResponse()
     for topic in request.topics:
-        answers = [_describe(services, call, topic.name, index) for index in topic.partition_indexes]
+        answers = [_describe(services, topic.name, index) for index in topic.partition_indexes]
         response.topics.append(TopicResponse(topic.name, answers))
     return response
 
 
-def _describe(services: Services, call: Call, topic: str, index: int) -> PartitionResponse:
+def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     hosted = services.partitions.get((topic, index))
     if hosted is not None and hosted.offline:
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -75,7 +75,7 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
         )
         for key, progress in role.progress.items()
     }
-    voters = [_voter(services, call, key, known, now_ms) for key in (v.key for v in replica.voter_set.voters.values())]
+    voters = [_voter(services, key, known, now_ms) for key in (v.key for v in replica.voter_set.voters.values())]
     observers = [state for key, state in known.items() if key not in replica.voter_set and _is_live(state, now_ms)]
     partition = PartitionDataResponse(
         partition_index=0,
@@ -97,9 +97,7 @@ def _led_here(services: NodeServices, call: Call, replica: QuorumReplica) -> Des
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
 
-def _voter(
-    services: NodeServices, call: Call, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int
-) -> ReplicaState:
+def _voter(services: NodeServices, key: ReplicaKey, known: dict[ReplicaKey, ReplicaState], now_ms: int) -> ReplicaState:
     """A voter that was not heard of in this epoch has fetched nothing. The leader is always with itself."""
     if key.id == services.node_id:
         end_offset = services.controller.quorum_log.end_offset

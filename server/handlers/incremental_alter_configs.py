@@ -43,11 +43,11 @@ def _check(services: NodeServices, call: Call, resource: AlterConfigsResource) -
         _change_loggers(services, call, resource)
         return True
     if not is_for_controller(resource.resource_type):
-        check_is_this_broker(services, call, resource.resource_name)
-        configs = stored_dynamic(services, call, resource.resource_name)
+        check_is_this_broker(services.node_id, resource.resource_name)
+        configs = stored_dynamic(services.metadata.image, resource.resource_name)
         for config in resource.configs:
             _apply(configs, config)
-        check_broker_values(services, call, resource.resource_name, configs)
+        check_broker_values(services.config, resource.resource_name, configs)
     return False
 
 

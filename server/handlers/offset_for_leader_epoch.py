@@ -26,14 +26,14 @@ def handle(services: Services, call: Call) -> OffsetForLeaderEpochResponse:
     request: OffsetForLeaderEpochRequest = call.request
     topics = [
         OffsetForLeaderTopicResult(
-            topic.topic, [_end_of_epoch(services, call, topic.topic, asked) for asked in topic.partitions]
+            topic.topic, [_end_of_epoch(services, topic.topic, asked) for asked in topic.partitions]
         )
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _end_of_epoch(services: Services, call: Call, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end_of_epoch(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     hosted = services.partitions.get((topic, asked.partition))
     if hosted is None:
         error = services.leaders.absent_error(topic, asked.partition)
