@@ -86,7 +86,6 @@ class BrokerServer(Node):
         self.replication = Lazy(lambda: cluster.replication(self))
         self.fetch_sessions = data.fetch_sessions(self)
         self.producer_ids = cluster.producer_ids(self)
-        self.healer = cluster.healer(self)
         self.auto_creation = cluster.auto_creation(self)
         self.streams_topics = coordinators.streams_topics(self)
         self.share_partitions = Lazy(lambda: share.share_partitions(self))
@@ -115,6 +114,7 @@ class BrokerServer(Node):
                 self.upkeep = data.log_maintenance(self)
                 self.cleaner = data.log_cleaner(self)
                 self.scrubber = data.scrubber(self)
+                self.healer = cluster.healer(self)
                 self.leaders = cluster.leaders(self)
                 self.moves = data.replica_moves(self)
                 self.groups = coordinators.groups(self)
@@ -156,8 +156,8 @@ class BrokerServer(Node):
             await self.metrics_server.stop()
         await self.listeners.stop()
         self.turns.stop()
-        await self.healer.stop()
-        if hasattr(self, "scrubber"):  # the start came so far
+        if hasattr(self, "healer"):  # the start came so far
+            await self.healer.stop()
             await self.scrubber.stop()
             await self.cleaner.stop()
             await self.upkeep.stop()
