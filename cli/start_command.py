@@ -17,6 +17,7 @@ from .broker_properties import properties_of
 from .garbage import LongCollections
 from .logs import log_to_standard_error
 from .options import FAILED, MISUSED, UsageError, add_configuration, complain, port
+from .preloading import preload
 
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
@@ -115,10 +116,12 @@ async def _serve(config: Any) -> int:
     LongCollections().begin()
     try:
         print(serving_line(broker), flush=True)
+        preloading = asyncio.ensure_future(preload(broker))
         ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), broker.failed]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if broker.failed.done():
             _halt(broker.failed.result())
+        preloading.cancel()
     finally:
         await broker.stop()
     return 0

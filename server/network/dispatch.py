@@ -187,6 +187,11 @@ class Dispatcher:
         """Returns the handler of an API that is served here."""
         return self._handlers.load(api)
 
+    def prepare(self, key: int, version: int) -> None:
+        """Makes the route of a served API before a request takes it."""
+        if key in self.served and (key, version) not in self._routes:
+            self._route(key, version)
+
     def _route(self, key: int, version: int) -> Route:
         api = self.served.get(key)
         if api is None:

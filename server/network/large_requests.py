@@ -67,6 +67,7 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
         frame = bytearray(
             frame
         )  # it stands in a buffer that other connections use; record batches are patched in place
+    stepwise_encoder(route.api.response, route.answer_version)  # made now: it stays, and the request's objects do not
     connection.park(call)
     call.hold_connection()
     call.size = len(frame)  # of the request, until there is an answer

@@ -5,57 +5,95 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 
 import pytest
 from odradek.server.runtime import memory
-from odradek.server.runtime.memory import LARGE_BYTES, MemoryRelease, empty_free_lists
+from odradek.server.runtime.memory import FLUSHES, FLUSHES_CPU_S, LARGE_BYTES, MemoryRelease, empty_free_lists
 
 DEADLINE_S = 10
 
 
-class Trims:
-    """Stands for the C library: counts, and lets a test wait for the next one."""
+class Calls:
+    """Stands for the C library: counts, and lets a test wait for the next call."""
 
     def __init__(self) -> None:
-        self.happened = threading.Event()
+        self._happened = threading.Semaphore(0)
         self.count = 0
 
     def __call__(self) -> None:
         self.count += 1
-        self.happened.set()
+        self._happened.release()
+
+    def wait(self) -> bool:
+        return self._happened.acquire(timeout=DEADLINE_S)
 
 
-def test_large_work_is_followed_by_one_trim() -> None:
-    trims = Trims()
-    release = MemoryRelease(trims, interval_s=0.01)
+def await_end(release: MemoryRelease) -> None:
+    thread = release._thread
+    if thread is not None:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+def test_large_work_is_followed_by_a_trim_flushes_and_a_last_trim() -> None:
+    trims, flushes = Calls(), Calls()
+    release = MemoryRelease(trims, flushes, interval_s=0.01, flush_interval_s=0.0)
     for _ in range(5):
         release.after(LARGE_BYTES)
-    assert trims.happened.wait(DEADLINE_S)
-    assert trims.count == 1
+    await_end(release)
+    assert (trims.count, flushes.count) == (2, 2 + FLUSHES)
+
+
+def test_large_work_after_the_end_is_followed_by_a_trim_again() -> None:
+    trims = Calls()
+    release = MemoryRelease(trims, interval_s=0.01, flush_interval_s=0.0)
+    release.after(LARGE_BYTES)
+    await_end(release)
+    release.after(LARGE_BYTES)
+    await_end(release)
+    assert release.trims == trims.count == 4
 
 
 def test_second_trim_waits_for_the_interval() -> None:
-    trims, now = Trims(), [0.0]
-    release = MemoryRelease(trims, clock=lambda: now[0], interval_s=0.2)
+    trims, flushes, now = Calls(), Calls(), [0.0]
+    release = MemoryRelease(trims, flushes, clock=lambda: now[0], interval_s=0.2, flush_interval_s=0.001)
     release.after(LARGE_BYTES)
-    assert trims.happened.wait(DEADLINE_S)
-    trims.happened.clear()
+    assert trims.wait()
     release.after(LARGE_BYTES)
-    assert release._timer is not None
-    assert release._timer.interval >= 0.2
-    assert trims.happened.wait(DEADLINE_S)
+    for _ in range(5):  # it is due, and the clock stands still
+        assert flushes.wait()
+    assert trims.count == 1
+    now[0] = 0.2
+    assert trims.wait()
+    await_end(release)
+
+
+def test_long_flushes_are_few() -> None:
+    def burn() -> None:
+        flushes()
+        began_s = time.thread_time()
+        while time.thread_time() - began_s < FLUSHES_CPU_S / 2:
+            pass
+
+    trims, flushes = Calls(), Calls()
+    release = MemoryRelease(trims, burn, interval_s=0.01, flush_interval_s=0.0)
+    release.after(LARGE_BYTES)
+    await_end(release)
+    assert trims.count == 2
+    assert flushes.count <= 4
 
 
 def test_small_work_is_not_followed_by_a_trim() -> None:
-    release = MemoryRelease(Trims(), interval_s=0.0)
+    release = MemoryRelease(Calls(), interval_s=0.0)
     release.after(LARGE_BYTES - 1)
-    assert release._timer is None
+    assert release._thread is None
 
 
 def test_missing_function_of_the_c_library_is_no_error() -> None:
     release = MemoryRelease(None)
     release.after(1 << 40)
-    assert release._timer is None
+    assert release._thread is None
 
 
 def full_collections() -> int:
