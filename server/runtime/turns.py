@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
+from .memory import release_after
 from .turn_budget import TURN_BUDGET_S, TurnWatch
 
 #: A quarter of the budget: the last step of a slice, and other work due in the same turn, add to it.
@@ -31,6 +32,8 @@ WAITING = object()
 
 #: Objects that are freed in one step, within 0.1 ms. A dictionary of no more is left to the interpreter.
 FREED_AT_ONCE = 500
+#: What one of them takes, with its entry in the dictionary.
+_FREED_BYTES = 200
 
 Work = Generator[Any, None, None]
 
@@ -145,7 +148,9 @@ class Turns:
 
 
 def _emptied(kept: dict[Any, Any]) -> Work:
+    freed = len(kept) * _FREED_BYTES
     while kept:
         for _ in range(min(len(kept), FREED_AT_ONCE)):
             kept.popitem()
         yield
+    release_after(freed)
