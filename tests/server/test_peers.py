@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -15,9 +17,12 @@ from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsReques
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.messages.vote import VoteRequest
 from odradek.protocol.schema import Message
+from odradek.server.cluster.stopped_brokers import StoppedBrokers
 from odradek.server.network.endpoint import Endpoint
 from odradek.server.peers import peers as peers_module
 from odradek.server.peers.peers import Peers
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 
 DEADLINE_S = 60
 TIMEOUT_MS = 50_000
@@ -249,3 +254,28 @@ async def test_an_answer_that_its_asker_cannot_take_harms_nobody_else(peers: Pee
     async with odradek.Broker() as broker:
         peers.send(endpoint_of(broker), MetadataRequest(topics=[]), fail, timeout_ms=TIMEOUT_MS)
         assert await answer(ask(peers, endpoint_of(broker), MetadataRequest(topics=[]))) is not None
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system does not show ended connections")
+async def test_metadata_waits_until_an_ended_connection_is_handled_and_else_not(peers: Peers) -> None:
+    """By the time that a client asks, the loop may not have read that a connection to its leader has ended."""
+    sockets: list[socket.socket] = []
+    events: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sockets.append(writer.get_extra_info("socket"))
+        await tell_versions(reader, writer, 18)
+        _, version, correlation_id = await frame_of(reader)
+        writer.write(framed(correlation_id, encode(versions_of(3), version)))
+
+    stopped_brokers = StoppedBrokers(MetadataCache(), Lazy(lambda: peers))
+    stopped_brokers.start()
+    async with Odd(serve) as odd:
+        await answer(ask(peers, odd.endpoint, ApiVersionsRequest(), version=3))
+        stopped_brokers.when_heard(lambda: events.append("answered at once"))
+        peers.on_any_lost = lambda *_: events.append("ended")
+        sockets[0].shutdown(socket.SHUT_WR)
+        answered = asyncio.Event()
+        stopped_brokers.when_heard(lambda: (events.append("answered"), answered.set()))
+        await asyncio.wait_for(answered.wait(), DEADLINE_S)
+    assert events == ["answered at once", "ended", "answered"]
