@@ -61,6 +61,11 @@ if TYPE_CHECKING:
     from .runtime.waiters import Deadlines, Wakeups
     from .services import NodeServices
     from .share.dead_letters import DeadLetters
+    from .share.latest_offsets import LatestOffsets
+    from .share.share_acknowledge import ShareAcknowledgements
+    from .share.share_configs import ShareConfigs
+    from .share.share_fetch import ShareFetches
+    from .share.share_groups import ShareGroupStates
     from .share.share_partitions import SharePartitions
     from .share.share_sessions import ShareSessions
 
@@ -88,8 +93,13 @@ class Node:
     auto_creation: AutoCreation
     streams_topics: StreamsTopics
     # Made with their first use: a broker alone without share groups makes none.
+    share_configs: Lazy[ShareConfigs]
     share_partitions: Lazy[SharePartitions]
     share_sessions: Lazy[ShareSessions]
+    share_fetches: Lazy[ShareFetches]
+    share_acknowledgements: Lazy[ShareAcknowledgements]
+    share_group_states: Lazy[ShareGroupStates]
+    latest_offsets: Lazy[LatestOffsets]
     persister: Lazy[Persister]
     dead_letters: Lazy[DeadLetters]
     share_states: Lazy[ShareStateDriver]
@@ -152,8 +162,6 @@ class Node:
 
     # What parts took from the whole broker until each takes its own.
 
-    fetch_max_bytes: int
-
     @property
     def image(self) -> MetadataImage:
         return self.metadata.image
@@ -178,6 +186,3 @@ class Node:
 
     def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
         return self.clock.call_at(deadline_ms, function)
-
-    def run_in_thread(self, function: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        self.pools.disk.run_then(function, done)

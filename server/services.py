@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from .runtime.turn_budget import TurnWatch
     from .runtime.waiters import Deadlines, Wakeups
     from .share.dead_letters import DeadLetters
+    from .share.latest_offsets import LatestOffsets
+    from .share.share_acknowledge import ShareAcknowledgements
+    from .share.share_configs import ShareConfigs
+    from .share.share_fetch import ShareFetches
+    from .share.share_groups import ShareGroupStates
     from .share.share_partitions import SharePartitions
     from .share.share_sessions import ShareSessions
 
@@ -96,8 +101,13 @@ class Services(NodeServices):
     transaction_verification: TransactionVerification
     streams_topics: StreamsTopics
     replication: Lazy[Replication]
+    share_configs: Lazy[ShareConfigs]
     share_partitions: Lazy[SharePartitions]
     share_sessions: Lazy[ShareSessions]
+    share_fetches: Lazy[ShareFetches]
+    share_acknowledgements: Lazy[ShareAcknowledgements]
+    share_group_states: Lazy[ShareGroupStates]
+    latest_offsets: Lazy[LatestOffsets]
     persister: Lazy[Persister]
     dead_letters: Lazy[DeadLetters]
     share_states: Lazy[ShareStateDriver]

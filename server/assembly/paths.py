@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..fetch.fetch_path import FetchPath, FetchWaits
+from ..fetch.fetch_path import FetchPath
 from ..fetch.replica_selector import ReplicaSelector
+from ..partitions.parked_fetch import FetchWaits
 from ..produce.parked_produce import ProducePath
 from ..produce.transactional_produce import TransactionalProduce
 

@@ -21,13 +21,12 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
 from ...replication.isr import UNKNOWN_BROKER_EPOCH
-from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, pread_nowait
+from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure
 from ...storage.log.log import OffsetOutOfRange
-from ...storage.segments.batch_walk import Pread
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..partitions.hosted_partition import HostedPartition
 from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
-from ..runtime.waiters import Parked
+from ..partitions.parked_fetch import ParkedFetch
 from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
 from .fetch_response import (
     NO_EPOCH,
@@ -64,23 +63,16 @@ FIRST_VERSION_WITH_STORAGE_ERROR = 6
 #: From here on a follower says of which incarnation it is.
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADERS = 16
-#: A fetch that found cold bytes is looked at again once they are warm, and at last waits for the disk itself: under
-#: pressure they may be gone again each time.
-MOST_WARMINGS = 3
 
 
-class Fetch(Parked):
+class Fetch(ParkedFetch):
     """A Fetch request in progress."""
 
     __slots__ = (
         "_call",
         "_context",
-        "_hosts",
         "_inspections",
-        "_is_last",
         "_is_new",
-        "_is_warming",
-        "_is_woken",
         "_isolated",
         "_leader_only",
         "_max_bytes",
@@ -88,16 +80,14 @@ class Fetch(Parked):
         "_min_bytes",
         "_missing_bytes",
         "_path",
-        "_pread",
         "_rack",
         "_replica_epoch",
         "_replica_id",
         "_version",
-        "_warmings",
     )
 
     def __init__(self, path: FetchPath, call: Call, context: FetchContext) -> None:
-        super().__init__()
+        super().__init__(path.waits)
         request: FetchRequest = call.request
         self._path = path
         self._call = call
@@ -116,14 +106,10 @@ class Fetch(Parked):
         self._leader_only = self._replica_id >= 0 or version < FIRST_VERSION_FROM_FOLLOWERS
         #: Where the consumer is, if it may be told of a replica that is nearer.
         self._rack = request.rack_id if self._replica_id < 0 and path.selector.is_rack_aware else ""
-        #: The partitions here that it asks for.
-        self._hosts: list[HostedPartition] = []
         self._missing_bytes = 0
-        self._is_woken = self._is_warming = self._is_last = False
         #: It has not been looked at yet.
         self._is_new = True
-        self._pread: Pread = pread_nowait
-        self._warmings = self._inspections = 0
+        self._inspections = 0
 
     # ---- life
 
@@ -138,32 +124,13 @@ class Fetch(Parked):
             call.request = None
             if not self._is_warming:
                 self._watch()
-                self._path.waits.deadlines.add(self, self._max_wait_ms)
+                self._waits.deadlines.add(self, self._max_wait_ms)
         return response
-
-    def _watch(self) -> None:
-        """Waits for what is committed in the partitions that were looked at."""
-        for hosted in self._hosts:
-            hosted.watchers[self] = None
-
-    def _unwatch(self) -> None:
-        for hosted in self._hosts:
-            hosted.watchers.pop(self, None)
 
     def on_bytes_available(self, size: int) -> None:
         self._missing_bytes -= size
         if self._missing_bytes <= 0:
             self.on_state_changed()
-
-    def on_state_changed(self) -> None:
-        if not self._is_woken:
-            self._is_woken = True
-            self._path.waits.wakeups.add(self._continue)
-
-    def expired(self) -> None:
-        self._is_last = True
-        if not self._is_woken:
-            self._continue()
 
     def _continue(self) -> None:
         """Something has changed for a fetch that waits: looks again."""
@@ -173,9 +140,9 @@ class Fetch(Parked):
         if response is None and not self._is_warming and not self._call.connection.closed:
             self._watch()
             if self.deadline is None:  # it began with an inspection
-                self._path.waits.deadlines.add(self, self._max_wait_ms)
+                self._waits.deadlines.add(self, self._max_wait_ms)
             return
-        self._path.waits.deadlines.remove(self)
+        self._waits.deadlines.remove(self)
         if response is not None:
             self._call.reply(response)
 
@@ -197,22 +164,14 @@ class Fetch(Parked):
         return None
 
     def _warm(self, cold: NotInPageCache) -> None:
-        self._is_warming = True
-        self._warmings += 1
-        if self._warmings >= MOST_WARMINGS:
-            self._pread = os.pread
-        # Whatever it had found is due once it is warm: the client has waited for the disk.
+        # The records found are due when they are in memory: the client has waited for the disk.
         self._is_last = True
-        self._path.waits.disk.run_then(cold.read, self._warmed)
+        super()._warm(cold)
 
     def _inspect(self, wanted: Inspection) -> None:
         self._is_warming = True
         self._inspections += 1
         self._path.scrubber.inspect(wanted.hosted, wanted.base_offset, partial(self._warmed, None))
-
-    def _warmed(self, _: object) -> None:
-        self._is_warming = False
-        self._continue()
 
     # ---- looking
 

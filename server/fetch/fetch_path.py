@@ -7,26 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..cluster.leaders import Leaders
     from ..log_maintenance.scrubber import Scrubber
+    from ..partitions.parked_fetch import FetchWaits
     from ..partitions.partitions import Partitions
     from ..replica_fetch.replication import Replication
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
-    from ..runtime.thread_pools import ThreadPool
-    from ..runtime.waiters import Deadlines, Wakeups
     from .fetch_sessions import FetchSessions
     from .replica_selector import ReplicaSelector
-
-
-class FetchWaits:
-    """The parts that a fetch waits for: its deadline, a change of a partition, a thread that reads from the disk."""
-
-    __slots__ = ("deadlines", "disk", "wakeups")
-
-    def __init__(self, deadlines: Deadlines, wakeups: Wakeups, disk: ThreadPool) -> None:
-        self.deadlines = deadlines
-        self.wakeups = wakeups
-        #: Reads what is not in the page cache.
-        self.disk = disk
 
 
 class FetchPath:

@@ -69,7 +69,7 @@ class LargeFetch(Fetch):
         self._is_woken = False
         self._unwatch()
         if self._call.connection.closed:
-            self._path.waits.deadlines.remove(self)
+            self._waits.deadlines.remove(self)
         else:
             self._begin()
 
@@ -82,7 +82,7 @@ class LargeFetch(Fetch):
         call, was_new = self._call, self._is_new
         self._is_attempting = self._is_new = False
         if response is not None:
-            self._path.waits.deadlines.remove(self)
+            self._waits.deadlines.remove(self)
             if is_large(response, _ARRAYS):
                 reply_in_slices(call, response, self._version, _PARTITIONS)
             else:
@@ -97,7 +97,7 @@ class LargeFetch(Fetch):
             self._hosts = [hosted for hosted, _ in self._seen]
             self._watch()
             if was_new:
-                self._path.waits.deadlines.add(self, self._max_wait_ms)
+                self._waits.deadlines.add(self, self._max_wait_ms)
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk

@@ -14,7 +14,6 @@ from ...protocol.messages.initialize_share_group_state import (
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
-from ..share.share_groups import initialize
 
 
 def handle(services: Services, call: Call) -> AlterShareGroupOffsetsResponse | None:
@@ -27,7 +26,7 @@ def handle(services: Services, call: Call) -> AlterShareGroupOffsetsResponse | N
 
 def _noted(services: Services, call: Call, answer: Followed[AlterShareGroupOffsetsResponse]) -> None:
     if isinstance(answer.request, InitializeShareGroupStateRequest):
-        initialize(call.broker, answer.request, partial(_reply, call, answer.response))
+        services.share_group_states().initialize(answer.request, partial(_reply, call, answer.response))
     else:
         call.reply(answer.response)
 

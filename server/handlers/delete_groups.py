@@ -11,13 +11,12 @@ from ...protocol.messages.delete_groups import DeletableGroupResult, DeleteGroup
 from ..network.call import Call
 from ..runtime.gather import gather
 from ..services import Services
-from ..share.share_groups import delete_states_of_groups
 
 
 def handle(services: Services, call: Call) -> None:
     request: DeleteGroupsRequest = call.request
     asked_once = list(dict.fromkeys(request.groups_names))
-    delete_states_of_groups(call.broker, asked_once, partial(_delete, services, call, asked_once))
+    services.share_group_states().delete_groups(asked_once, partial(_delete, services, call, asked_once))
 
 
 def _delete(services: Services, call: Call, group_ids: list[str], refused: dict[str, int]) -> None:

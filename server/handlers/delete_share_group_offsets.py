@@ -14,7 +14,6 @@ from ...protocol.messages.delete_share_group_state import DeleteShareGroupStateR
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
-from ..share.share_groups import delete_states
 
 
 def handle(services: Services, call: Call) -> DeleteShareGroupOffsetsResponse | None:
@@ -27,7 +26,7 @@ def handle(services: Services, call: Call) -> DeleteShareGroupOffsetsResponse | 
 
 def _noted(services: Services, call: Call, answer: Followed[DeleteShareGroupOffsetsResponse]) -> None:
     if isinstance(answer.request, DeleteShareGroupStateRequest):
-        delete_states(call.broker, answer.request, partial(_reply, services, call, answer.response))
+        services.share_group_states().delete(answer.request, partial(_reply, services, call, answer.response))
     else:
         call.reply(answer.response)
 

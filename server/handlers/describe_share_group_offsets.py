@@ -25,7 +25,7 @@ from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..runtime.gather import gather
 from ..services import Services
-from ..share.latest_offsets import End, Ends, latest_offsets
+from ..share.latest_offsets import End, Ends
 
 UNINITIALIZED = -1
 MAX_INT64 = (1 << 63) - 1
@@ -140,7 +140,7 @@ def _summed_up(
         done(answer)
 
     begun = [(names[r.topic_id], p.partition) for r in response.results for p in r.partitions if _is_begun(p)]
-    latest_offsets(call.broker, begun, ends_are_known)
+    services.latest_offsets().look_up(begun, ends_are_known)
 
 
 def _is_begun(found: Any) -> bool:

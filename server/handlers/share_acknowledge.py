@@ -20,8 +20,7 @@ from ...protocol.messages.share_acknowledge import (
 from ..api.share_errors import refuse
 from ..network.call import Call
 from ..services import Services
-from ..share import share_configs
-from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, acknowledge
+from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing
 from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -38,7 +37,8 @@ def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
         return ShareAcknowledgeResponse(error_code=session)
     renewing = Renewing(call.version >= RENEW_VERSION, request.is_renew_ack)
     is_final = request.share_session_epoch == FINAL_EPOCH
-    acknowledge(call.broker, key, request.topics, renewing, partial(_acknowledged, services, call, session, is_final))
+    answered = partial(_acknowledged, services, call, session, is_final)
+    services.share_acknowledgements().acknowledge(key, request.topics, renewing, answered)
     return None
 
 
@@ -46,7 +46,7 @@ def _acknowledged(services: Services, call: Call, session: ShareSession, is_fina
     if is_final:
         services.share_sessions().end(session)
     response = ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=share_configs.lock_duration_ms(call.broker, session.key.group_id)
+        acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(session.key.group_id)
     )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}

@@ -20,9 +20,8 @@ from ...protocol.messages.share_fetch import (
 from ..api.share_errors import refuse
 from ..network.call import Call
 from ..services import Services
-from ..share import share_configs
-from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, acknowledge, topic_counters
-from ..share.share_fetch import Answer, ShareFetch
+from ..share.share_acknowledge import RENEW_VERSION, Outcome, Renewing, topic_counters
+from ..share.share_fetch import Answer
 from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -75,7 +74,8 @@ class _Answering:
             self._fetch({})
             return
         renewing = Renewing(self._call.version >= RENEW_VERSION, self._is_renewing)
-        acknowledge(self._call.broker, self._session.key, self._request.topics, renewing, self._fetch)
+        acknowledgements = self._services.share_acknowledgements()
+        acknowledgements.acknowledge(self._session.key, self._request.topics, renewing, self._fetch)
 
     def _fetch(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -83,24 +83,26 @@ class _Answering:
             self._answer({})
         else:
             tells_all = self._request.share_session_epoch == INITIAL_EPOCH
-            ShareFetch(self._call, self._session.in_turn(), self._answer, tells_all=tells_all).start()
+            partitions = self._session.in_turn()
+            self._services.share_fetches().start(self._call, partitions, self._answer, tells_all=tells_all)
 
     def _answer(self, answer: Answer) -> None:
-        call = self._call
-        failed = {place[0] for place, data in answer.items() if data.error_code}
-        for topic_id, counters in topic_counters(call.broker, {place[0] for place in self._session.partitions}):
+        call, services = self._call, self._services
+        failed = {topic_id for (topic_id, _), data in answer.items() if data.error_code}
+        topic_ids = {topic_id for topic_id, _ in self._session.partitions}
+        for topic_id, counters in topic_counters(services.metadata.image, services.metrics, topic_ids):
             counters.share_fetches += 1
             counters.failed_share_fetches += topic_id in failed
         if self._is_final:
-            self._services.share_sessions().end(self._session)
-        for place, refusal in self._outcome.items():
-            if place not in answer:
-                answer[place] = PartitionData(partition_index=place[1], records=b"")
+            services.share_sessions().end(self._session)
+        for partition, refusal in self._outcome.items():
+            if partition not in answer:
+                answer[partition] = PartitionData(partition_index=partition[1], records=b"")
             if refusal is not None:
-                answer[place].acknowledge_error_code = refusal.error
-                answer[place].acknowledge_error_message = refusal.message
+                answer[partition].acknowledge_error_code = refusal.error
+                answer[partition].acknowledge_error_message = refusal.message
         response = ShareFetchResponse(
-            acquisition_lock_timeout_ms=share_configs.lock_duration_ms(call.broker, self._session.key.group_id)
+            acquisition_lock_timeout_ms=services.share_configs().lock_duration_ms(self._session.key.group_id)
         )
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         nodes: dict[int, NodeEndpoint] = {}

@@ -11,7 +11,6 @@ from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRespon
 from ..api.share_errors import is_enabled
 from ..network.call import Call
 from ..services import Services
-from ..share.share_groups import initialize
 
 
 def handle(services: Services, call: Call) -> ShareGroupHeartbeatResponse | None:
@@ -25,4 +24,4 @@ def handle(services: Services, call: Call) -> ShareGroupHeartbeatResponse | None
 def _reply(services: Services, call: Call, answer: Followed[ShareGroupHeartbeatResponse]) -> None:
     call.reply(answer.response)
     if isinstance(answer.request, InitializeShareGroupStateRequest):
-        initialize(call.broker, answer.request)
+        services.share_group_states().initialize(answer.request)

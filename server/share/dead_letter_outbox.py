@@ -16,8 +16,9 @@ from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
-    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
+    from ..peers.peers import Peers
+    from ..runtime.clock import Clock
 
 #: As in Kafka: the timeout for the ISR and for the response.
 TIMEOUT_MS = 30_000
@@ -26,12 +27,12 @@ MOST_REQUEST_BYTES = 16 << 20
 PURPOSE = "dead letters"
 
 
-class Place(NamedTuple):
+class QueuePartition(NamedTuple):
     """A partition of a dead-letter queue's topic."""
 
     topic: str
     topic_id: bytes
-    partition: int
+    partition_index: int
     max_message_bytes: int
 
 
@@ -50,7 +51,7 @@ class Delivery:
     contents: Contents
     #: The number of consecutive failed attempts.
     tries: int = 0
-    place: Place | None = None
+    destination: QueuePartition | None = None
     packed: Packed | None = None
 
     def pack(self, now_ms: int, max_message_bytes: int) -> Packed:
@@ -64,8 +65,9 @@ Report = Callable[[Delivery, "int | None", "str | None"], None]
 
 
 class Outbox:
-    def __init__(self, broker: Node, endpoint: Endpoint, report: Report) -> None:
-        self._broker = broker
+    def __init__(self, peers: Peers, clock: Clock, endpoint: Endpoint, report: Report) -> None:
+        self._peers = peers
+        self._clock = clock
         self._endpoint = endpoint
         self._report = report
         #: Bounded by the share partitions' record locks: records that are being archived count as in flight.
@@ -73,7 +75,7 @@ class Outbox:
         self._is_busy = False
 
     def add(self, delivery: Delivery) -> None:
-        """Adds a dead-letter record whose place is set."""
+        """Adds a dead-letter record whose destination is set."""
         self._waiting.append(delivery)
         if not self._is_busy:
             # All records added in this turn of the event loop share the request.
@@ -86,47 +88,51 @@ class Outbox:
             self._is_busy = False
             return
         topics: dict[bytes, TopicProduceData] = {}
-        for place, deliveries in batches.items():
-            topic = topics.setdefault(place.topic_id, TopicProduceData(name=place.topic, topic_id=place.topic_id))
-            topic.partition_data.append(PartitionProduceData(index=place.partition, records=_encode(deliveries)))
+        for partition, deliveries in batches.items():
+            topic_id = partition.topic_id
+            topic = topics.setdefault(topic_id, TopicProduceData(name=partition.topic, topic_id=topic_id))
+            topic.partition_data.append(
+                PartitionProduceData(index=partition.partition_index, records=_encode(deliveries))
+            )
         request = ProduceRequest(acks=ALL_IN_SYNC, timeout_ms=TIMEOUT_MS, topic_data=list(topics.values()))
         answered = partial(self._answered, batches)
-        self._broker.peers().send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
+        self._peers.send(self._endpoint, request, answered, timeout_ms=TIMEOUT_MS, purpose=PURPOSE)
 
-    def _choose(self) -> dict[Place, list[Delivery]]:
+    def _choose(self) -> dict[QueuePartition, list[Delivery]]:
         """Chooses a batch for each partition. A batch exceeds its topic's limit only if one dead-letter record alone
         does.
         """
-        batches: dict[Place, list[Delivery]] = {}
-        sizes: dict[Place, int] = {}
+        batches: dict[QueuePartition, list[Delivery]] = {}
+        sizes: dict[QueuePartition, int] = {}
         total = 0
-        full: set[Place] = set()
+        full: set[QueuePartition] = set()
         later: list[Delivery] = []
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         for delivery in filter(lambda waiting: waiting.is_wanted(), self._waiting):
-            place = delivery.place
-            assert place is not None
-            if place in full or total >= MOST_REQUEST_BYTES:
+            partition = delivery.destination
+            assert partition is not None
+            if partition in full or total >= MOST_REQUEST_BYTES:
                 later.append(delivery)
                 continue
-            packed = delivery.pack(now_ms, place.max_message_bytes)
-            if place in sizes and sizes[place] + packed.size > place.max_message_bytes:
-                full.add(place)
+            packed = delivery.pack(now_ms, partition.max_message_bytes)
+            if partition in sizes and sizes[partition] + packed.size > partition.max_message_bytes:
+                full.add(partition)
                 later.append(delivery)
                 continue
-            batches.setdefault(place, []).append(delivery)
-            sizes[place] = sizes.get(place, 0) + packed.size
+            batches.setdefault(partition, []).append(delivery)
+            sizes[partition] = sizes.get(partition, 0) + packed.size
             total += packed.size
         self._waiting = later
         return batches
 
-    def _answered(self, batches: dict[Place, list[Delivery]], response: ProduceResponse | None) -> None:
+    def _answered(self, batches: dict[QueuePartition, list[Delivery]], response: ProduceResponse | None) -> None:
         results: dict[tuple[str | bytes, int], Any] = {}
         for topic in response.responses if response is not None else ():
             for result in topic.partition_responses:
                 results[topic.name, result.index] = results[topic.topic_id, result.index] = result
-        for place, deliveries in batches.items():
-            found = results.get((place.topic_id, place.partition)) or results.get((place.topic, place.partition))
+        for partition, deliveries in batches.items():
+            topic_id, index = partition.topic_id, partition.partition_index
+            found = results.get((topic_id, index)) or results.get((partition.topic, index))
             error, words = (None, None) if found is None else (found.error_code, found.error_message)
             if response is not None and found is None:
                 error = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -26,12 +26,19 @@ from ...metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from .dead_letter_contents import read_contents
-from .dead_letter_outbox import Delivery, Outbox, Place
+from .dead_letter_outbox import Delivery, Outbox, QueuePartition
 
 if TYPE_CHECKING:
+    from ..cluster.leaders import Leaders
+    from ..config.broker_config import BrokerConfig
+    from ..coordinators.topic_creation import CreateTopics
     from ..network.endpoint import Endpoint
-    from ..node import Node
     from ..partitions.hosted_partition import HostedPartition
+    from ..peers.peers import Peers
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
+    from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.groups")
 
@@ -41,7 +48,6 @@ IS_QUEUE = "errors.deadletterqueue.group.enable"
 PREFIX = "errors.deadletterqueue.topic.name.prefix"
 CREATES = "errors.deadletterqueue.auto.create.topics.enable"
 
-_CREATE_TOPICS_VERSION = 7
 #: Another node is creating the topic, or the controller is not reachable yet.
 _CREATED_LATER = (
     ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -69,8 +75,24 @@ class Counters:
 
 
 class DeadLetters:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: MetadataCache,
+        clock: Clock,
+        leaders: Leaders,
+        peers: Lazy[Peers],
+        create_topics: CreateTopics,
+        disk: ThreadPool,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._clock = clock
+        self._leaders = leaders
+        self._peers = peers
+        self._create_topics = create_topics
+        #: Reads the original records.
+        self._disk = disk
         self._outboxes: dict[Endpoint, Outbox] = {}
         #: Topics that are being created, and the dead-letter records that wait for them.
         self._creating: dict[str, list[Delivery]] = {}
@@ -99,43 +121,43 @@ class DeadLetters:
     # Configuration.
 
     def _queue(self, group_id: str) -> Queue:
-        broker = self._broker
-        topic = broker.image.config(GROUP_RESOURCE, group_id).get(TOPIC_NAME, "")
-        marked = broker.image.config(TOPIC_RESOURCE, topic).get(IS_QUEUE, "false")
+        image, config = self._metadata.image, self._config
+        topic = image.config(GROUP_RESOURCE, group_id).get(TOPIC_NAME, "")
+        marked = image.config(TOPIC_RESOURCE, topic).get(IS_QUEUE, "false")
         return Queue(
             topic,
-            prefix=broker.config.get(PREFIX),
-            is_there=broker.image.topic(topic) is not None,
+            prefix=config.get(PREFIX),
+            is_there=image.topic(topic) is not None,
             is_enabled=marked.lower() == "true",
-            is_created=broker.config.get(CREATES),
+            is_created=config.get(CREATES),
         )
 
     def _max_message_bytes(self, topic: str) -> int:
-        overrides = self._broker.image.config(TOPIC_RESOURCE, topic)
-        return self._broker.config.topic_log_config(overrides).max_message_bytes
+        overrides = self._metadata.image.config(TOPIC_RESOURCE, topic)
+        return self._config.topic_log_config(overrides).max_message_bytes
 
     # The original records.
 
     def _look_up(self, delivery: Delivery) -> None:
-        group = self._broker.image.config(GROUP_RESOURCE, delivery.origin.group_id)
+        group = self._metadata.image.config(GROUP_RESOURCE, delivery.origin.group_id)
         if group.get(COPIES, "false").lower() != "true":
-            self._place(delivery)
+            self._choose_destination(delivery)
             return
         last, source = delivery.letter.last, delivery.source
         most = self._max_message_bytes(group.get(TOPIC_NAME, ""))
         read = partial(read_contents, source.log, delivery.next_offset, last, source.high_watermark, most)
-        self._broker.run_in_thread(read, partial(self._looked_up, delivery))
+        self._disk.run_then(read, partial(self._looked_up, delivery))
 
     def _looked_up(self, delivery: Delivery, found: Contents | BaseException) -> None:
         if isinstance(found, BaseException):
             log.warning("dead letters of %s go without their records: %s", delivery.origin, found)
             found = Contents({}, delivery.letter.last)
         delivery.contents = found
-        self._place(delivery)
+        self._choose_destination(delivery)
 
     # Destination.
 
-    def _place(self, delivery: Delivery) -> None:
+    def _choose_destination(self, delivery: Delivery) -> None:
         """Chooses the destination. The configuration may have changed since the last attempt."""
         if not delivery.is_wanted():
             return
@@ -149,16 +171,16 @@ class DeadLetters:
             self._hand_over(queue.topic, delivery)
 
     def _hand_over(self, topic: str, delivery: Delivery) -> None:
-        found = self._broker.image.topics.by_name[topic]
+        found = self._metadata.image.topics.by_name[topic]
         index = rules.destination(delivery.origin.partition, len(found.partitions))
-        endpoint = self._broker.leaders.broker_endpoint(found.partitions[index].leader)
+        endpoint = self._leaders.broker_endpoint(found.partitions[index].leader)
         if endpoint is None:
             self._try_again(delivery, f"nobody leads {topic}-{index}")
             return
-        delivery.place = Place(topic, found.id, index, self._max_message_bytes(topic))
+        delivery.destination = QueuePartition(topic, found.id, index, self._max_message_bytes(topic))
         outbox = self._outboxes.get(endpoint)
         if outbox is None:
-            outbox = self._outboxes[endpoint] = Outbox(self._broker, endpoint, self._sent)
+            outbox = self._outboxes[endpoint] = Outbox(self._peers(), self._clock, endpoint, self._sent)
         outbox.add(delivery)
 
     def _create(self, topic: str, delivery: Delivery) -> None:
@@ -170,13 +192,13 @@ class DeadLetters:
         configs = [CreatableTopicConfig(IS_QUEUE, "true"), CreatableTopicConfig("message.timestamp.type", "CreateTime")]
         created = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, configs=configs)
         request = CreateTopicsRequest(topics=[created])
-        self._broker.controller.submit(request, _CREATE_TOPICS_VERSION, partial(self._created, topic))
+        self._create_topics(request, partial(self._created, topic))
 
     def _created(self, topic: str, response: Any) -> None:
         (result,) = response.topics
         for delivery in self._creating.pop(topic):
             if not result.error_code:
-                self._place(delivery)
+                self._choose_destination(delivery)
             elif result.error_code in _CREATED_LATER:
                 self._try_again(delivery, result.error_message or ErrorCode(result.error_code).name)
             else:
@@ -211,7 +233,7 @@ class DeadLetters:
             self._give_up(delivery, why)
             return False
         wait_ms = rules.backoff_ms(delivery.tries, random.random())
-        self._broker.call_at(self._broker.now_ms() + wait_ms, partial(self._place, delivery))
+        self._clock.call_at(self._clock.now_ms() + wait_ms, partial(self._choose_destination, delivery))
         return True
 
     def _give_up(self, delivery: Delivery, why: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...metadata.topic_partitions import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -16,11 +17,11 @@ from ...protocol.messages.list_offsets import (
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
+    from ..cluster.leaders import Leaders
     from ..network.endpoint import Endpoint
-    from ..node import Node
-
-#: A topic's name and a partition's index.
-Place = tuple[str, int]
+    from ..partitions.partitions import Partitions
+    from ..peers.peers import Peers
+    from ..runtime.lazy import Lazy
 
 _LATEST_TIMESTAMP = -1
 _CONSUMER = -1
@@ -34,43 +35,50 @@ class End(NamedTuple):
     offset: int = -1
 
 
-Ends = dict[Place, End]
+Ends = dict[TopicPartition, End]
 
 
-def latest_offsets(broker: Node, places: Iterable[Place], done: Callable[[Ends], None]) -> None:
-    """Looks up the high watermarks. `done` gets the high watermark or the error of each partition, immediately if this
-    broker leads all of them.
-    """
-    found: Ends = {}
-    elsewhere: dict[Endpoint, list[Place]] = {}
-    for place in places:
-        hosted, leader = broker.partitions.get(place), broker.leaders.other_leader(*place)
-        if hosted is not None and hosted.is_leader:
-            found[place] = End(ErrorCode.NONE, hosted.high_watermark)
-        elif leader is not None:
-            elsewhere.setdefault(leader, []).append(place)
-        else:
-            found[place] = End(ErrorCode.LEADER_NOT_AVAILABLE)
+class LatestOffsets:
+    """Looks up the high watermarks of partitions, led here or by other brokers."""
 
-    def answered(answers: list[Ends]) -> None:
-        for answer in answers:
-            found.update(answer)
-        done(found)
+    def __init__(self, partitions: Partitions, leaders: Leaders, peers: Lazy[Peers]) -> None:
+        self._partitions = partitions
+        self._leaders = leaders
+        self._peers = peers
 
-    gather([partial(_ask, broker, leader, led) for leader, led in elsewhere.items()], answered)
+    def look_up(self, wanted: Iterable[TopicPartition], done: Callable[[Ends], None]) -> None:
+        """Looks up the high watermarks. `done` gets the high watermark or the error of each partition, immediately if this
+        broker leads all of them.
+        """
+        found: Ends = {}
+        remote: dict[Endpoint, list[TopicPartition]] = {}
+        for partition in wanted:
+            hosted, leader = self._partitions.get(partition), self._leaders.other_leader(*partition)
+            if hosted is not None and hosted.is_leader:
+                found[partition] = End(ErrorCode.NONE, hosted.high_watermark)
+            elif leader is not None:
+                remote.setdefault(leader, []).append(partition)
+            else:
+                found[partition] = End(ErrorCode.LEADER_NOT_AVAILABLE)
 
+        def answered(answers: list[Ends]) -> None:
+            for answer in answers:
+                found.update(answer)
+            done(found)
 
-def _ask(broker: Node, leader: Endpoint, places: list[Place], done: Callable[[Ends], None]) -> None:
-    topics: dict[str, ListOffsetsTopic] = {}
-    for name, index in places:
-        topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-        topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST_TIMESTAMP))
-    request = ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values()), timeout_ms=_REQUEST_TIMEOUT_MS)
+        gather([partial(self._ask, leader, led) for leader, led in remote.items()], answered)
 
-    def answered(response: ListOffsetsResponse | None) -> None:
-        ends = dict.fromkeys(places, End(ErrorCode.NETWORK_EXCEPTION))
-        for topic in () if response is None else response.topics:
-            ends |= {(topic.name, one.partition_index): End(one.error_code, one.offset) for one in topic.partitions}
-        done(ends)
+    def _ask(self, leader: Endpoint, led: list[TopicPartition], done: Callable[[Ends], None]) -> None:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for name, index in led:
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
+            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST_TIMESTAMP))
+        request = ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values()), timeout_ms=_REQUEST_TIMEOUT_MS)
 
-    broker.peers().send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")
+        def answered(response: ListOffsetsResponse | None) -> None:
+            ends = dict.fromkeys(led, End(ErrorCode.NETWORK_EXCEPTION))
+            for topic in () if response is None else response.topics:
+                ends |= {(topic.name, one.partition_index): End(one.error_code, one.offset) for one in topic.partitions}
+            done(ends)
+
+        self._peers().send(leader, request, answered, timeout_ms=_REQUEST_TIMEOUT_MS, purpose="latest offsets")

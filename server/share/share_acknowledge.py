@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...coordinator.share_partition.partition import AckBatch, AckType, Refusal
 from ...coordinator.share_state.state import ShareKey
+from ...metadata.topic_partitions import TopicIdPartition
 from ...protocol.errors import ErrorCode
 from ..runtime.gather import gather
-from .share_sessions import Place, SessionKey
+from .share_sessions import SessionKey
 
 if TYPE_CHECKING:
-    from ..node import Node
-    from ..runtime.counters import TopicMetrics
+    from ...metadata.image import MetadataImage
+    from ..runtime.counters import Metrics, TopicMetrics
+    from ..runtime.lazy import Lazy
+    from ..runtime.metadata_cache import MetadataCache
+    from .share_partitions import SharePartitions
 
 RENEW_VERSION = 2
 #: Kafka has no error message for the first of these.
@@ -26,7 +30,7 @@ NO_SUCH_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 UNKNOWN_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 MALFORMED = Refusal(ErrorCode.INVALID_REQUEST, None)
 
-Outcome = dict[Place, "Refusal | None"]
+Outcome = dict[TopicIdPartition, "Refusal | None"]
 
 
 class Renewing(NamedTuple):
@@ -36,74 +40,91 @@ class Renewing(NamedTuple):
     is_announced: bool
 
 
-def acknowledge(
-    broker: Node,
-    session: SessionKey,
-    topics: Sequence[Any],
-    renewing: Renewing,
-    done: Callable[[Outcome], None],
-) -> None:
-    """Acknowledges records. `topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition that
-    accepted everything.
-    """
-    outcome: Outcome = {}
-    silent: list[Place] = []
-    places: list[Place] = []
-    questions: list[Callable[[Callable[[Any], None]], None]] = []
-    for topic in topics:
-        for partition in topic.partitions:
-            place = (topic.topic_id, partition.partition_index)
-            batches = [
-                AckBatch(b.first_offset, b.last_offset, b.acknowledge_types) for b in partition.acknowledgement_batches
-            ]
-            refusal = _refuse(broker, place, batches, renewing)
-            if refusal is not None:
-                outcome[place] = refusal
-            elif batches:
-                places.append(place)
-                questions.append(partial(_ask, broker, session, place, batches))
-            else:
-                silent.append(place)
+class ShareAcknowledgements:
+    """Handles acknowledgements for the share partitions that this broker leads."""
 
-    def answered(refusals: list[Refusal | None]) -> None:
-        outcome.update(zip(places, refusals, strict=True))
-        failed = {place[0] for place, refusal in outcome.items() if refusal is not None}
-        for topic_id, counters in topic_counters(broker, {place[0] for place in outcome}):
-            counters.share_acknowledgements += 1
-            counters.failed_share_acknowledgements += topic_id in failed
-        if places:
-            # As in Kafka: a partition without acknowledgements gets a result only beside others.
-            outcome.update(dict.fromkeys(silent))
-        done(outcome)
+    def __init__(self, metadata: MetadataCache, metrics: Metrics, share_partitions: Lazy[SharePartitions]) -> None:
+        self._metadata = metadata
+        self._metrics = metrics
+        self._share_partitions = share_partitions
 
-    gather(questions, answered)
+    def acknowledge(
+        self, session: SessionKey, topics: Sequence[Any], renewing: Renewing, done: Callable[[Outcome], None]
+    ) -> None:
+        """Acknowledges records. `topics`: of a ShareFetch or a ShareAcknowledge. `done` gets None for each partition that
+        accepted everything.
+        """
+        outcome: Outcome = {}
+        silent: list[TopicIdPartition] = []
+        asked: list[TopicIdPartition] = []
+        questions: list[Callable[[Callable[[Any], None]], None]] = []
+        for topic in topics:
+            for data in topic.partitions:
+                partition = (topic.topic_id, data.partition_index)
+                batches = [
+                    AckBatch(b.first_offset, b.last_offset, b.acknowledge_types) for b in data.acknowledgement_batches
+                ]
+                refusal = self._refuse(partition, batches, renewing)
+                if refusal is not None:
+                    outcome[partition] = refusal
+                elif batches:
+                    asked.append(partition)
+                    questions.append(partial(self._ask, session, partition, batches))
+                else:
+                    silent.append(partition)
+
+        def answered(refusals: list[Refusal | None]) -> None:
+            outcome.update(zip(asked, refusals, strict=True))
+            failed = {topic_id for (topic_id, _), refusal in outcome.items() if refusal is not None}
+            topic_ids = {topic_id for topic_id, _ in outcome}
+            for topic_id, counters in topic_counters(self._metadata.image, self._metrics, topic_ids):
+                counters.share_acknowledgements += 1
+                counters.failed_share_acknowledgements += topic_id in failed
+            if asked:
+                # As in Kafka: a partition without acknowledgements gets a result only beside others.
+                outcome.update(dict.fromkeys(silent))
+            done(outcome)
+
+        gather(questions, answered)
+
+    def _ask(
+        self,
+        session: SessionKey,
+        partition: TopicIdPartition,
+        batches: list[AckBatch],
+        done: Callable[[Refusal | None], None],
+    ) -> None:
+        share_partitions = self._share_partitions()
+        led = share_partitions.get(ShareKey(session.group_id, *partition))
+        if led is None:
+            done(UNKNOWN_PARTITION)
+            return
+
+        def answered(refusal: Refusal | None) -> None:
+            if refusal is None:
+                _count(share_partitions.acknowledgements, batches)
+            done(refusal)
+
+        led.acknowledge(session.member_id, batches, answered)
+
+    def _refuse(self, partition: TopicIdPartition, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:
+        topic_id, index = partition
+        topic = self._metadata.image.topic_by_id(topic_id)
+        if topic is None:
+            return UNKNOWN_TOPIC_ID
+        if not _are_well_formed(batches, renewing):
+            return MALFORMED
+        return None if index in topic.partitions else NO_SUCH_PARTITION
 
 
-def topic_counters(broker: Node, topic_ids: set[bytes]) -> Iterator[tuple[bytes, TopicMetrics]]:
+def topic_counters(
+    image: MetadataImage, metrics: Metrics, topic_ids: set[bytes]
+) -> Iterator[tuple[bytes, TopicMetrics]]:
+    """Yields the counters of the topics that exist."""
     for topic_id in topic_ids:
-        topic = broker.image.topic_by_id(topic_id)
+        topic = image.topic_by_id(topic_id)
         if topic is not None:
-            yield topic_id, broker.metrics.topic(topic.name)
-
-
-def _ask(
-    broker: Node,
-    session: SessionKey,
-    place: Place,
-    batches: list[AckBatch],
-    done: Callable[[Refusal | None], None],
-) -> None:
-    led = broker.share_partitions().get(ShareKey(session.group_id, *place))
-    if led is None:
-        done(UNKNOWN_PARTITION)
-        return
-
-    def answered(refusal: Refusal | None) -> None:
-        if refusal is None:
-            _count(broker.share_partitions().acknowledgements, batches)
-        done(refusal)
-
-    led.acknowledge(session.member_id, batches, answered)
+            yield topic_id, metrics.topic(topic.name)
 
 
 def _count(acknowledgements: Counter[int], batches: list[AckBatch]) -> None:
@@ -112,15 +133,6 @@ def _count(acknowledgements: Counter[int], batches: list[AckBatch]) -> None:
             acknowledgements[types[0]] += last - first + 1
         else:
             acknowledgements.update(types)
-
-
-def _refuse(broker: Node, place: Place, batches: list[AckBatch], renewing: Renewing) -> Refusal | None:
-    topic = broker.image.topic_by_id(place[0])
-    if topic is None:
-        return UNKNOWN_TOPIC_ID
-    if not _are_well_formed(batches, renewing):
-        return MALFORMED
-    return None if place[1] in topic.partitions else NO_SUCH_PARTITION
 
 
 def _are_well_formed(batches: list[AckBatch], renewing: Renewing) -> bool:

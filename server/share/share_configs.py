@@ -1,4 +1,4 @@
-"""The settings of a share group on its partitions' leaders: the group's own configuration, else the broker's (KIP-932)."""
+"""The configuration of share groups on their partitions' leaders: the group's own, else the broker's (KIP-932)."""
 
 from __future__ import annotations
 
@@ -13,54 +13,69 @@ from ...protocol.records.errors import BatchError
 from ...storage.segments.timestamps import LargeBatch
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ...metadata.image import MetadataImage
+    from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
+    from ..runtime.clock import Clock
+    from ..runtime.metadata_cache import MetadataCache
 
 FIRST_WITH_DEAD_LETTERS = 2
 
 
-def limits(broker: Node, group_id: str) -> Limits:
-    own, config = broker.image.config(GROUP_RESOURCE, group_id), broker.config
-    return Limits(
-        int(own.get("share.delivery.count.limit") or config.get("group.share.delivery.count.limit")),
-        int(own.get("share.partition.max.record.locks") or config.get("group.share.partition.max.record.locks")),
-        lock_duration_ms(broker, group_id),
-        own.get("share.renew.acknowledge.enable", "true").lower() != "false",
-        _has_dead_letters(broker, own),
-    )
+class ShareConfigs:
+    """Reads the configuration of share groups from the published image and the broker's configuration."""
 
+    def __init__(self, config: BrokerConfig, metadata: MetadataCache, clock: Clock) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._clock = clock
 
-def _has_dead_letters(broker: Node, own: Mapping[str, str]) -> bool:
-    """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
-    is_known = broker.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
-    return is_known and bool(own.get("errors.deadletterqueue.topic.name"))
+    @property
+    def image(self) -> MetadataImage:
+        """The image that the configuration is read from: with the same image, it is the same."""
+        return self._metadata.image
 
+    def limits(self, group_id: str) -> Limits:
+        own, config = self._of_group(group_id), self._config
+        return Limits(
+            int(own.get("share.delivery.count.limit") or config.get("group.share.delivery.count.limit")),
+            int(own.get("share.partition.max.record.locks") or config.get("group.share.partition.max.record.locks")),
+            self.lock_duration_ms(group_id),
+            own.get("share.renew.acknowledge.enable", "true").lower() != "false",
+            self._has_dead_letters(own),
+        )
 
-def lock_duration_ms(broker: Node, group_id: str) -> int:
-    own = broker.image.config(GROUP_RESOURCE, group_id).get("share.record.lock.duration.ms")
-    return int(own or broker.config.get("group.share.record.lock.duration.ms"))
+    def lock_duration_ms(self, group_id: str) -> int:
+        own = self._of_group(group_id).get("share.record.lock.duration.ms")
+        return int(own or self._config.get("group.share.record.lock.duration.ms"))
 
+    def is_read_committed(self, group_id: str) -> bool:
+        return self._of_group(group_id).get("share.isolation.level") == "read_committed"
 
-def is_read_committed(broker: Node, group_id: str) -> bool:
-    return broker.image.config(GROUP_RESOURCE, group_id).get("share.isolation.level") == "read_committed"
-
-
-def reset_offset(broker: Node, group_id: str, hosted: HostedPartition) -> int:
-    """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
-    strategy = broker.image.config(GROUP_RESOURCE, group_id).get("share.auto.offset.reset", "latest")
-    if strategy == "earliest":
-        return hosted.log_start_offset
-    _, found, duration = strategy.partition("by_duration:")
-    if found:
-        seconds = duration_seconds(duration) or 0
-        try:
-            at = hosted.log.offset_for_timestamp(int(broker.now_ms() - seconds * 1000))
-        except LargeBatch as large:
-            # Starting at the first record is better than waiting for a thread.
-            return large.header.base_offset
-        except BatchError as damage:
-            # Starting too early is better than skipping records.
-            hosted.on_damage(hosted, damage)
+    def reset_offset(self, group_id: str, hosted: HostedPartition) -> int:
+        """Returns the offset at which a new group starts: the end of the log unless configured otherwise."""
+        strategy = self._of_group(group_id).get("share.auto.offset.reset", "latest")
+        if strategy == "earliest":
             return hosted.log_start_offset
-        return hosted.log_end_offset if at is None else at.offset
-    return hosted.log_end_offset
+        _, found, duration = strategy.partition("by_duration:")
+        if found:
+            seconds = duration_seconds(duration) or 0
+            try:
+                at = hosted.log.offset_for_timestamp(int(self._clock.now_ms() - seconds * 1000))
+            except LargeBatch as large:
+                # Starting at the first record is better than waiting for a thread.
+                return large.header.base_offset
+            except BatchError as damage:
+                # Starting too early is better than skipping records.
+                hosted.on_damage(hosted, damage)
+                return hosted.log_start_offset
+            return hosted.log_end_offset if at is None else at.offset
+        return hosted.log_end_offset
+
+    def _of_group(self, group_id: str) -> Mapping[str, str]:
+        return self._metadata.image.config(GROUP_RESOURCE, group_id)
+
+    def _has_dead_letters(self, own: Mapping[str, str]) -> bool:
+        """Returns whether the group has a dead-letter queue and every broker of the cluster supports them (KIP-1191)."""
+        is_known = self._metadata.image.features.level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS
+        return is_known and bool(own.get("errors.deadletterqueue.topic.name"))

@@ -21,7 +21,9 @@ from ..coordinators.persister import ASKER
 from ..runtime.gather import gather
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..coordinators.coordinator_driver import GroupDriver
+    from ..coordinators.persister import Persister
+    from ..runtime.lazy import Lazy
 
 #: The version of requests that only this broker creates.
 OWN_VERSION = 0
@@ -31,77 +33,72 @@ def nobody(_: Any) -> None:
     """Ignores the response."""
 
 
-def initialize(
-    broker: Node,
-    request: InitializeShareGroupStateRequest,
-    done: Callable[[InitializeShareGroupStateResponse], None] = nobody,
-) -> None:
-    """Has the persister initialize states and informs the group. `done` gets the persister's response."""
-    broker.persister().ask(request, partial(_initialized, broker, request.group_id, done))
+class ShareGroupStates:
+    """Initializes and deletes the persisted states of share groups, and informs the groups' shards."""
 
+    def __init__(self, groups: GroupDriver, persister: Lazy[Persister]) -> None:
+        self._groups = groups
+        self._persister = persister
 
-def _initialized(
-    broker: Node,
-    group_id: str,
-    done: Callable[[InitializeShareGroupStateResponse], None],
-    response: InitializeShareGroupStateResponse,
-) -> None:
-    partitions = {r.topic_id: frozenset(p.partition for p in r.partitions) for r in response.results}
-    has_failed = any(p.error_code for result in response.results for p in result.partitions)
-    told = StatesInitialized(group_id, partitions, has_failed)
-    broker.groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(response))
+    def initialize(
+        self,
+        request: InitializeShareGroupStateRequest,
+        done: Callable[[InitializeShareGroupStateResponse], None] = nobody,
+    ) -> None:
+        """Has the persister initialize states and informs the group. `done` gets the persister's response."""
+        self._persister().ask(request, partial(self._initialized, request.group_id, done))
 
+    def _initialized(
+        self,
+        group_id: str,
+        done: Callable[[InitializeShareGroupStateResponse], None],
+        response: InitializeShareGroupStateResponse,
+    ) -> None:
+        partitions = {r.topic_id: frozenset(p.partition for p in r.partitions) for r in response.results}
+        has_failed = any(p.error_code for result in response.results for p in result.partitions)
+        told = StatesInitialized(group_id, partitions, has_failed)
+        self._groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(response))
 
-def delete_states(
-    broker: Node,
-    request: DeleteShareGroupStateRequest,
-    done: Callable[[dict[bytes, int]], None],
-) -> None:
-    """Has the persister delete the states of topics and informs the group of the deleted ones. `done` gets an error
-    code for each.
-    """
-    broker.persister().ask(request, partial(_deleted, broker, request.group_id, done))
+    def delete(self, request: DeleteShareGroupStateRequest, done: Callable[[dict[bytes, int]], None]) -> None:
+        """Has the persister delete the states of topics and informs the group of the deleted ones. `done` gets an error
+        code for each.
+        """
+        self._persister().ask(request, partial(self._deleted, request.group_id, done))
 
+    def _deleted(
+        self, group_id: str, done: Callable[[dict[bytes, int]], None], response: DeleteShareGroupStateResponse
+    ) -> None:
+        errors = {r.topic_id: next((p.error_code for p in r.partitions if p.error_code), 0) for r in response.results}
+        deleted = frozenset(topic_id for topic_id, error in errors.items() if not error)
+        if deleted:
+            told = StatesDeleted(group_id, deleted)
+            self._groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(errors))
+        else:
+            done(errors)
 
-def _deleted(
-    broker: Node,
-    group_id: str,
-    done: Callable[[dict[bytes, int]], None],
-    response: DeleteShareGroupStateResponse,
-) -> None:
-    errors = {r.topic_id: next((p.error_code for p in r.partitions if p.error_code), 0) for r in response.results}
-    deleted = frozenset(topic_id for topic_id, error in errors.items() if not error)
-    if deleted:
-        told = StatesDeleted(group_id, deleted)
-        broker.groups.submit(group_id, told, OWN_VERSION, ASKER, lambda _: done(errors))
-    else:
-        done(errors)
+    def delete_groups(self, group_ids: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
+        """Deletes the states of share groups before the groups are deleted. `done` gets the groups that may not be
+        deleted, with the reason.
+        """
+        groups = self._groups
+        gather(
+            [
+                partial(groups.submit, ids[0], DeletionOfGroups(ids), OWN_VERSION, ASKER)
+                for ids in groups.by_partition(group_ids)
+            ],
+            partial(self._delete_each, done),
+        )
 
+    def _delete_each(self, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]) -> None:
+        refused: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.refused.items()}
+        requests = {group: request for answer in answers for group, request in answer.requests.items()}
 
-def delete_states_of_groups(broker: Node, group_ids: Iterable[str], done: Callable[[dict[str, int]], None]) -> None:
-    """Deletes the states of share groups before the groups are deleted. `done` gets the groups that may not be deleted,
-    with the reason.
-    """
-    groups = broker.groups
-    gather(
-        [
-            partial(groups.submit, ids[0], DeletionOfGroups(ids), OWN_VERSION, ASKER)
-            for ids in groups.by_partition(group_ids)
-        ],
-        partial(_delete_each, broker, done),
-    )
+        def deleted(responses: list[DeleteShareGroupStateResponse]) -> None:
+            for group_id, response in zip(requests, responses, strict=True):
+                for result in response.results:
+                    for partition in result.partitions:
+                        if partition.error_code:
+                            refused[group_id] = partition.error_code
+            done(refused)
 
-
-def _delete_each(broker: Node, done: Callable[[dict[str, int]], None], answers: list[DeletionsOfStates]) -> None:
-    refused: dict[str, int] = {group: int(error) for answer in answers for group, error in answer.refused.items()}
-    requests = {group: request for answer in answers for group, request in answer.requests.items()}
-
-    def deleted(responses: list[DeleteShareGroupStateResponse]) -> None:
-        for group_id, response in zip(requests, responses, strict=True):
-            for result in response.results:
-                for partition in result.partitions:
-                    if partition.error_code:
-                        refused[group_id] = partition.error_code
-        done(refused)
-
-    gather([partial(broker.persister().ask, request) for request in requests.values()], deleted)
+        gather([partial(self._persister().ask, request) for request in requests.values()], deleted)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,14 +22,22 @@ from ...coordinator.share_state.combining import UNINITIALIZED_OFFSET, StateBatc
 from ...coordinator.share_state.state import ShareKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import read_share_group_state as read
-from ...protocol.messages import write_share_group_state as write
-from . import share_configs
+from .persisted_state import PersistedState
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..cluster.leaders import Leaders
+    from ..coordinators.persister import Persister
     from ..partitions.hosted_partition import HostedPartition
+    from ..partitions.partitions import Partitions
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
+    from .dead_letters import DeadLetters
+    from .share_configs import ShareConfigs
 
 log = logging.getLogger("odradek.groups")
+
+#: Requests of share groups name no leader epoch.
+NO_LEADER_EPOCH = -1
 
 Done = Callable[["Refusal | None"], None]
 
@@ -63,9 +71,12 @@ class Waiter(Protocol):
 class LedSharePartition:
     def __init__(
         self,
-        broker: Node,
         key: ShareKey,
         hosted: HostedPartition,
+        persister: Lazy[Persister],
+        dead_letters: Lazy[DeadLetters],
+        configs: ShareConfigs,
+        clock: Clock,
         forget: Callable[[LedSharePartition], None],
     ) -> None:
         self.key = key
@@ -76,27 +87,23 @@ class LedSharePartition:
         #: The error that explains why there is no state machine.
         self.refusal: Refusal | None = None
         self.waiters: dict[Waiter, None] = {}
-        self._broker = broker
+        self._state = PersistedState(persister, key, self.leader_epoch, self._written)
+        self._dead_letters = dead_letters
+        self._configs = configs
+        self._clock = clock
         self._forget = forget
-        self._state_epoch = 0
-        self._writes: deque[Write] = deque()
-        self._is_writing = False
-        #: Dead-letter records in flight.
-        self._unburied = 0
+        #: The number of dead-letter records in flight.
+        self._pending_dead_letters = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._configured_by = broker.image
+        self._configured_by = configs.image
 
     # State.
 
     def load(self) -> None:
-        partition = read.PartitionData(partition=self.key.partition, leader_epoch=self.leader_epoch)
-        topic = read.ReadStateData(topic_id=self.key.topic_id, partitions=[partition])
-        request = read.ReadShareGroupStateRequest(group_id=self.key.group_id, topics=[topic])
-        self._broker.persister().ask(request, self._loaded)
+        self._state.read(self._loaded)
 
-    def _loaded(self, response: read.ReadShareGroupStateResponse) -> None:
-        found = response.results[0].partitions[0]
+    def _loaded(self, found: read.PartitionResult) -> None:
         # A share partition closed meanwhile stays closed: it must not send dead-letter records that its successor
         # sends.
         refusal = self.refusal or _refusal(found.error_code, found.error_message)
@@ -112,23 +119,22 @@ class LedSharePartition:
     def _begin(self, found: read.PartitionResult) -> None:
         start = found.start_offset
         if start == UNINITIALIZED_OFFSET:
-            start = share_configs.reset_offset(self._broker, self.key.group_id, self.hosted)
-        self._state_epoch = found.state_epoch
+            start = self._configs.reset_offset(self.key.group_id, self.hosted)
         self.machine = SharePartition(
             start,
             [
                 StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count)
                 for b in found.state_batches
             ],
-            share_configs.limits(self._broker, self.key.group_id),
+            self._configs.limits(self.key.group_id),
         )
         self.settle()
 
     def refresh(self) -> None:
         """Applies the configuration, which may have changed."""
-        machine, image = self.machine, self._broker.image
+        machine, image = self.machine, self._configs.image
         if machine is not None and image is not self._configured_by:
-            machine.limits = share_configs.limits(self._broker, self.key.group_id)
+            machine.limits = self._configs.limits(self.key.group_id)
             self._configured_by = image
 
     def _is_led(self) -> bool:
@@ -143,7 +149,7 @@ class LedSharePartition:
             done(self.refusal or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being loaded."))
         else:
             self.refresh()
-            machine.acknowledge(done, member_id, batches, self._broker.now_ms())
+            machine.acknowledge(done, member_id, batches, self._clock.now_ms())
             self.settle()
 
     def release(self, member_id: str) -> None:
@@ -158,8 +164,7 @@ class LedSharePartition:
         machine = self.machine
         assert machine is not None
         output = machine.take()
-        self._writes += output.writes
-        self._write_next()
+        self._state.write(output.writes)
         for token, refusal in output.replies:
             assert callable(token)
             token(refusal)
@@ -168,45 +173,25 @@ class LedSharePartition:
         self._plan(machine.deadline())
 
     def _send(self, machine: SharePartition, letter: DeadLetter) -> None:
-        self._unburied += 1
+        self._pending_dead_letters += 1
         group_id = self.key.group_id
         is_wanted = partial(self._is_with, machine)
-        self._broker.dead_letters().send(
-            group_id, self.hosted, letter, is_wanted, partial(self._buried, machine, letter)
+        self._dead_letters().send(
+            group_id, self.hosted, letter, is_wanted, partial(self._dead_letter_written, machine, letter)
         )
 
     def _is_with(self, machine: SharePartition) -> bool:
         return self.machine is machine
 
-    def _buried(self, machine: SharePartition, letter: DeadLetter) -> None:
-        self._unburied -= 1
+    def _dead_letter_written(self, machine: SharePartition, letter: DeadLetter) -> None:
+        self._pending_dead_letters -= 1
         if self.machine is machine:
             machine.buried(letter)
             self.settle()
             self._wake()
 
-    def _write_next(self) -> None:
-        """Keeps one write in flight: an earlier start offset must not overwrite a later one."""
-        if self._is_writing or not self._writes:
-            return
-        self._is_writing = True
-        written = self._writes.popleft()
-        partition = write.PartitionData(
-            partition=self.key.partition,
-            state_epoch=self._state_epoch,
-            leader_epoch=self.leader_epoch,
-            start_offset=written.start_offset,
-            delivery_complete_count=written.delivery_complete_count,
-            state_batches=[write.StateBatch(*batch) for batch in written.batches],
-        )
-        topic = write.WriteStateData(topic_id=self.key.topic_id, partitions=[partition])
-        request = write.WriteShareGroupStateRequest(group_id=self.key.group_id, topics=[topic])
-        self._broker.persister().ask(request, partial(self._written, written))
-
-    def _written(self, written: Write, response: write.WriteShareGroupStateResponse) -> None:
-        self._is_writing = False
-        found = response.results[0].partitions[0]
-        refusal = _refusal(found.error_code, found.error_message)
+    def _written(self, written: Write, error_code: int, message: str | None) -> None:
+        refusal = _refusal(error_code, message)
         machine = self.machine
         if machine is None:
             return
@@ -220,7 +205,7 @@ class LedSharePartition:
 
     @property
     def is_writing(self) -> bool:
-        return self._is_writing or bool(self._writes) or self._unburied > 0
+        return self._state.is_writing or self._pending_dead_letters > 0
 
     def _wake(self) -> None:
         for waiter in list(self.waiters):
@@ -233,14 +218,14 @@ class LedSharePartition:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_ms = deadline_ms
-            self._timer = self._broker.call_at(deadline_ms, self._due)
+            self._timer = self._clock.call_at(deadline_ms, self._due)
 
     def _due(self) -> None:
         self._timer = None
         machine = self.machine
         if machine is not None:
             self.refresh()
-            machine.expire(self._broker.now_ms())
+            machine.expire(self._clock.now_ms())
             self.settle()
             self._wake()
 
@@ -260,10 +245,22 @@ class LedSharePartition:
 
 
 class SharePartitions:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        partitions: Partitions,
+        leaders: Leaders,
+        persister: Lazy[Persister],
+        dead_letters: Lazy[DeadLetters],
+        configs: ShareConfigs,
+        clock: Clock,
+    ) -> None:
+        self._partitions = partitions
+        self._leaders = leaders
+        self._persister = persister
+        self._dead_letters = dead_letters
+        self._configs = configs
+        self._clock = clock
         self._led: dict[ShareKey, LedSharePartition] = {}
-
         #: Type of acknowledgement -> number of records acknowledged with it.
         self.acknowledgements: Counter[int] = Counter()
 
@@ -276,6 +273,14 @@ class SharePartitions:
     def get(self, key: ShareKey) -> LedSharePartition | None:
         return self._led.get(key)
 
+    def open_led(self, key: ShareKey) -> LedSharePartition | int:
+        """Returns the share partition, which may still be loading, or an error code if this broker does not lead it."""
+        hosted = self._partitions.get_by_id((key.topic_id, key.partition))
+        if hosted is None:
+            return self._leaders.absent_error(key.topic_id, key.partition)
+        error = hosted.error_for_epoch(NO_LEADER_EPOCH)
+        return error or self.open(key, hosted)
+
     def open(self, key: ShareKey, hosted: HostedPartition) -> LedSharePartition:
         """Returns the share partition, which may still be loading. This broker leads `hosted`."""
         led = self._led.get(key)
@@ -283,7 +288,15 @@ class SharePartitions:
             self._forget(key, led)
             led = None
         if led is None:
-            led = LedSharePartition(self._broker, key, hosted, self._forget_if_current)
+            led = LedSharePartition(
+                key,
+                hosted,
+                self._persister,
+                self._dead_letters,
+                self._configs,
+                self._clock,
+                self._forget_if_current,
+            )
             self._led[key] = led
             led.load()
         led.refresh()
@@ -307,7 +320,7 @@ class SharePartitions:
         """Drops share partitions after partitions changed leaders or were deleted."""
         if is_changed:
             for key, led in list(self._led.items()):
-                hosted = self._broker.partitions.get_by_id((key.topic_id, key.partition))
+                hosted = self._partitions.get_by_id((key.topic_id, key.partition))
                 if hosted is not led.hosted or not hosted.is_leader or hosted.leader_epoch != led.leader_epoch:
                     self._forget(key, led)
 

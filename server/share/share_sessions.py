@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...metadata.topic_partitions import TopicIdPartition
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = (1 << 31) - 1
 
-#: Topic id and the partition's index.
-Place = tuple[bytes, int]
-
 
 class SessionKey(NamedTuple):
     group_id: str
@@ -39,22 +37,22 @@ class SessionKey(NamedTuple):
 class ShareSession:
     __slots__ = ("connection", "epoch", "key", "partitions")
 
-    def __init__(self, key: SessionKey, connection: Connection, partitions: Iterable[Place]) -> None:
+    def __init__(self, key: SessionKey, connection: Connection, partitions: Iterable[TopicIdPartition]) -> None:
         self.key = key
         self.connection = connection
         #: In the order in which the requests named them.
-        self.partitions: dict[Place, None] = dict.fromkeys(partitions)
+        self.partitions: dict[TopicIdPartition, None] = dict.fromkeys(partitions)
         #: The epoch that the next request must have.
         self.epoch = INITIAL_EPOCH + 1
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
-    def in_turn(self) -> list[Place]:
+    def in_turn(self) -> list[TopicIdPartition]:
         """Returns all partitions, starting with a different one each time so that none starves."""
-        places = list(self.partitions)
-        turn = self.epoch % len(places) if places else 0
-        return places[turn:] + places[:turn]
+        partitions = list(self.partitions)
+        turn = self.epoch % len(partitions) if partitions else 0
+        return partitions[turn:] + partitions[:turn]
 
 
 class ShareSessions:
@@ -141,5 +139,5 @@ class ShareSessions:
             del self._group_sizes[key.group_id]
 
 
-def asked(request: ShareFetchRequest) -> list[Place]:
+def asked(request: ShareFetchRequest) -> list[TopicIdPartition]:
     return [(topic.topic_id, partition.partition_index) for topic in request.topics for partition in topic.partitions]

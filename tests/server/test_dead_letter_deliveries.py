@@ -29,6 +29,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.server.cluster.leaders import Leaders
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters
 
 GROUP, QUEUE = "g", "dlq.t"
@@ -61,7 +63,8 @@ def _led_by(leader: int) -> PartitionImage:
 class Stand:
     """A broker whose peers and controller answer when the test says so, and whose clock goes on at once."""
 
-    image: MetadataImage
+    first_image: MetadataImage
+    metadata: MetadataCache = field(default_factory=MetadataCache)
     now: int = 0
     produced: list[Callable[[Any], None]] = field(default_factory=list)
     created: list[Callable[[Any], None]] = field(default_factory=list)
@@ -74,15 +77,19 @@ class Stand:
             "errors.deadletterqueue.topic.name.prefix": "dlq.",
             "errors.deadletterqueue.auto.create.topics.enable": True,
         }
-        self.config = SimpleNamespace(
+        config: Any = SimpleNamespace(
             get=values.__getitem__,
             topic_log_config=lambda _: SimpleNamespace(max_message_bytes=1_000_000),
         )
         hosted: Any = SimpleNamespace()
-        self.leaders = Leaders(self, hosted, inter_broker_listener="P", node_id=9)  # type: ignore[arg-type]
-        self.peers = lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply))
-        self.controller = SimpleNamespace(submit=lambda _, __, reply: self.created.append(reply))
-        self.letters = DeadLetters(self)  # type: ignore[arg-type]
+        clock: Any = self
+        disk: Any = None  # the records are not copied
+        peers: Any = Lazy(lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply)))
+        self.metadata.image = self.first_image
+        leaders = Leaders(self.metadata, hosted, inter_broker_listener="P", node_id=9)
+        self.letters = DeadLetters(
+            config, self.metadata, clock, leaders, peers, lambda _, created: self.created.append(created), disk
+        )
 
     def now_ms(self) -> int:
         return self.now
@@ -104,7 +111,7 @@ class Stand:
 
     async def create(self, error: int, leader: int | None) -> None:
         """Answers CreateTopics, with the metadata that is published by then."""
-        self.image = image(leader)
+        self.metadata.image = image(leader)
         self.created.pop(0)(CreateTopicsResponse(topics=[CreatableTopicResult(name=QUEUE, error_code=error)]))
         await turn()
 
@@ -163,7 +170,7 @@ async def test_a_leader_that_is_missing_is_waited_for() -> None:
     stand = Stand(image(-1))
     await stand.send()
     assert stand.produced == []
-    stand.image = image(1)
+    stand.metadata.image = image(1)
     await stand.go_on()
     await stand.write(0)
     assert stand.done == [3]
@@ -183,7 +190,7 @@ async def test_a_topic_that_another_creates_is_waited_for() -> None:
     stand = Stand(image(None))
     await stand.send()
     await stand.create(ErrorCode.TOPIC_ALREADY_EXISTS, None)
-    stand.image = image(1)
+    stand.metadata.image = image(1)
     await stand.go_on()
     await stand.write(0)
     assert stand.done == [3]
@@ -200,7 +207,7 @@ async def test_configuration_is_read_before_each_retry() -> None:
     stand = Stand(image(1))
     await stand.send()
     await stand.write(None)
-    stand.image = stand.image._replace(configs=Map())
+    stand.metadata.image = stand.metadata.image._replace(configs=Map())
     await stand.go_on()
     assert (stand.done, stand.produced) == ([3], [])
 

@@ -13,7 +13,7 @@ from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceR
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.record import decode_batch
 from odradek.server.share import dead_letter_outbox
-from odradek.server.share.dead_letter_outbox import Delivery, Outbox, Place
+from odradek.server.share.dead_letter_outbox import Delivery, Outbox, QueuePartition
 
 NOW = 1_000_000
 ROOM = 5_000
@@ -21,13 +21,10 @@ ROOM = 5_000
 
 @dataclass
 class Stand:
-    """A broker whose peer answers when the test says so."""
+    """Stands for peers that answer when the test says so, and for a clock that stands still."""
 
     asked: list[tuple[Any, Callable[[Any], None]]] = field(default_factory=list)
     reports: list[tuple[int, int | None]] = field(default_factory=list)
-
-    def peers(self) -> Stand:
-        return self
 
     def now_ms(self) -> int:
         return NOW
@@ -60,7 +57,7 @@ def stand() -> Stand:
 
 @pytest.fixture
 def outbox(stand: Stand) -> Outbox:
-    return Outbox(stand, None, stand.report)  # type: ignore[arg-type]
+    return Outbox(stand, stand, None, stand.report)  # type: ignore[arg-type]
 
 
 def letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = True) -> Delivery:
@@ -68,7 +65,7 @@ def letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = Tr
     origin = Origin("g", "t", 0)
     dead = DeadLetter(offset, offset, 1, is_rejected=True)
     made = Delivery(origin, dead, None, lambda: is_wanted, lambda: None, offset, contents)  # type: ignore[arg-type]
-    made.place = Place("dlq.t", b"q" * 16, partition, ROOM)
+    made.destination = QueuePartition("dlq.t", b"q" * 16, partition, ROOM)
     return made
 
 

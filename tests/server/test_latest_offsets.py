@@ -14,7 +14,8 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.server.share.latest_offsets import End, Ends, latest_offsets
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.share.latest_offsets import End, Ends, LatestOffsets
 
 HERE, THERE, NOBODYS = ("t", 0), ("t", 1), ("t", 2)
 
@@ -29,11 +30,11 @@ def ends(answer: Callable[[ListOffsetsRequest], ListOffsetsResponse | None]) -> 
         assert [(t.name, [p.partition_index for p in t.partitions]) for t in request.topics] == [("t", [1])]
         reply(answer(request))
 
-    partitions = {HERE: SimpleNamespace(is_leader=True, high_watermark=11)}
-    leaders = SimpleNamespace(other_leader=lambda *place: "b2" if place == THERE else None)
-    broker: Any = SimpleNamespace(partitions=partitions, leaders=leaders, peers=lambda: SimpleNamespace(send=send))
+    partitions: Any = {HERE: SimpleNamespace(is_leader=True, high_watermark=11)}
+    leaders: Any = SimpleNamespace(other_leader=lambda *partition: "b2" if partition == THERE else None)
+    peers: Any = Lazy(lambda: SimpleNamespace(send=send))
     found: list[Ends] = []
-    latest_offsets(broker, [HERE, THERE, NOBODYS], found.append)
+    LatestOffsets(partitions, leaders, peers).look_up([HERE, THERE, NOBODYS], found.append)
     (one,) = found
     return one
 

@@ -11,7 +11,10 @@ import pytest
 from odradek.coordinator.share_state.state import ShareKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import read_share_group_state as read
-from odradek.server.share import share_configs
+from odradek.server.runtime.clock import Clock
+from odradek.server.runtime.lazy import Lazy
+from odradek.server.runtime.metadata_cache import MetadataCache
+from odradek.server.share.share_configs import ShareConfigs
 from odradek.server.share.share_partitions import SharePartitions
 
 KEY = ShareKey("group", b"t" * 16, 0)
@@ -39,7 +42,7 @@ class SlowPersister:
 
 @pytest.fixture
 def persister(monkeypatch: pytest.MonkeyPatch) -> SlowPersister:
-    monkeypatch.setattr(share_configs, "limits", lambda *_: None)
+    monkeypatch.setattr(ShareConfigs, "limits", lambda *_: None)
     return SlowPersister()
 
 
@@ -47,8 +50,16 @@ def led_in_epoch(epoch: int) -> Any:
     return SimpleNamespace(leader_epoch=epoch, is_leader=True, offline=False)
 
 
+def share_partitions(persister: SlowPersister) -> SharePartitions:
+    """Returns share partitions without a broker: the tests open them with partitions of their own."""
+    none: Any = None
+    lazy_persister: Any = Lazy(lambda: persister)
+    configs = ShareConfigs(none, MetadataCache(), Clock())
+    return SharePartitions(none, none, lazy_persister, none, configs, Clock())
+
+
 def test_response_to_dropped_share_partition_leaves_successor_alone(persister: SlowPersister) -> None:
-    partitions = SharePartitions(SimpleNamespace(persister=lambda: persister, image=None))  # type: ignore[arg-type]
+    partitions = share_partitions(persister)
     partitions.open(KEY, led_in_epoch(1))
     successor = partitions.open(KEY, led_in_epoch(2))
     persister.answer(ErrorCode.FENCED_LEADER_EPOCH)
@@ -58,7 +69,7 @@ def test_response_to_dropped_share_partition_leaves_successor_alone(persister: S
 
 
 def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPersister) -> None:
-    partitions = SharePartitions(SimpleNamespace(persister=lambda: persister, image=None))  # type: ignore[arg-type]
+    partitions = share_partitions(persister)
     hosted = led_in_epoch(1)
     first = partitions.open(KEY, hosted)
     persister.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
