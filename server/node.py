@@ -89,7 +89,6 @@ class Node:
     directories: list[LogDirectory]
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
-    healer: Healer
     auto_creation: AutoCreation
     streams_topics: StreamsTopics
     # Made with their first use: a broker alone without share groups makes none.
@@ -125,6 +124,7 @@ class Node:
     upkeep: LogMaintenance
     cleaner: LogCleaner
     scrubber: Scrubber
+    healer: Healer
     leaders: Leaders
     moves: ReplicaMoves
     groups: GroupDriver

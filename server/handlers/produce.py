@@ -34,7 +34,8 @@ from ...protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
-from ..partitions.hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
+from ..partitions.append_result import AppendResult
+from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
 from ..produce.parked_produce import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     NO_LEADER,

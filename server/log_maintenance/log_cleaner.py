@@ -1,36 +1,25 @@
-"""Compaction in the background (`log.cleaner.enable`): always the dirtiest log that needs it, until none does.
-
-The work is all CPU, so it is not done in this process, where it would hold up every request: a large one is done by a
-process of its own, which is there only as long as it works. Small ones are not worth starting a process for; a thread
-does them.
-"""
+"""Compaction in the background (`log.cleaner.enable`): always the dirtiest log that needs it, until none does."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
-import pickle
-import sys
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...protocol.records.errors import BatchError
-from ...storage.compaction.compaction import CleaningJob, CleaningResult, DirtyRange, finish, job, look
+from ...storage.compaction.compaction import finish, job, look
 from ...storage.compaction.offset_map import BYTES_PER_KEY
 from ...storage.files.checkpoints import CLEANER_OFFSETS, find_offsets, write_offsets
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import SegmentSuspected
-from ...storage.segments.poison import PoisonedBatch
-from ..runtime.memory import LARGE_BYTES, release_after
+from .compaction_jobs import run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ...metadata.topic_partitions import TopicPartition
     from ...storage.compaction.compaction import DirtyRange
-    from ...storage.files.checkpoints import TopicPartition
     from ...storage.segments.poison import PoisonedBatch
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
@@ -41,11 +30,6 @@ if TYPE_CHECKING:
     from .log_maintenance import LogMaintenance
 
 log = logging.getLogger("odradek.cleaner")
-
-#: Below this, the start of a process (some 0.1 s of CPU) costs more than it saves.
-SMALL_JOB_BYTES = 2 << 20
-#: A batch of some kilobytes may have a million records, and a thread that opens them takes the interpreter's lock.
-SMALL_JOB_RECORDS = 50_000
 
 
 class LogCleaner:
@@ -193,61 +177,3 @@ class LogCleaner:
                 log.warning(found.note)
             self._clean_up_to[path] = found.offsets
         return self._clean_up_to[path]
-
-
-async def run_job(cleaning: CleaningJob, total_bytes: int, disk: ThreadPool) -> CleaningResult:
-    """Raises what `CleaningJob.run` does. Cancelling it ends the process that works on it."""
-    offsets = cleaning.end_offset - min((one.base_offset for one in cleaning.segments), default=cleaning.end_offset)
-    if total_bytes <= SMALL_JOB_BYTES and offsets <= SMALL_JOB_RECORDS:
-        try:
-            return await disk.run(cleaning.run)
-        finally:
-            # A few kilobytes of its batches may have held megabytes.
-            release_after(LARGE_BYTES)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        f"from {__name__} import main; main()",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env=environment,
-    )
-    try:
-        answer, _ = await process.communicate(pickle.dumps(cleaning))
-    except BaseException:
-        process.kill()
-        await process.wait()
-        raise
-    if process.returncode:
-        raise RuntimeError(f"the process that compacts ended with {process.returncode}")
-    outcome: Any = pickle.loads(answer)
-    if isinstance(outcome, DiskFault):
-        raise LogDirectoryFailure(outcome.directory, "compacting", OSError(outcome.number, outcome.words))
-    if isinstance(outcome, BatchError):
-        raise outcome
-    result: CleaningResult = outcome
-    return result
-
-
-class DiskFault(NamedTuple):
-    """A LogDirectoryFailure as it crosses from one process to another."""
-
-    directory: str
-    number: int
-    words: str
-
-
-def main() -> None:
-    """The process: a job on standard input, its result or its exception on standard output."""
-    cleaning: CleaningJob = pickle.load(sys.stdin.buffer)
-    os.nice(5)
-    outcome: Any
-    try:
-        outcome = cleaning.run()
-    except BatchError as damaged:
-        outcome = damaged
-    except LogDirectoryFailure as failure:
-        number = failure.cause.errno or errno.EIO
-        outcome = DiskFault(failure.directory, number, os.strerror(number))
-    sys.stdout.buffer.write(pickle.dumps(outcome))

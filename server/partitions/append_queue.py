@@ -12,32 +12,40 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
 from .batch_validation import CheckedBatch, Refused, check_batch
 
 if TYPE_CHECKING:
-    from .hosted_partition import AppendResult, HostedPartition
+    from ..runtime.thread_pools import ThreadPools
+    from .append_result import AppendResult, QueuedAppend
+    from .batch_validation import AppendRules
 
 log = logging.getLogger("odradek.partitions")
 
 
-class QueuedAppend:
-    """A batch in the queue. `then` must be set in the turn in which the batch was queued."""
+class QueuedPartition(Protocol):
+    """The partition that a queue belongs to."""
 
-    __slots__ = ("found", "is_in_transaction", "now_ms", "required_acks", "size", "then")
+    pools: ThreadPools
+    rules: AppendRules
+    #: None when nothing is queued.
+    queue: AppendQueue | None
 
-    def __init__(self, size: int, now_ms: int, required_acks: int, *, is_in_transaction: bool) -> None:
-        self.size = size
-        self.now_ms = now_ms
-        self.required_acks = required_acks
-        self.is_in_transaction = is_in_transaction
-        #: The thread's result, once it is done.
-        self.found: CheckedBatch | BaseException | None = None
-        self.then: Callable[[AppendResult], object] = _forget
+    @property
+    def name(self) -> str:
+        """The topic's name and the index."""
+
+    def append_opened(self, checked: CheckedBatch, queued: QueuedAppend) -> AppendResult:
+        """Writes a checked batch when its turn has come."""
+
+    def refused(self, refused: Refused, size: int) -> AppendResult:
+        """Returns the result for a rejected batch of so many bytes."""
+
+    def settle(self) -> None:
+        """Refreshes state that depends on the queue."""
 
 
 class AppendQueue:
@@ -45,7 +53,7 @@ class AppendQueue:
 
     __slots__ = ("_hosted", "_waiting")
 
-    def __init__(self, hosted: HostedPartition) -> None:
+    def __init__(self, hosted: QueuedPartition) -> None:
         self._hosted = hosted
         self._waiting: deque[QueuedAppend] = deque()
 
@@ -76,7 +84,3 @@ class AppendQueue:
             log.error("a bug: a batch for %s could not be opened", hosted.name, exc_info=found)
             found = Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         return hosted.refused(found, queued.size)
-
-
-def _forget(_: AppendResult) -> None:
-    """Ignores the result."""

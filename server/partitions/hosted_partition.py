@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode
 from ...protocol.records import batch
@@ -18,7 +18,8 @@ from ...protocol.records.control import encode_end_transaction
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.log.producers import ProducerBatch
 from ...storage.log.transaction_checks import check_marker, is_in_transaction
-from .append_queue import AppendQueue, QueuedAppend
+from .append_queue import AppendQueue
+from .append_result import AppendResult, QueuedAppend
 from .batch_validation import CheckedBatch, NotAtOnce, Refused, RefusedUnseen, check_batch
 from .plain_batches import plain_header
 from .replica import Replica
@@ -38,24 +39,6 @@ _pack_epoch = struct.Struct(">i").pack_into
 _new_tuple = tuple.__new__
 #: The greatest value of a batch's attributes with a codec and nothing else.
 _ZSTD = 4
-
-
-class AppendResult(NamedTuple):
-    """The result of an append. `error` is a Kafka error code; offsets and time are -1 where they are not known."""
-
-    error: int
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    #: The offset after the batch, for `when_committed`.
-    end_offset: int = -1
-    #: (index of the record, reason) where single records were rejected, and the error message for all of them.
-    record_errors: list[tuple[int, str]] | tuple[()] = ()
-    error_message: str | None = None
-    #: True if `flush.messages` requires a flush before the producer gets its response (`want_flushed`).
-    must_flush: bool = False
-    #: Set if a thread opens the batch first and it is written later; nothing else is known yet.
-    queued: QueuedAppend | None = None
 
 
 class HostedPartition(Replica):

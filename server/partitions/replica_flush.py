@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...storage.files.open_files import LogDirectoryFailure
@@ -19,7 +19,7 @@ from ...storage.files.open_files import LogDirectoryFailure
 if TYPE_CHECKING:
     from ...storage.log.flushing import PendingFlush
     from ...storage.log.log import Log
-    from .replica import Replica
+    from ..runtime.thread_pools import ThreadPools
 
 _NONE = int(ErrorCode.NONE)
 _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -27,12 +27,28 @@ _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 log = logging.getLogger("odradek.partitions")
 
 
+class FlushedReplica(Protocol):
+    """The replica whose log is flushed."""
+
+    log: Log
+    pools: ThreadPools
+    offline: bool
+    is_removed: bool
+    on_failure: Callable[[LogDirectoryFailure], None]
+    #: None when nothing waits for the disk.
+    flush: ReplicaFlush | None
+
+    @property
+    def name(self) -> str:
+        """The topic's name and the partition's index."""
+
+
 class ReplicaFlush:
     """The flushes of one replica; exists only while a callback waits for the disk."""
 
     __slots__ = ("_is_running", "_now_ms", "_replica", "_wanted")
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: FlushedReplica) -> None:
         self._replica = replica
         self._wanted: deque[tuple[int, Callable[[int], object]]] = deque()
         self._is_running = False

@@ -19,15 +19,16 @@ from ...protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
 )
+from ..partitions.append_result import AppendResult
 from ..partitions.batch_validation import CheckedBatch
-from ..partitions.hosted_partition import ALL_IN_SYNC, AppendResult, HostedPartition
+from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
 from ..runtime.waiters import Parked
 from .refused_batches import RefusedBatches, sequence_of
 
 if TYPE_CHECKING:
     from ..cluster.leaders import Leaders
     from ..network.call import Call
-    from ..partitions.append_queue import QueuedAppend
+    from ..partitions.append_result import QueuedAppend
     from ..partitions.partitions import Partitions
     from ..runtime.clock import Clock
     from ..runtime.waiters import Deadlines

@@ -50,6 +50,10 @@ class LogDirectoryFailure(Exception):
         super().__init__(f"{directory}: {doing}: {cause}{advice(cause)}")
         self.directory = directory
         self.cause = cause
+        self._doing = doing
+
+    def __reduce__(self) -> tuple[type[LogDirectoryFailure], tuple[str, str, OSError]]:
+        return type(self), (self.directory, self._doing, self.cause)
 
     @property
     def is_shortage(self) -> bool:

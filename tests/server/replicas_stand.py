@@ -36,7 +36,8 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
 from odradek.server.cluster.controller_channel import Forwarding
-from odradek.server.partitions.hosted_partition import AppendResult, HostedPartition
+from odradek.server.partitions.append_result import AppendResult
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.publisher import Publisher
 
 from tests.server.data_path_stand import batch_of

@@ -275,9 +275,9 @@ def test_flush_messages_brings_each_batch_to_the_disk_before_it_is_told(start: S
 def test_a_compacted_topic_keeps_the_last_of_each_key(
     start: Start, monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
-    from odradek.server.log_maintenance import log_cleaner
+    from odradek.server.log_maintenance import compaction_jobs
 
-    monkeypatch.setattr(log_cleaner, "SMALL_JOB_BYTES", 0 if in_process else 1 << 30)
+    monkeypatch.setattr(compaction_jobs, "SMALL_JOB_BYTES", 0 if in_process else 1 << 30)
     path = start()
     topic = filled(path, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     hosted = path.hosted(topic)

@@ -9,7 +9,8 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.records.batch import NO_SEQUENCE
-from odradek.server.partitions.hosted_partition import AppendResult, HostedPartition
+from odradek.server.partitions.append_result import AppendResult
+from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.produce.refused_batches import MAX_REMEMBERED, REMEMBERED_S, RefusedBatches, Sequence, sequence_of
 
 from tests.server.data_path_stand import DataPath, batch_of

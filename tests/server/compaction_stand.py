@@ -1,0 +1,33 @@
+"""Jobs for the process that compacts, which tell a test what becomes of that process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.storage.files.open_files import LogDirectoryFailure
+
+
+class EndlessJob:
+    """Writes the process's id and its niceness into a file, and works until it is told to stop."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, is_aborted: Callable[[], bool]) -> None:
+        written = self.path.with_suffix(".new")
+        written.write_text(f"{os.getpid()} {os.nice(0)}")
+        written.rename(self.path)
+        while not is_aborted():
+            time.sleep(0.005)
+        raise SystemExit(2)
+
+
+class JobOnFullDisk:
+    """Meets a disk without room."""
+
+    def run(self, is_aborted: Callable[[], bool]) -> None:
+        raise LogDirectoryFailure("/logs", "compacting", OSError(errno.ENOSPC, "No space left on device"))
