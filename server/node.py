@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .runtime.halting import decide
 
@@ -169,10 +169,6 @@ class Node:
     @property
     def on_published(self) -> list[Callable[[MetadataImage], None]]:
         return self.metadata.on_published
-
-    @property
-    def on_connection_lost(self) -> list[Callable[[Any], None]]:
-        return self.listeners.on_connection_lost
 
     @property
     def log_dirs(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""A partition that is followed here: where its log goes on, and what is done with what its leader answers.
+"""A partition that this broker follows: its next fetch, and the application of its leader's responses.
 
-Batches are written as they came, byte for byte, with their leader's offsets and epochs: nothing is stamped again, and
-replicas are equal. What is asked of them is that their CRCs are right and that they go on where the log ends.
+Batches are written as they were received, byte for byte, with their leader's offsets and epochs, so replicas are equal. They
+must have right CRCs and begin where the log ends.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from ...storage.files.open_files import LogDirectoryFailure
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
 
-#: A leader that has not heard of itself yet is asked again after this; each further time twice as long.
+#: The first delay after an error, since the leader may not have its new role yet; each further one is twice as long.
 FIRST_BACKOFF_MS = 20
 
 _STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class FollowedPartition:
-    """`leader` and `epoch`: what it follows, until the metadata names others. Until `leave`, `changed` is called when that
-    may be so, and when the log changes in another way than by what the leader answers.
+    """A replica and the leader and epoch that it follows, until the metadata names others.
+
+    Until `leave`, `changed` is called when that may be so, and when the log changes in another way than by a response.
     """
 
     __slots__ = ("changed", "damage", "epoch", "failures", "hosted", "key", "leader", "not_before_ms")
@@ -37,14 +38,14 @@ class FollowedPartition:
         self.key = (hosted.topic_id, hosted.index)
         self.leader = hosted.role.leader
         self.epoch = hosted.role.leader_epoch
-        #: How often it failed since it last went well, and until when it is left alone for that.
+        #: Failures since the last success, and the time until which the partition is left out for them.
         self.failures = 0
         self.not_before_ms = 0
-        #: Why the last answer could not be written, where that is for its bytes.
+        #: The error in the last response's batches, if they could not be written.
         self.damage: BatchError | None = None
         log, high_watermark = hosted.log, hosted.role.high_watermark
         if log.epochs.latest < 0 and log.log_end_offset > high_watermark:
-            # No batch says who wrote it: only what is committed is known to be the leader's too.
+            # Without epochs in the log, only committed records are known to be in the leader's log too.
             self.truncate(high_watermark, now_ms)
         self.changed: Callable[[FollowedPartition], None] = _nobody_asks
         hosted.end_watchers[self] = None
@@ -53,7 +54,7 @@ class FollowedPartition:
         self.hosted.end_watchers.pop(self, None)
 
     def on_bytes_available(self, size: int) -> None:
-        """Nothing is written to a replica that follows but what the leader answered."""
+        """Does nothing: only the leader's responses are written to a follower."""
 
     def on_state_changed(self) -> None:
         self.changed(self)
@@ -79,7 +80,7 @@ class FollowedPartition:
         self.not_before_ms = now_ms + min(most_backoff_ms, FIRST_BACKOFF_MS << min(self.failures, 20))
         self.failures += 1
 
-    # ---- answers
+    # ---- responses
 
     def take(self, data: PartitionData, now_ms: int) -> int:
         """Applies the leader's response to `wanted`. Returns an error code, 0 for success."""
@@ -103,7 +104,7 @@ class FollowedPartition:
         return 0
 
     def _append(self, records: Any, now_ms: int) -> None:
-        """Writes the batches before the first bad one, for which CorruptBatch is raised."""
+        """Writes the batches before the first bad one, for which it raises CorruptBatch."""
         hosted = self.hosted
         next_offset, end = hosted.log.log_end_offset, 0
         headers: list[BatchHeader] = []
@@ -119,13 +120,13 @@ class FollowedPartition:
         except BatchError as error:
             damage = error
         if headers:
-            # A last batch that is cut off comes again.
+            # A truncated last batch is fetched again.
             self._write(records if end == len(records) else memoryview(records)[:end], headers, now_ms)
         if damage is not None:
             raise damage
 
     def _write(self, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
-        """In one piece, unless that is more than a segment may have."""
+        """Writes the batches in one piece, unless a segment cannot hold them all."""
         hosted = self.hosted
         if len(records) <= hosted.rules.segment_bytes:
             hosted.log.append(records, headers, now_ms)
@@ -152,12 +153,12 @@ class FollowedPartition:
         )
 
     def truncate(self, offset: int, now_ms: int) -> None:
-        """Raises LogDirectoryFailure."""
+        """Truncates the log. Raises LogDirectoryFailure."""
         self.hosted.log.truncate_to(offset, now_ms)
         self.hosted.truncated()
 
     def start_over(self, offset: int, now_ms: int) -> None:
-        """The leader's log begins above the end of this one. Raises LogDirectoryFailure."""
+        """Empties the log and lets it begin at `offset`, where the leader's begins. Raises LogDirectoryFailure."""
         self.hosted.log.truncate_fully_and_start_at(offset, now_ms)
         self.hosted.truncated()
 

@@ -6,17 +6,17 @@ from its leader, a leader from the other members of the ISR. So it works with ev
 ```
  damaged  -- wants -->  waiting  -- a replica has it -->  rebuilt beside, synced, swapped in  -->  whole
                            |  ^
-              nobody has it |  | after RETRY_S, or more damage
+                 no replica |  | after RETRY_S, or more damage
                            v  |
                           shown (CORRUPT_MESSAGE)
 ```
 
-A segment is written anew beside the damaged one: the sound bytes from the old file, the others from the replica. It takes
-the place of the old one in the way of a compacted segment, from which a crash at any point is put right. Readers that have
-the old file open keep it. While a partition waits for that, reads of its damaged ranges wait too (`hosted.is_healing`).
+A new segment is written beside the damaged one: the sound bytes from the old file, the others from the replica. It replaces
+the old one as a compacted segment does, which survives a crash at any point. Readers that have the old file open keep it.
+While a partition waits for that, reads of its damaged ranges wait too (`hosted.is_healing`).
 
-In a compacted log a batch that was cleaned away on one replica may be there on another, and a tombstone that hides it gone.
-So all closed segments of such a log are taken from one replica.
+In a compacted log, one replica may have a batch that was cleaned on another, and lack the tombstone that deletes its key. So
+all closed segments of such a log are taken from one replica.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ log = logging.getLogger("odradek.damage")
 
 #: Until the next attempt for a partition that no replica could heal, or that is being compacted.
 RETRY_S = 5.0
-#: A file that ends early is completed as long as it grows to no more than this share of segment.bytes.
+#: A truncated file is completed if it grows to no more than this share of segment.bytes.
 MOST_GROWTH = 1.25
-#: Tries after which readers are answered CORRUPT_MESSAGE instead of being left waiting.
+#: Attempts after which readers get CORRUPT_MESSAGE instead of waiting.
 PATIENT_TRIES = 2
 
 
@@ -261,7 +261,8 @@ class Healer:
     async def _build(self, rebuild: Rebuild, reader: ReplicaReader) -> Rebuild:
         """Writes the segment beside the log's.
 
-        A range at the end of a file may be that of several segments: what does not fit stays damaged, and is next.
+        A range at the end of a file may have belonged to several segments: the part that does not fit stays damaged, and is
+        healed next.
         """
         files, segment, last = rebuild.files, rebuild.segment, rebuild.ranges[-1]
         files.may_have_gaps = reader.may_have_gaps
