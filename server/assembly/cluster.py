@@ -63,7 +63,17 @@ def healer(node: Node) -> Healer:
 
 
 def controller(node: Node) -> QuorumDriver:
-    made = QuorumDriver(node, registration(node), Publisher(node))
+    made = QuorumDriver(
+        node.config,
+        registration(node),
+        node.clock,
+        node.peers,
+        node.lines,
+        node.pools.disk,
+        Publisher(node),
+        node.halt,
+    )
+    made.forward = lambda *request, **client: node.forwarding().submit(*request, **client)
     made.register_controller = lambda: _register_controller(node)
     return made
 

@@ -1,23 +1,29 @@
-"""Endpoints of the quorum's nodes, and their exchange with other nodes.
+"""Endpoints of the quorum's nodes, and the requests of the quorum that are sent to them.
 
-The voter set takes precedence. After it come `controller.quorum.bootstrap.servers`, which have no ids and stand for
-nodes -2, -3, ..., and the endpoints in other nodes' responses (KIP-853).
+Those in the voter set take precedence. After them come `controller.quorum.bootstrap.servers`, which have no ids and stand
+for nodes -2, -3, ..., and the endpoints in other nodes' responses (KIP-853).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from ...protocol.schema import Message
+from ...replication.quorum import wire
+from ...replication.quorum.effects import Send
 from ...replication.quorum.voters import Address, ReplicaKey, Voter, VoterSet
 from ..network.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
+    from ..peers.peers import Peers
+    from ..runtime.lazy import Lazy
 
 _FIRST_BOOTSTRAP_ID = -2
+_FETCH = "quorum-fetch"
 
 
 def static_voters(config: BrokerConfig) -> VoterSet:
@@ -45,12 +51,20 @@ def bootstrap_endpoints(config: BrokerConfig) -> dict[int, Endpoint]:
 
 
 class QuorumEndpoints:
-    """`voters` returns the current voters. `own`: see `own_endpoints`."""
+    """Finds the endpoint of a node. `voters` returns the current voters. `own`: those of this node's controller
+    listeners.
+    """
 
     def __init__(
-        self, node_id: int, voters: Callable[[], VoterSet], own: Iterable[Endpoint], bootstrap: dict[int, Endpoint]
+        self,
+        node_id: int,
+        cluster_id: str,
+        voters: Callable[[], VoterSet],
+        own: Iterable[Endpoint],
+        bootstrap: dict[int, Endpoint],
     ) -> None:
         self._node_id = node_id
+        self._cluster_id = cluster_id
         self._voters = voters
         self._own = list(own)
         self._told: dict[int, Endpoint] = dict(bootstrap)
@@ -63,10 +77,19 @@ class QuorumEndpoints:
             return Endpoint(*voter.addresses[0])
         return self._told.get(node_id)
 
-    def learn(self, message: Any) -> None:
-        """Learns endpoints from a response, or from the request in which a new leader announces itself. That request
-        names the quorum's only partition.
+    def learn_leader(self, request: Message, epoch: int) -> None:
+        """Learns the endpoints of a leader that announces itself, or its end, in this epoch or a later one. Otherwise any
+        stranger could redirect this node's search for the leader.
         """
+        if not isinstance(request, _OF_LEADERS):
+            return
+        asked = wire.partition_of(request)
+        is_ours = request.cluster_id in (None, self._cluster_id)
+        if is_ours and asked is not None and asked.leader_epoch >= epoch and asked.leader_id >= 0:
+            self.learn(request)
+
+    def learn(self, message: Any) -> None:
+        """Learns endpoints from a response, or from the request of a leader, which names the quorum's only partition."""
         for node in getattr(message, "node_endpoints", ()):
             self._told[node.node_id] = Endpoint("", node.host, node.port)
         for endpoint in getattr(message, "leader_endpoints", ())[:1]:
@@ -86,6 +109,43 @@ class QuorumEndpoints:
             request.leader_endpoints = [kind(name=e.name, host=e.host, port=e.port) for e in self._own]
 
 
+class QuorumSender:
+    """Sends the requests of the replica, over one connection for fetches and one for the rest."""
+
+    def __init__(self, peers: Lazy[Peers], endpoints: QuorumEndpoints, request_timeout_ms: int) -> None:
+        #: Called when a node that was fetched from has ended the connection.
+        self.on_connection_lost: Callable[[Endpoint], None]
+        self._peers = peers
+        self._endpoints = endpoints
+        self._request_timeout_ms = request_timeout_ms
+        #: The endpoints of the leaders fetched from so far.
+        self._watched: set[Endpoint] = set()
+
+    def send(self, send: Send, answered: Callable[[Send, Any], None]) -> None:
+        """Sends the request. Calls `answered` later with the response, or with None without one."""
+        endpoint = Endpoint(*send.address) if send.address is not None else self._endpoints.find(send.node)
+        if endpoint is None:
+            asyncio.get_running_loop().call_soon(answered, send, None)
+            return
+        self._endpoints.add_listener_endpoints(send.request)
+        # The leader may delay a Fetch, and responses arrive in order.
+        purpose = (
+            _FETCH if isinstance(send.request, fetch.FetchRequest | fetch_snapshot.FetchSnapshotRequest) else "quorum"
+        )
+        peers = self._peers()
+        if purpose == _FETCH and endpoint not in self._watched:
+            self._watched.add(endpoint)
+            peers.on_lost(endpoint, lambda: self.on_connection_lost(endpoint), _FETCH)
+        peers.send(
+            endpoint,
+            send.request,
+            lambda response: answered(send, response),
+            timeout_ms=self._request_timeout_ms,
+            purpose=purpose,
+        )
+
+
+_OF_LEADERS = (begin_quorum_epoch.BeginQuorumEpochRequest, end_quorum_epoch.EndQuorumEpochRequest)
 _NODE_ENDPOINTS: dict[type[Message], Any] = {
     vote.VoteResponse: vote.NodeEndpoint,
     begin_quorum_epoch.BeginQuorumEpochResponse: begin_quorum_epoch.NodeEndpoint,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -14,55 +14,59 @@ from ...replication.quorum.effects import ElectionState
 from ...replication.quorum.replica import QuorumReplica
 from ...replication.quorum.voters import Address, ReplicaKey, VoterHistory, VoterSet
 from ...storage.files.meta_properties import read_meta_properties
-from .endpoints import QuorumEndpoints, bootstrap_endpoints, static_voters
+from .endpoints import QuorumEndpoints, QuorumSender, bootstrap_endpoints, static_voters
 from .raft import QuorumRaft
 from .replicated_log import ReplicatedQuorumLog
 from .state_file import CorruptQuorumState, QuorumState, read_quorum_state
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
-    from ..node import Node
+    from ..network.endpoint import Endpoint
+    from ..peers.peers import Peers
+    from ..runtime.clock import Clock
+    from ..runtime.lazy import Lazy
     from .metadata_log import QuorumLog
-
+    from .registration import Registration
 
 log = logging.getLogger("odradek.quorum")
 
 
 def join(
-    broker: Node,
+    config: BrokerConfig,
+    registration: Registration,
+    peers: Lazy[Peers],
     quorum_log: QuorumLog,
-    clock: Callable[[], int],
+    now_ms: Callable[[], int],
     flushing: ThreadPoolExecutor,
     *,
     leads_from: int | None = None,
-) -> tuple[QuorumRaft, ReplicatedQuorumLog]:
-    """Creates the Raft driver and its log. `leads_from`: see QuorumReplica. Raises OSError, CorruptQuorumState."""
-    replicated = ReplicatedQuorumLog(quorum_log, clock)
-    history = voter_history(broker.config, replicated)
-    last = _last_state(quorum_log, is_voter=local_key(broker) in history.current)
+) -> QuorumRaft:
+    """Creates the Raft driver and its log. `now_ms`: see `monotonic_clock`. `leads_from`: see QuorumReplica. Raises
+    OSError, CorruptQuorumState.
+    """
+    cluster_id, own = registration.cluster_id, registration.endpoints.controller_endpoints()
+    replicated = ReplicatedQuorumLog(quorum_log, now_ms)
+    history = voter_history(config, replicated)
+    last = _last_state(quorum_log, is_voter=local_key(config) in history.current)
     state = (
         ElectionState()
         if last is None
         else ElectionState(last.leader_id, last.leader_epoch, last.voted_id, last.voted_directory_id)
     )
     replica = QuorumReplica(
-        local_key(broker),
-        _quorum_config(broker),
+        local_key(config),
+        _quorum_config(config, cluster_id, own),
         replicated,
         history,
         state,
         random.SystemRandom(),
-        clock(),
+        now_ms(),
         leads_from=leads_from,
         acknowledged=quorum_log.acknowledged,
     )
-    endpoints = QuorumEndpoints(
-        broker.node_id,
-        lambda: replica.voter_set,
-        broker.listeners.controller_endpoints(),
-        bootstrap_endpoints(broker.config),
-    )
-    return QuorumRaft(broker, quorum_log, replicated, replica, endpoints, clock, flushing), replicated
+    endpoints = QuorumEndpoints(config.node_id, cluster_id, lambda: replica.voter_set, own, bootstrap_endpoints(config))
+    sender = QuorumSender(peers, endpoints, config.get("controller.quorum.request.timeout.ms"))
+    return QuorumRaft(quorum_log, replicated, replica, endpoints, sender, now_ms, flushing)
 
 
 def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
@@ -83,18 +87,19 @@ def _last_state(quorum_log: QuorumLog, *, is_voter: bool) -> QuorumState | None:
     )
 
 
-def monotonic_clock(broker: Node) -> Callable[[], int]:
+def monotonic_clock(clock: Clock) -> Callable[[], int]:
     """Returns a monotonic clock in ms since 1970."""
     loop = asyncio.get_running_loop()
-    began = broker.now_ms() - loop.time() * 1000
+    began = clock.now_ms() - loop.time() * 1000
     return lambda: int(began + loop.time() * 1000)
 
 
-def local_key(broker: Node) -> ReplicaKey:
-    properties = read_meta_properties(broker.config.metadata_log_dir)
+def local_key(config: BrokerConfig) -> ReplicaKey:
+    """Returns the key of this node's replica: its id, and the id of the metadata log's directory."""
+    properties = read_meta_properties(config.metadata_log_dir)
     if properties is None or properties.directory_id is None:
-        return ReplicaKey(broker.node_id)
-    return ReplicaKey(broker.node_id, properties.directory_id)
+        return ReplicaKey(config.node_id)
+    return ReplicaKey(config.node_id, properties.directory_id)
 
 
 def voter_history(config: BrokerConfig, replicated: ReplicatedQuorumLog) -> VoterHistory:
@@ -128,11 +133,10 @@ def _learn(history: VoterHistory, offset: int, message: object) -> None:
         history.set_kraft_version(offset, message.kraft_version)
 
 
-def _quorum_config(broker: Node) -> QuorumConfig:
-    config = broker.config
-    addresses = [Address(e.name, e.host, e.port) for e in broker.listeners.controller_endpoints()]
+def _quorum_config(config: BrokerConfig, cluster_id: str, own: Iterable[Endpoint]) -> QuorumConfig:
+    addresses = [Address(e.name, e.host, e.port) for e in own]
     return QuorumConfig(
-        broker.cluster_id,
+        cluster_id,
         election_timeout_ms=max(1, config.get("controller.quorum.election.timeout.ms")),
         fetch_timeout_ms=config.get("controller.quorum.fetch.timeout.ms"),
         election_backoff_max_ms=max(1, config.get("controller.quorum.election.backoff.max.ms")),

@@ -1,4 +1,4 @@
-"""Keeps room for the metadata log on its disk: a request that would use it up is refused before anything is written.
+"""Keeps room for the metadata log on its disk: refuses requests that would use it up, before anything is written.
 
 A node halts when its metadata log cannot be written, as in Apache Kafka. So what clients ask for ends while there is
 still room for what the cluster needs to go on: heartbeats, registrations, elections and changes of ISRs.
@@ -18,7 +18,7 @@ from ...replication.controller.result import ControllerResult, RefusedRequest
 from ...storage.files.open_files import advice
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..runtime.repeated_lines import RepeatedLines
 
 log = logging.getLogger("odradek.quorum")
 
@@ -53,22 +53,28 @@ _RECORD_BYTES = 256
 _ITEM_BYTES = 4
 
 
-def admitted(node: Node, request: Message, result: ControllerResult) -> ControllerResult:
-    """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records."""
-    api = type(request).__name__.removesuffix("Request")
-    reserve = RESERVES.get(api, _SMALL_RESERVE if api == _NO_OP else 0)
-    if not result.records or not reserve:
-        return result
-    path = node.config.metadata_log_dir
-    free = _free_bytes(path)
-    if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
-        return result
-    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-    words = f"{api} is refused, because the metadata log needs the room that is left: {error}{advice(error)}"
-    node.lines.log(log, logging.ERROR, "", ("no room", api), words)
-    if api == _NO_OP:
-        return ControllerResult([], result.response)
-    return ControllerResult([], refuse(request, RefusedRequest(ErrorCode.KAFKA_STORAGE_ERROR, words)))
+class LogRoom:
+    """The room on the disk of the directory `path`."""
+
+    def __init__(self, path: str, lines: RepeatedLines) -> None:
+        self._path = path
+        self._lines = lines
+
+    def admitted(self, request: Message, result: ControllerResult) -> ControllerResult:
+        """Returns the decision, or KAFKA_STORAGE_ERROR in its place where the disk has no room for its records."""
+        api = type(request).__name__.removesuffix("Request")
+        reserve = RESERVES.get(api, _SMALL_RESERVE if api == _NO_OP else 0)
+        if not result.records or not reserve:
+            return result
+        free = _free_bytes(self._path)
+        if free >= PLENTY_BYTES or free >= reserve + sum(map(_most_bytes, result.records)):
+            return result
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+        words = f"{api} is refused, because the metadata log needs the room that is left: {error}{advice(error)}"
+        self._lines.log(log, logging.ERROR, "", ("no room", api), words)
+        if api == _NO_OP:
+            return ControllerResult([], result.response)
+        return ControllerResult([], refuse(request, RefusedRequest(ErrorCode.KAFKA_STORAGE_ERROR, words)))
 
 
 def _free_bytes(path: str) -> int:

@@ -1,8 +1,8 @@
-"""Opening the metadata log, and what happens when it is damaged.
+"""Opens the metadata log, also a damaged one, and finds out whether this node is its only voter.
 
-A node with others in its quorum puts the damaged log aside and fetches it again. Until it has everything that it had, it
-stands for no election, and gives its vote only to a replica that has it (`acknowledged`, replication/quorum/core.py). A
-voter that is alone has nobody to ask: it refuses to start, and says what a cut would lose and which command decides.
+A node of a larger quorum puts a damaged log aside and fetches it again. Until it has everything that it had, it stands for
+no election, and votes only for a replica that has it (`acknowledged`, replication/quorum/core.py). A single voter cannot
+fetch it from others: it does not start, and the error says what a truncation would lose and which command decides.
 """
 
 from __future__ import annotations
@@ -11,70 +11,115 @@ import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ...metadata.configs import InvalidConfig
 from ...metadata.image import MetadataImage
 from ...storage.directory import LogDirectory
+from ...storage.files.meta_properties import FILE_NAME as META_PROPERTIES
 from ...storage.files.open_files import set_aside
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.log.loading import DamagedLog
-from .metadata_log import MetadataLost, QuorumLog
+from ..runtime.sliced_work import Steps
+from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from .metadata_survey import loss, named, survey
 from .snapshots import sound_snapshots
 from .state_file import FILE_NAME as QUORUM_STATE
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.clock import Clock
 
 log = logging.getLogger("odradek.quorum")
 
 
-def open_quorum_log(broker: Node, directory: Path) -> QuorumLog:
-    """Raises MetadataLost, LogDirectoryFailure, OSError."""
+class InvalidQuorum(InvalidConfig):
+    """This node cannot lead the quorum that its directory or its configuration names."""
+
+
+class Opened(NamedTuple):
+    """The opened log. `loaded`: everything in the log of a single voter; None for any other node, which does not know
+    what is committed.
+    """
+
+    log: QuorumLog
+    loaded: Loaded | None
+
+
+def open_log(config: BrokerConfig, clock: Clock, directories: Sequence[LogDirectory]) -> Steps[Opened]:
+    """Opens the metadata log, and loads that of a single voter. See QuorumDriver.start."""
+    node_id, configured = config.node_id, _configured(config)
+    quorum_log = _open_quorum_log(config, clock, Path(config.metadata_log_dir, DIRECTORY_NAME))
+    if not config.is_controller or configured - {node_id}:
+        return Opened(quorum_log, None)
+    loaded = yield from quorum_log.load(clock.now_ms())
+    voters = {voter.voter_id for voter in quorum_log.quorum.voters} | configured
+    servers = config.get("controller.quorum.bootstrap.servers")
+    if voters - {node_id} or (not voters and servers):
+        if node_id not in voters and not servers:
+            raise InvalidQuorum(
+                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {node_id}: say in "
+                "controller.quorum.bootstrap.servers where they are reached"
+            )
+        return Opened(quorum_log, None)
+    _check_directory(quorum_log, directories)
+    if not quorum_log.flushed_end.is_known:
+        image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
+        _check_partitions(quorum_log, image, directories)
+    return Opened(quorum_log, loaded)
+
+
+def _configured(config: BrokerConfig) -> set[int]:
+    """Returns the ids in controller.quorum.voters, which apply while the log names no voters."""
+    return {int(text.partition("@")[0]) for text in config.get("controller.quorum.voters")}
+
+
+def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> QuorumLog:
+    """Opens the log, or begins it again. Raises MetadataLost, LogDirectoryFailure, OSError."""
     is_short = False
     snapshots = sound_snapshots(directory)
     try:
-        opened = QuorumLog(directory, broker.config, broker.now_ms())
+        opened = QuorumLog(directory, config, clock.now_ms())
         oldest = opened.log.log_start_offset
         newest = opened.snapshots[-1].end_offset if opened.snapshots else 0
         if oldest <= newest and (opened.end_offset or not snapshots.damaged):
             snapshots.put_aside()
             return opened
-        opened.log.close(broker.now_ms(), clean=False)
+        opened.log.close(clock.now_ms(), clean=False)
         name = snapshots.damaged[-1][0].name if snapshots.damaged else "a snapshot"
         damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
         what = "everything before that offset would be lost"
     except DamagedLog as damaged:
         damage, what = str(damaged), loss(directory, damaged)
         is_short = all(one.size == 0 for one in damaged.ranges)
-    if _is_alone(broker, directory):
-        raise refusal(damage, what, directory.parent)
+    if _is_alone(config, directory):
+        raise _refusal(damage, what, directory.parent)
     decision = f"if no other voter has it, `odradek repair --data-dir {directory.parent}` decides"
     if is_short:
         log.error("%s; the rest is fetched again from the quorum; %s", damage, decision)
     else:
         kept = _begin_again(directory)
         log.error("%s; the log is fetched again from the quorum, and kept as %s; %s", damage, kept, decision)
-    return QuorumLog(directory, broker.config, broker.now_ms(), gives_up=True)
+    return QuorumLog(directory, config, clock.now_ms(), gives_up=True)
 
 
-def refusal(damage: str, what: str, directory: Path) -> MetadataLost:
+def _refusal(damage: str, what: str, directory: Path) -> MetadataLost:
     return MetadataLost(
         f"{damage}: {what}; restore the file, or let `odradek repair --data-dir {directory}` show and decide"
     )
 
 
-def _is_alone(broker: Node, directory: Path) -> bool:
-    config = broker.config
-    configured = {int(text.partition("@")[0]) for text in config.get("controller.quorum.voters")}
-    if not config.is_controller or configured - {broker.node_id}:
+def _is_alone(config: BrokerConfig, directory: Path) -> bool:
+    """Returns whether this node is the only voter, by what a damaged log still holds."""
+    configured = _configured(config)
+    if not config.is_controller or configured - {config.node_id}:
         return False
     voters = survey(directory).voters | configured
-    return not voters - {broker.node_id} and bool(voters or not config.get("controller.quorum.bootstrap.servers"))
+    return not voters - {config.node_id} and bool(voters or not config.get("controller.quorum.bootstrap.servers"))
 
 
 def _begin_again(directory: Path) -> str:
-    """An empty log, with the sound snapshots and the votes that were given."""
+    """Replaces the log by an empty one with the sound snapshots and the election state. Returns the old one's new path."""
     sound = [one.file_name for one in sound_snapshots(directory).sound]
     kept = Path(set_aside(str(directory)))
     directory.mkdir()
@@ -84,9 +129,23 @@ def _begin_again(directory: Path) -> str:
     return str(kept)
 
 
-def check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: Sequence[LogDirectory]) -> None:
-    """For a log of which nothing says where it ended. Raises MetadataLost where partitions on the disk tell that metadata is
-    missing.
+def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> None:
+    ids = {directory.directory_id for directory in directories}
+    for voter in quorum_log.quorum.voters:
+        if (
+            any(str(quorum_log.directory.parent.absolute()) == d.path for d in directories)
+            and voter.voter_directory_id not in ids
+        ):
+            raise InvalidQuorum(
+                f"{quorum_log.directory.parent}/{META_PROPERTIES}: the directory.id is not that of the voter in the "
+                "metadata log; was it copied from elsewhere? `odradek repair --data-dir "
+                f"{quorum_log.directory.parent}` shows what is wrong, and writes it again"
+            )
+
+
+def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: Sequence[LogDirectory]) -> None:
+    """Checks a log whose end was not recorded against the partitions on the disk. Raises MetadataLost when they show that
+    metadata is missing.
 
     A topic that was deleted just before a crash may leave directories behind; after a clean stop none are left.
     """
@@ -101,7 +160,7 @@ def check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: S
                 unknown.append(Path(replica.path).name)
     is_clean = all(directory.had_clean_shutdown for directory in directories)
     if unknown and (is_clean or len(unknown) > known):
-        raise refusal(
+        raise _refusal(
             f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and does not know the topics of "
             f"{len(unknown)} partitions on the disk ({named(sorted(unknown))})",
             "their records would be put out of sight; is it the metadata.log.dir that the cluster has had?",

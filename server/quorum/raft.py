@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from ...protocol.codec import MalformedMessage
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-from ...protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-from ...protocol.messages.fetch import FetchRequest, FetchResponse
-from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from ...protocol.messages.fetch import FetchResponse
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.quorum import wire
@@ -48,14 +45,12 @@ from .metadata_batches import QuorumVoters
 from .state_file import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
-    from ..node import Node
-    from .endpoints import QuorumEndpoints
+    from .endpoints import QuorumEndpoints, QuorumSender
     from .metadata_log import QuorumLog
     from .replicated_log import ReplicatedQuorumLog
 
 log = logging.getLogger("odradek.quorum")
 
-_FETCH = "quorum-fetch"
 _Outgoing = Union[Send, Reply]
 #: Time for the other voters to learn that this leader steps down; otherwise they wait for their fetch timeout.
 _RESIGNATION_S = 1.0
@@ -73,58 +68,46 @@ class QuorumRaft:
 
     def __init__(
         self,
-        broker: Node,
         quorum_log: QuorumLog,
         replicated: ReplicatedQuorumLog,
         replica: QuorumReplica,
         endpoints: QuorumEndpoints,
+        sender: QuorumSender,
         clock: Callable[[], int],
         flushing: ThreadPoolExecutor,
     ) -> None:
         self.replica = replica
+        #: The log as the replica has it.
+        self.replicated = replicated
         self.endpoints = endpoints
         self.changed: Callable[[], None] = lambda: None
         self.failed: Callable[[Exception], None] = lambda failure: None
         #: The leader's high watermark in its last response in this epoch; -1 while the leader does not know it.
         self.leader_high_watermark = -1
         self.last_fetched_ms = -1
-        self._broker = broker
         self._quorum_log = quorum_log
-        self._replicated = replicated
+        self._sender = sender
+        sender.on_connection_lost = self._connection_lost
         self._clock = clock
         self._flushing_thread = flushing
-        self._request_timeout_ms: int = broker.config.get("controller.quorum.request.timeout.ms")
         self._held: list[_Outgoing] = []
         self._flushing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._is_settling = False
         self._resigned: asyncio.Future[None] | None = None
-        #: The endpoints of the leaders fetched from so far.
-        self._watched: set[Endpoint] = set()
         self._probing: asyncio.Task[None] | None = None
 
     # ---- input
 
     def request(self, token: Any, request: Message) -> None:
         """Handles a request; `token.reply(response)` is called once, immediately or later."""
-        if self._is_credible(request):
-            self.endpoints.learn(request)
+        self.endpoints.learn_leader(request, self.replica.epoch)
         self._handle(PeerRequest(token, request), lambda: refuse_token(token))
-
-    def _is_credible(self, request: Message) -> bool:
-        """Returns whether the endpoints that the request gives for its sender may be stored. Otherwise any stranger
-        could redirect this node's search for the leader.
-        """
-        if not isinstance(request, BeginQuorumEpochRequest | EndQuorumEpochRequest):
-            return False
-        asked = wire.partition_of(request)
-        is_ours = request.cluster_id in (None, self._broker.cluster_id)
-        return is_ours and asked is not None and asked.leader_epoch >= self.replica.epoch and asked.leader_id >= 0
 
     def appended(self) -> None:
         """Handles records that this node's controller, the leader, has appended to the log."""
-        self._handle(Appended(self.replica.epoch, self._replicated.end_offset))
+        self._handle(Appended(self.replica.epoch, self.replicated.end_offset))
 
     def voters_at(self, end_offset: int) -> QuorumVoters:
         """Returns the voters and the KRaft version in the log below that offset."""
@@ -220,7 +203,7 @@ class QuorumRaft:
                 state = None
             if isinstance(effect, Flush):
                 self._flush()
-            elif effect.sync_to <= self._replicated.synced_offset:
+            elif effect.sync_to <= self.replicated.synced_offset:
                 self._go(effect)
             else:
                 self._held.append(effect)
@@ -242,24 +225,7 @@ class QuorumRaft:
             token: Any = effect.token
             token.reply(effect.response)
             return
-        endpoint = Endpoint(*effect.address) if effect.address is not None else self.endpoints.find(effect.node)
-        if endpoint is None:
-            asyncio.get_running_loop().call_soon(self._answered, effect, None)
-            return
-        self.endpoints.add_listener_endpoints(effect.request)
-        # The leader may delay a Fetch, and responses arrive in order.
-        purpose = _FETCH if isinstance(effect.request, FetchRequest | FetchSnapshotRequest) else "quorum"
-        peers = self._broker.peers()
-        if purpose == _FETCH and endpoint not in self._watched:
-            self._watched.add(endpoint)
-            peers.on_lost(endpoint, lambda: self._connection_lost(endpoint), _FETCH)
-        peers.send(
-            endpoint,
-            effect.request,
-            lambda response: self._answered(effect, response),
-            timeout_ms=self._request_timeout_ms,
-            purpose=purpose,
-        )
+        self._sender.send(effect, self._answered)
 
     def _connection_lost(self, endpoint: Endpoint) -> None:
         """Checks whether the leader's process died: its host then refuses connections immediately, and the follower
@@ -292,7 +258,7 @@ class QuorumRaft:
         """Flushes until everything is synced. The task starts in the next turn of the event loop, so one flush covers
         all appends of this turn.
         """
-        loop, replicated = asyncio.get_running_loop(), self._replicated
+        loop, replicated = asyncio.get_running_loop(), self.replicated
         try:
             while not self._is_closed and replicated.synced_offset < replicated.end_offset:
                 end = replicated.lowest_end = replicated.end_offset
@@ -308,11 +274,11 @@ class QuorumRaft:
             self._flushing = None
 
     def is_synced(self, end_offset: int) -> None:
-        self._replicated.synced_offset = end_offset
+        self.replicated.synced_offset = end_offset
         held, self._held = self._held, []
         self._handle(Synced(end_offset))
         for effect in held:
-            if effect.sync_to <= self._replicated.synced_offset:
+            if effect.sync_to <= self.replicated.synced_offset:
                 self._go(effect)
             else:
                 self._held.append(effect)

@@ -10,34 +10,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from ...replication.controller.controller import Controller
 from ...replication.controller.result import ControllerResult
 from ...storage.files.open_files import LogDirectoryFailure
-from ..partitions.cordoning import CORDONED_KEY
 from .metadata_log import QuorumLog
 from .registration import Registration
 
-if TYPE_CHECKING:
-    from ..node import Node
-
-_HEARTBEAT_VERSION = 2
-
 
 class LoneVoter:
-    """Commits for a single voter. `committed(end_offset)` is called for everything that is durable, `failed` when the
-    disk fails.
+    """Commits for a single voter, whose epoch begins at `epoch_start_offset`. `committed(end_offset)` is called for
+    everything that is durable, `failed` when the disk fails.
     """
 
     def __init__(
         self,
         quorum_log: QuorumLog,
+        epoch: int,
+        epoch_start_offset: int,
         now_ms: Callable[[], int],
         flushing: ThreadPoolExecutor,
         committed: Callable[[int], None],
         failed: Callable[[Exception], None],
     ) -> None:
+        self.epoch = epoch
+        self.epoch_start_offset = epoch_start_offset
         self._log = quorum_log
         self._now_ms = now_ms
         self._flushing = flushing
@@ -91,17 +88,3 @@ def leaving(registration: Registration, broker_epoch: int, controller: Controlle
         result = controller.handle(request, 1)
         yield result
         leaves = bool(result.records) and not getattr(result.response, "should_shut_down", True)
-
-
-def tell_of_cordoning(broker: Node, registration: Registration, names: frozenset[str]) -> None:
-    """Reports a change of the cordoned directories to the controller, which places replicas by them. The change is
-    reported while it is being published.
-    """
-    driver = broker.controller
-
-    def send() -> None:
-        heartbeat = registration.heartbeat(driver.broker_epoch, driver.controller.next_offset - 1)
-        driver.submit(heartbeat, _HEARTBEAT_VERSION, lambda response: None)
-
-    if CORDONED_KEY in names and driver.is_active and driver.is_alone and broker.config.is_broker:
-        asyncio.get_running_loop().call_soon(send)

@@ -16,7 +16,9 @@ from .metadata_batches import QuorumVoters
 from .snapshots import write_image_snapshot
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.clock import Clock
+    from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog
 
 log = logging.getLogger("odradek.quorum")
@@ -27,16 +29,20 @@ _SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
 
 class Snapshotting:
     """Writes snapshots. `committed()` returns the image of what is committed and the voters at that point. It returns
-    None inside a metadata transaction, which a snapshot would contain only in part.
+    None inside a metadata transaction, which a snapshot would contain only in part. `disk`: the threads that write.
     """
 
     def __init__(
         self,
-        broker: Node,
+        config: BrokerConfig,
+        clock: Clock,
+        disk: ThreadPool,
         quorum_log: QuorumLog,
         committed: Callable[[], tuple[MetadataImage, QuorumVoters] | None],
     ) -> None:
-        self._broker = broker
+        self._config = config
+        self._clock = clock
+        self._disk = disk
         self._log = quorum_log
         self._committed = committed
         self._writing: asyncio.Task[None] | None = None
@@ -45,9 +51,9 @@ class Snapshotting:
         quorum_log.on_uncovered_damage = self._take
 
     def start(self) -> None:
-        interval_ms: int = self._broker.config.get(_SNAPSHOT_INTERVAL)
+        interval_ms: int = self._config.get(_SNAPSHOT_INTERVAL)
         if interval_ms > 0:
-            self._due = self._broker.call_at(self._broker.now_ms() + interval_ms, self._interval_is_over)
+            self._due = self._clock.call_at(self._clock.now_ms() + interval_ms, self._interval_is_over)
 
     def _interval_is_over(self) -> None:
         self.start()
@@ -55,7 +61,7 @@ class Snapshotting:
 
     def grown(self) -> None:
         """Checks the size limit after more records are committed."""
-        if self._log.bytes_since_snapshot >= self._broker.config.get(_SNAPSHOT_BYTES):
+        if self._log.bytes_since_snapshot >= self._config.get(_SNAPSHOT_BYTES):
             self._take()
 
     def _take(self) -> None:
@@ -70,11 +76,9 @@ class Snapshotting:
 
     async def _write(self, image: MetadataImage, voters: QuorumVoters) -> None:
         """Writes the snapshot in a thread. An image never changes, so no lock is needed."""
-        quorum_log, now_ms = self._log, self._broker.now_ms()
+        quorum_log, now_ms = self._log, self._clock.now_ms()
         try:
-            snapshot = await self._broker.pools.disk.run(
-                write_image_snapshot, quorum_log.directory, image, voters, now_ms
-            )
+            snapshot = await self._disk.run(write_image_snapshot, quorum_log.directory, image, voters, now_ms)
             quorum_log.add_snapshot(snapshot, now_ms)
         except (OSError, LogDirectoryFailure):
             log.exception("could not write a snapshot of the metadata; the log keeps it all")

@@ -1,4 +1,4 @@
-"""Starts a single voter as leader: reads the log, begins an epoch, writes a new leader's records, registers the broker.
+"""Starts a single voter as leader: begins an epoch, writes a new leader's records, registers this node.
 
 All of it is appended before the first flush. So a start waits for the disk once, and the first published image already
 has this broker registered and as leader.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.configs import InvalidConfig
 from ...metadata.delta import MetadataDelta
 from ...metadata.features import unknown_feature
 from ...metadata.image import METADATA_VERSION
@@ -24,34 +23,19 @@ from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
-from ...storage.files.meta_properties import FILE_NAME as META_PROPERTIES
-from ..runtime.sliced_work import Steps
 from .formatting import BOOTSTRAP_FILE
-from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
-from .opening import check_partitions, open_quorum_log
+from .metadata_log import Loaded, MetadataLost, QuorumLog
+from .opening import InvalidQuorum
 from .registration import Registration, new_incarnation_id
 from .snapshots import quorum_records, read_records
 from .state_file import CorruptQuorumState, QuorumState, read_quorum_state, write_quorum_state
 
 if TYPE_CHECKING:
-    from ...storage.directory import LogDirectory
-    from ..node import Node
-
+    from ..config.broker_config import BrokerConfig
+    from ..network.endpoint import Endpoint
+    from ..runtime.clock import Clock
 
 log = logging.getLogger("odradek.quorum")
-
-
-class InvalidQuorum(InvalidConfig):
-    """This node cannot lead the quorum that its directory or its configuration names."""
-
-
-class Opened(NamedTuple):
-    """The opened log. `loaded`: everything in the log of a single voter; None for any other node, which does not know
-    what is committed.
-    """
-
-    log: QuorumLog
-    loaded: Loaded | None
 
 
 class Taken(NamedTuple):
@@ -65,82 +49,50 @@ class Taken(NamedTuple):
     delta: MetadataDelta
 
 
-def open_log(broker: Node, directories: Sequence[LogDirectory]) -> Steps[Opened]:
-    """Opens the metadata log. See QuorumDriver.start."""
-    directory = Path(broker.config.metadata_log_dir, DIRECTORY_NAME)
-    quorum_log = open_quorum_log(broker, directory)
-    if not broker.config.is_controller or _configured(broker) - {broker.node_id}:
-        return Opened(quorum_log, None)
-    loaded = yield from quorum_log.load(broker.now_ms())
-    voters = {voter.voter_id for voter in quorum_log.quorum.voters} | _configured(broker)
-    servers = broker.config.get("controller.quorum.bootstrap.servers")
-    if voters - {broker.node_id} or (not voters and servers):
-        if broker.node_id not in voters and not servers:
-            raise InvalidQuorum(
-                f"the voters of the metadata quorum are {sorted(voters)}, and this node is {broker.node_id}: say in "
-                "controller.quorum.bootstrap.servers where they are reached"
-            )
-        return Opened(quorum_log, None)
-    _check_directory(quorum_log, directories)
-    if not quorum_log.flushed_end.is_known:
-        image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
-        check_partitions(quorum_log, image, directories)
-    return Opened(quorum_log, loaded)
-
-
-def _configured(broker: Node) -> set[int]:
-    """Returns the ids in controller.quorum.voters, which apply while the log names no voters."""
-    return {int(text.partition("@")[0]) for text in broker.config.get("controller.quorum.voters")}
-
-
-def take_over(broker: Node, registration: Registration, quorum_log: QuorumLog, loaded: Loaded) -> Taken:
-    """Makes a single voter the leader. The caller flushes afterwards."""
-    controller = new_controller(broker)
+def take_over(
+    config: BrokerConfig,
+    clock: Clock,
+    registration: Registration,
+    quorum_log: QuorumLog,
+    loaded: Loaded,
+    controller: Controller,
+) -> Taken:
+    """Makes a single voter the leader, with a new controller. The caller flushes afterwards. Raises InvalidQuorum,
+    MetadataLost.
+    """
     image = loaded.delta.apply(quorum_log.end_offset - 1, loaded.last_epoch, loaded.last_append_timestamp_ms)
     unknown = unknown_feature(image.features)
     if unknown is not None:
         raise InvalidQuorum(f"{quorum_log.directory}: {unknown}")
     epoch_start_offset = quorum_log.end_offset
-    epoch = _begin_epoch(broker, quorum_log, loaded)
+    epoch = _begin_epoch(registration, quorum_log, loaded, clock.now_ms())
     controller.load(image, quorum_log.end_offset, quorum_log.quorum.kraft_version)
-    start = _Start(broker, registration, quorum_log, controller, epoch, loaded.delta)
-    start.append(activation(broker, controller, transaction_open=loaded.transactions.is_open), atomic=True)
+    start = _Start(clock, registration, quorum_log, controller, epoch, loaded.delta)
+    start.append(activation(config, controller, transaction_open=loaded.transactions.is_open), atomic=True)
     start.register_controller()
-    broker_epoch = start.register_broker() if broker.config.is_broker else -1
+    broker_epoch = start.register_broker() if config.is_broker else -1
     return Taken(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
 
 
-def new_controller(broker: Node) -> Controller:
-    static, chance = broker.config.values.static, random.SystemRandom()
-    return Controller(broker.node_id, broker.cluster_id, static, chance, broker.controller.kraft_upgrade_refusal)
+def new_controller(
+    config: BrokerConfig, cluster_id: str, kraft_upgrade_refusal: Callable[[int], str | None]
+) -> Controller:
+    """Returns a controller without state. `kraft_upgrade_refusal`: see Controller."""
+    return Controller(config.node_id, cluster_id, config.values.static, random.SystemRandom(), kraft_upgrade_refusal)
 
 
-def _check_directory(quorum_log: QuorumLog, directories: Sequence[LogDirectory]) -> None:
-    ids = {directory.directory_id for directory in directories}
-    for voter in quorum_log.quorum.voters:
-        if (
-            any(str(quorum_log.directory.parent.absolute()) == d.path for d in directories)
-            and voter.voter_directory_id not in ids
-        ):
-            raise InvalidQuorum(
-                f"{quorum_log.directory.parent}/{META_PROPERTIES}: the directory.id is not that of the voter in the "
-                "metadata log; was it copied from elsewhere? `odradek repair --data-dir "
-                f"{quorum_log.directory.parent}` shows what is wrong, and writes it again"
-            )
-
-
-def _begin_epoch(broker: Node, quorum_log: QuorumLog, loaded: Loaded) -> int:
+def _begin_epoch(registration: Registration, quorum_log: QuorumLog, loaded: Loaded, now_ms: int) -> int:
     """Stores the epoch before anything is written in it, and writes the leader's first record."""
     last = _last_state(quorum_log)
     epoch = max(last.leader_epoch, loaded.last_epoch) + 1
-    quorum = quorum_log.quorum
-    has_news = _update_voter(quorum.voters, broker) or quorum_log.end_offset == 0
-    write_quorum_state(quorum_log.directory, QuorumState(broker.node_id, epoch), quorum.kraft_version, [broker.node_id])
-    voter = LeaderChangeVoter(voter_id=broker.node_id)
-    change = LeaderChangeMessage(version=0, leader_id=broker.node_id, voters=[voter], granting_voters=[voter])
+    quorum, node_id = quorum_log.quorum, registration.node_id
+    is_new = _update_voter(quorum.voters, node_id, registration.endpoints.controller_endpoints())
+    write_quorum_state(quorum_log.directory, QuorumState(node_id, epoch), quorum.kraft_version, [node_id])
+    voter = LeaderChangeVoter(voter_id=node_id)
+    change = LeaderChangeMessage(version=0, leader_id=node_id, voters=[voter], granting_voters=[voter])
     # The first leader copies the voters of the formatted directory into the log, where followers find them.
-    who_votes = quorum_records(quorum) if has_news else ()
-    quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *who_votes], epoch, broker.now_ms())
+    voters = quorum_records(quorum) if is_new or quorum_log.end_offset == 0 else ()
+    quorum_log.append_control([ControlRecord(ControlType.LEADER_CHANGE, change), *voters], epoch, now_ms)
     return epoch
 
 
@@ -155,18 +107,18 @@ def _last_state(quorum_log: QuorumLog) -> QuorumState:
         return QuorumState()
 
 
-def _update_voter(voters: Sequence[VotersVoter], broker: Node) -> bool:
+def _update_voter(voters: Sequence[VotersVoter], node_id: int, own: Sequence[Endpoint]) -> bool:
     """Updates this voter's endpoints. Returns False when the log already has them."""
-    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in broker.listeners.controller_endpoints()]
-    changed = [voter for voter in voters if voter.voter_id == broker.node_id and voter.endpoints != endpoints]
+    endpoints = [VoterEndpoint(name=e.name, host=e.host, port=e.port) for e in own]
+    changed = [voter for voter in voters if voter.voter_id == node_id and voter.endpoints != endpoints]
     for voter in changed if endpoints else ():
         voter.endpoints = endpoints
     return bool(endpoints and changed)
 
 
-def activation(broker: Node, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
+def activation(config: BrokerConfig, controller: Controller, *, transaction_open: bool) -> Sequence[Message]:
     """Returns the records with which a new controller begins. Raises MetadataLost."""
-    path = Path(broker.config.metadata_log_dir, BOOTSTRAP_FILE)
+    path = Path(config.metadata_log_dir, BOOTSTRAP_FILE)
     is_begun = METADATA_VERSION in controller.image.features.finalized
     try:
         bootstrap = read_records(path) if path.exists() else ()
@@ -191,14 +143,14 @@ class _Start:
 
     def __init__(
         self,
-        broker: Node,
+        clock: Clock,
         registration: Registration,
         quorum_log: QuorumLog,
         controller: Controller,
         epoch: int,
         delta: MetadataDelta,
     ) -> None:
-        self._broker = broker
+        self._clock = clock
         self._registration = registration
         self._log = quorum_log
         self._controller = controller
@@ -208,7 +160,7 @@ class _Start:
     def append(self, records: Sequence[Message], *, atomic: bool) -> None:
         if not records:
             return
-        now_ms = self._broker.now_ms()
+        now_ms = self._clock.now_ms()
         metadata_version = self._controller.image.features.metadata_version
         self._log.append(records, self._epoch, now_ms, metadata_version, atomic)
         self._controller.replay(records, self._epoch, now_ms)

@@ -24,6 +24,7 @@ from odradek.replication.quorum.invariants import BrokenInvariant, DivergedCommi
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.handlers import list_groups, metadata
+from odradek.server.partitions.partition_changes import _Changed
 from odradek.server.partitions.partitions import Partitions
 from odradek.server.quorum.commits import Commits
 from odradek.server.runtime import halting
@@ -145,7 +146,7 @@ def test_bug_in_the_controller_ends_the_request_that_met_it(
 
 
 def test_bug_in_publishing_ends_nothing(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, method in ((Partitions, "_apply_partition"), (Partitions, "steps"), (CoordinatorDriver, "apply")):
+    for kind, method in ((_Changed, "_apply_partition"), (Partitions, "steps"), (CoordinatorDriver, "apply")):
         with monkeypatch.context() as planted:
             planted.setattr(kind, method, raises(RuntimeError("planted")))
             assert create(broker, f"half-{method}") == ErrorCode.NONE
@@ -219,7 +220,7 @@ def test_a_node_that_runs_is_ended_in_one_place() -> None:
             called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if called in ("os._exit", "os.abort") or called.endswith(".failed.set_result"):
                 found.append((path.relative_to(ROOT).as_posix(), called))
-    assert sorted(found) == [("cli/start_command.py", "os._exit"), ("server/broker.py", "self.failed.set_result")]
+    assert sorted(found) == [("cli/start_command.py", "os._exit"), ("server/node.py", "self.failed.set_result")]
 
 
 def test_the_documents_list_every_cause_with_its_reason() -> None:

@@ -31,8 +31,8 @@ from odradek.server.quorum.flushed_end import FILE_NAME as FLUSHED_END
 from odradek.server.quorum.formatting import format_directories
 from odradek.server.quorum.metadata_batches import QuorumVoters
 from odradek.server.quorum.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
+from odradek.server.quorum.opening import InvalidQuorum
 from odradek.server.quorum.snapshots import list_snapshots, read_snapshot, write_image_snapshot
-from odradek.server.quorum.startup import InvalidQuorum
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files.open_files import LogDirectoryFailure
 
