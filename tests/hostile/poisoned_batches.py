@@ -85,6 +85,12 @@ def _cut_stream(codec: Compression, now_ms: int) -> bytes:
     return batch(b"", codec, now_ms, packed=packed[: len(packed) // 2])
 
 
+def _empty_lz4_block(_: Compression, now_ms: int) -> bytes:
+    """Whatever the codec, since there is no such block in others."""
+    frame = bytes(compress(Compression.LZ4, three()))
+    return batch(b"", Compression.LZ4, now_ms, packed=frame[:7] + struct.pack("<I", 1 << 31) + frame[7:])
+
+
 def _followed_by(rest: Callable[[Compression, int], bytes]) -> Kind:
     return lambda codec, now_ms: good_batch(codec, now_ms) + rest(codec, now_ms)
 
@@ -176,6 +182,7 @@ KINDS: dict[str, Kind] = {
     "base timestamp of 2^63-1": _header(base_timestamp=(1 << 63) - 1),
     "sequence without producer": _header(producer_id=5, producer_epoch=0, base_sequence=-1),
     "control batch": _header(flags=0x20),
+    "an empty lz4 block": _empty_lz4_block,
     "a batch behind": _followed_by(good_batch),
     "a length of 13 behind": _followed_by(lambda codec, now_ms: bytes(8) + struct.pack(">i", 13)),
     "a length of 13 and more behind": _followed_by(lambda codec, now_ms: bytes(8) + struct.pack(">i", 13) + bytes(40)),

@@ -45,6 +45,7 @@ STRICTER = {
     "record length of -2^31": "as above",
     "record length one short": "as above",
     "record length one long": "as above",
+    "an empty lz4 block": "Java takes it for the end of the frame, liblz4 goes on",
     "bytes after the stream": "Java stops after an lz4 frame or a gzip member, Python raises an error",
 }
 #: A code that says more than Apache's UNKNOWN_SERVER_ERROR.
