@@ -26,8 +26,8 @@ from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
 from odradek.server.fetch import fetch as fetching
 from odradek.server.fetch.fetch_response import NO_EPOCH
-from odradek.server.partitions.partitions import Partitions
 from odradek.server.partitions.replica import Replica
+from odradek.server.partitions.roles import RoleAssignment
 from odradek.server.quorum import commits as quorum_commits
 from odradek.server.quorum.replicated_log import ReplicatedQuorumLog
 from odradek.server.replica_fetch.followed_partition import FollowedPartition
@@ -114,7 +114,7 @@ def votes_for_everybody(plant: pytest.MonkeyPatch) -> None:
 
 def leads_on_after_a_crash(plant: pytest.MonkeyPatch) -> None:
     """Injects a bug: a restarted broker leads its partitions again in the same epoch, before it has registered anew."""
-    plant.setattr(Partitions, "_is_registered", lambda self, image: True)
+    plant.setattr(RoleAssignment, "_is_registered", lambda self, image: True)
 
 
 def votes_for_shorter_logs(plant: pytest.MonkeyPatch) -> None:
