@@ -71,7 +71,6 @@ class BrokerServer(Node):
         self.listeners = ListenerSet(
             config, self.clock, self.lines, self.turns, self.dispatchers, self._count_other_nodes
         )
-        self.listeners.broker = self
         self.broker_sessions = None
         self.lifecycle = None
         self.stopped_brokers = None

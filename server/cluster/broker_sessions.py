@@ -31,7 +31,7 @@ from ...replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequ
 from ..peers.probes import is_gone
 
 if TYPE_CHECKING:
-    from ..network.connection import Connection
+    from ..network.call import ClientConnection
     from ..quorum.driver import QuorumDriver
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
@@ -68,7 +68,7 @@ class BrokerSessionWatch:
         self._suspect = suspect
         self._is_active = False
         #: Connections that heartbeats come from, and their brokers.
-        self._connections: dict[Connection, int] = {}
+        self._connections: dict[ClientConnection, int] = {}
         self._session_timer: asyncio.TimerHandle | None = None
         self._session_deadline_ms = 0
         self._probes: dict[int, asyncio.Task[None]] = {}
@@ -86,7 +86,7 @@ class BrokerSessionWatch:
 
     # ---- requests
 
-    def ask(self, request: Message, version: int, reply: Reply, connection: Connection | None = None) -> None:
+    def ask(self, request: Message, version: int, reply: Reply, connection: ClientConnection | None = None) -> None:
         """Decides a registration or a heartbeat; without a connection it is this process's own."""
         controller = self._controller
         if not controller.is_active:
@@ -107,7 +107,7 @@ class BrokerSessionWatch:
             assert isinstance(request, BrokerRegistrationRequest)
             controller.decide(request, version, lambda response: self._registration_answered(request, response, reply))
 
-    def _hear(self, request: BrokerHeartbeatRequest, connection: Connection | None) -> None:
+    def _hear(self, request: BrokerHeartbeatRequest, connection: ClientConnection | None) -> None:
         if connection is not None:
             self._connections[connection] = request.broker_id
         now_ms = self._clock.now_ms()
@@ -219,7 +219,7 @@ class BrokerSessionWatch:
 
     # ---- probes
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: ClientConnection) -> None:
         broker_id = self._connections.pop(connection, None)
         if broker_id is not None:
             self._probe(broker_id)

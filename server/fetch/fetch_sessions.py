@@ -33,7 +33,7 @@ from ..runtime.sliced_work import Steps
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchPartition, FetchRequest
-    from ..network.connection import Connection
+    from ..network.call import ClientConnection
     from ..partitions.hosted_partition import HostedPartition
 
 INVALID_SESSION_ID = 0
@@ -136,7 +136,7 @@ class FetchSession:
         self.parked: ParkedFollowerFetch | None = None
         self.replica_epoch = -1
         #: The connection that used it last.
-        self.connection: Connection | None = None
+        self.connection: ClientConnection | None = None
         #: The epoch that the next request must have.
         self.epoch = INITIAL_EPOCH + 1
 
@@ -209,7 +209,7 @@ class FetchSessions:
         self.partition_limit = partition_limit
         #: In the order of their last use.
         self._sessions: dict[int, FetchSession] = {}
-        self._by_connection: dict[Connection, set[int]] = {}
+        self._by_connection: dict[ClientConnection, set[int]] = {}
         self.partition_count = 0
         self.evictions = 0
 
@@ -217,7 +217,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(
-        self, request: FetchRequest, version: int, now_ms: int, connection: Connection | None = None
+        self, request: FetchRequest, version: int, now_ms: int, connection: ClientConnection | None = None
     ) -> Steps[FetchContext | ErrorCode]:
         """Returns the request's context, or the error that is its whole response; takes a step per partition named."""
         epoch, uses_topic_ids = request.session_epoch, version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -235,7 +235,7 @@ class FetchSessions:
         return FetchContext(partitions, opens_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
 
     def go_on(
-        self, request: FetchRequest, version: int, now_ms: int, connection: Connection | None = None
+        self, request: FetchRequest, version: int, now_ms: int, connection: ClientConnection | None = None
     ) -> FetchContext | ErrorCode:
         """The next fetch of a session, with its partitions as they are now."""
         uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -275,7 +275,7 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def begin(
-        self, context: FetchContext, now_ms: int, *, is_follower: bool, connection: Connection | None = None
+        self, context: FetchContext, now_ms: int, *, is_follower: bool, connection: ClientConnection | None = None
     ) -> int:
         """A session for a full fetch that is being answered: its id, or 0 when there is no room for it."""
         size = len(context.partitions)
@@ -297,7 +297,7 @@ class FetchSessions:
         self._belongs_to(session, connection)
         return session_id
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: ClientConnection) -> None:
         """Ends the sessions of a connection that was lost."""
         freed = 0
         for session_id in self._by_connection.pop(connection, ()):
@@ -307,7 +307,7 @@ class FetchSessions:
             self._end(session)
         release_after(freed)
 
-    def _belongs_to(self, session: FetchSession, connection: Connection | None) -> None:
+    def _belongs_to(self, session: FetchSession, connection: ClientConnection | None) -> None:
         self._leave_connection(session)
         session.connection = connection
         if connection is not None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Hashable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .answer_size import is_large
 
 if TYPE_CHECKING:
-    from .connection import Connection
-    from .dispatch import Route
+    from ...protocol.apis import Api
+    from .route import Route
+    from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.dispatch")
 
@@ -28,6 +30,75 @@ CONTROLLER: ListenerKind = "controller"
 
 class ProtocolViolation(Exception):
     """The peer broke the protocol; the words say how. The connection ends."""
+
+
+class RequestDispatch(Protocol):
+    """The dispatcher of a connection: handles requests, also those that take several turns of the loop."""
+
+    #: By key: the APIs that are served.
+    served: dict[int, Api]
+
+    def handle(self, call: Call, route: Route, handle: Any) -> None:
+        """Has a handler answer the call, now or later. Raises ProtocolViolation."""
+
+    def failed_later(self, call: Call, route: Route, failure: Exception) -> None:
+        """Ends a call of which a later slice failed."""
+
+    def explained(self, frame: Any, error: Exception) -> ProtocolViolation:
+        """Returns the violation in a frame that could not be decoded."""
+
+
+class ConnectionListener(Protocol):
+    """The listener of a connection."""
+
+    kind: ListenerKind
+
+    @property
+    def shared(self) -> SharedParts:
+        """The parts that all listeners of the node share."""
+
+
+class ClientConnection(Protocol):
+    """The connection of a client, as calls and those who answer them see it."""
+
+    listener_name: str
+    principal: str
+    client_host: str
+    connection_id: str
+    client_id: str | None
+    client_id_bytes: bytes | None
+    closed: bool
+    #: See `Connection`.
+    refused_batches: Any
+
+    @property
+    def listener(self) -> ConnectionListener:
+        """The listener that accepted it."""
+
+    @property
+    def dispatcher(self) -> RequestDispatch:
+        """The dispatcher of its requests."""
+
+    def learn(self, raw: Any) -> str:
+        """Returns the client id of a request's header, and keeps it for the next ones."""
+
+    def park(self, call: Call) -> None:
+        """Keeps a call that is answered later, and its place among the responses."""
+
+    def answered(self, call: Call) -> None:
+        """Sends the response of a call as soon as all before it are sent."""
+
+    def reply_in_slices(self, call: Call, response: Message) -> None:
+        """Encodes and sends a large response in turns of its own."""
+
+    def hold(self, reason: Hashable) -> None:
+        """Takes no request before `reason` is released."""
+
+    def mute(self, time_ms: int) -> None:
+        """Takes no request for that time."""
+
+    def close_for(self, reason: str) -> None:
+        """Closes the connection for a fault of the peer."""
 
 
 class Call:
@@ -55,7 +126,7 @@ class Call:
     may_reply_in_slices = True
 
     def __init__(
-        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
+        self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
         self.connection = connection
         self.api = route.api
@@ -79,10 +150,6 @@ class Call:
         self._encode = route.encode
         self._flexible = route.flexible_answer
         self._arrays = route.arrays
-
-    @property
-    def broker(self) -> Any:
-        return self.connection.broker
 
     @property
     def client_host(self) -> str:
@@ -118,7 +185,7 @@ class Call:
         if self.throttle_time_ms:
             self._throttle(response)
         if self._arrays and is_large(response, self._arrays):
-            self._reply_in_slices(response)
+            self.connection.reply_in_slices(self, response)
             return
         pieces: list[Any] = [b""]
         try:
@@ -144,11 +211,6 @@ class Call:
         """Tells the client for how long its connection takes no request; the response itself is sent at once."""
         set_throttle_time(response, self.throttle_time_ms)
         self.connection.mute(self.throttle_time_ms)
-
-    def _reply_in_slices(self, response: Message) -> None:
-        from .large_requests import reply_in_slices  # which few brokers ever need
-
-        reply_in_slices(self, response, self.route.answer_version)
 
     def reply_nothing(self) -> None:
         """Ends a call to which the protocol gives no response (Produce with acks=0)."""
@@ -201,7 +263,7 @@ class TimedCall(Call):
     __slots__ = ("_began_ns", "_times")
 
     def __init__(
-        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, request: Any
+        self, connection: ClientConnection, route: Route, correlation_id: int, client_id: str | None, request: Any
     ) -> None:
         super().__init__(connection, route, correlation_id, client_id, request)
         self._times = route.times

@@ -29,12 +29,11 @@ from .frame_buffer import FrameBuffer, grown
 from .holds import TURN, HeldConnection
 
 if TYPE_CHECKING:
-    from .listener import Listener
+    from ...protocol.schema import Message
+    from .listening import Listening
 
 log = logging.getLogger("odradek.connection")
 
-#: What one read takes at most. Two or three of librdkafka's or the Java producer's larger requests.
-READ_BUFFER_BYTES = 256 * 1024
 #: Frames up to this are copied out of the shared buffer: codecs are quickest on bytes of their own.
 COPIED_FRAME_BYTES = 16 * 1024
 #: The first buffer of a frame that has not come whole; the next ones are four times what has arrived. A thousand peers that
@@ -55,17 +54,16 @@ unpack_length = struct.Struct(">i").unpack_from
 class Connection(HeldConnection):
     __slots__ = (
         "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
-        "_sender", "_stuck_bytes", "_taking", "_transport", "active", "broker", "calls", "client_host", "client_id",
+        "_sender", "_stuck_bytes", "_taking", "_transport", "active", "calls", "client_host", "client_id",
         "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "listener",
         "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
         "takes_descriptor",
     )  # fmt: skip
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listening) -> None:
         super().__init__()
         self.listener = listener
         self.listener_name = listener.name
-        self.broker = listener.shared.broker
         self.dispatcher = listener.dispatcher
         self.max_frame_bytes = listener.max_frame_bytes
         self.principal = "User:ANONYMOUS"
@@ -294,6 +292,11 @@ class Connection(HeldConnection):
         return self.client_id
 
     # Answers out.
+
+    def reply_in_slices(self, call: Call, response: Message) -> None:
+        from .large_requests import reply_in_slices  # which few brokers ever need
+
+        reply_in_slices(call, response, call.route.answer_version)
 
     def park(self, call: Call) -> None:
         """The call is answered later; what is answered behind it waits for it."""

@@ -13,19 +13,15 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
-from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode, lowered_decoder, lowered_encoder
+from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message
-from ..runtime.counters import Times
-from .answer_size import arrays_of
-from .call import Call, ListenerKind, ProtocolViolation, TimedCall
+from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall
 from .request_limits import PORTIONINGS
-
-if TYPE_CHECKING:
-    from .connection import Connection
+from .route import Route
 
 log = logging.getLogger("odradek.dispatch")
 
@@ -36,53 +32,19 @@ _HEADER = struct.Struct(">hhih")
 SLICED_FRAME_BYTES = 16 * 1024
 #: The header of a request ends within so many bytes, or is refused. Clients send 50.
 MAX_HEADER_BYTES = 64 * 1024
-#: Many items in these requests and answers are what a broker is for; what they cost is bounded by their own handlers.
+#: Many items in these requests are what a broker is for; what they cost is bounded by their own handlers.
 _HANDLED_WHOLE = ("Produce",)
-_ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
 
-Handler = Callable[["Call"], Message | None]
+Handler = Callable[[Call], Message | None]
 
 
-class Route:
-    """The functions that decode, handle and encode one version of one API."""
+def _route(api: Api, version: int, handle: Handler) -> Route:
+    if api.name not in PORTIONINGS:
+        return Route(api, version, handle)
+    from .large_requests import in_portions
 
-    __slots__ = (
-        "answer_version",
-        "api",
-        "arrays",
-        "decode",
-        "encode",
-        "failures",
-        "flexible",
-        "flexible_answer",
-        "handle",
-        "handle_large",
-        "requests",
-        "times",
-        "version",
-    )
-
-    def __init__(self, api: Api, version: int, handle: Handler, answer_version: int | None = None) -> None:
-        self.api = api
-        self.version = version
-        self.handle = self.handle_large = handle
-        if api.name in PORTIONINGS:
-            from .large_requests import in_portions
-
-            self.handle_large = in_portions(api.name, handle)
-            if api.name not in _HANDLED_WHOLE:
-                self.handle = self.handle_large
-        #: Of structures in the response: whether it is large is seen by their lengths.
-        self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
-        self.answer_version = version if answer_version is None else answer_version
-        self.decode = lowered_decoder(api.request, version) if version in api.versions else None
-        self.encode = lowered_encoder(api.response, self.answer_version)
-        self.flexible = api.request_header_version(version) == 2
-        self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
-        #: Requests taken, and those of them that failed by a bug of ours.
-        self.requests = 0
-        self.failures = 0
-        self.times = Times()
+    handle_large = in_portions(api.name, handle)
+    return Route(api, version, handle if api.name in _HANDLED_WHOLE else handle_large, handle_large)
 
 
 class HandlerTable(Protocol):
@@ -106,7 +68,7 @@ class Dispatcher:
         }
         self._routes: dict[tuple[int, int], Route] = {}
 
-    def call(self, connection: Connection, frame: Any) -> None:
+    def call(self, connection: ClientConnection, frame: Any) -> None:
         """Handles one frame (without its length). Raises PeerFault."""
         try:
             key, version, correlation_id, size = _HEADER.unpack_from(frame)
@@ -140,7 +102,13 @@ class Dispatcher:
         self.handle(make(connection, route, correlation_id, client_id, request), route, route.handle)
 
     def _call_large(
-        self, connection: Connection, route: Route, correlation_id: int, client_id: str | None, frame: Any, pos: int
+        self,
+        connection: ClientConnection,
+        route: Route,
+        correlation_id: int,
+        client_id: str | None,
+        frame: Any,
+        pos: int,
     ) -> None:
         """The same for a frame that may have any number of items."""
         from .large_requests import take
@@ -200,7 +168,7 @@ class Dispatcher:
             )
         handle = self._handlers.load(api)
         if version in api.versions and version <= api.latest_stable_version:
-            route = Route(api, version, handle)
+            route = _route(api, version, handle)
         elif key == API_VERSIONS_KEY:
             # The answer is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
             return Route(api, version, handle, answer_version=0)

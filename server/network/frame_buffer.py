@@ -10,6 +10,8 @@ import mmap
 
 FrameBuffer = bytearray | memoryview
 
+#: What one read takes at most. Two or three of librdkafka's or the Java producer's larger requests.
+READ_BUFFER_BYTES = 256 * 1024
 #: Smaller buffers come from the heap, which is quicker for sizes that are needed again and again.
 _HEAP_BYTES = 4 << 20
 #: Windows has neither.

@@ -15,17 +15,15 @@ from ...protocol.schema import Message
 from ..runtime.memory import release_after
 from ..runtime.turns import SLICE_S, WAITING, Task, Work
 from .answer_size import arrays_of, is_large
-from .call import Call, ProtocolViolation
-from .connection import READ_BUFFER_BYTES
+from .call import Call, ClientConnection, ProtocolViolation, RequestDispatch
 from .departed_peers import has_left
-from .dispatch import Route
+from .frame_buffer import READ_BUFFER_BYTES
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .request_limits import PORTIONINGS, is_refused_whole, item_limit
+from .route import Handle, Route
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
-    from .connection import Connection
-    from .dispatch import Dispatcher, Handler
 
 T = TypeVar("T")
 
@@ -44,7 +42,9 @@ _ITEM_BYTES = 500
 # ---- requests
 
 
-def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Call, frame: Any, pos: int) -> bool:
+def take(
+    dispatcher: RequestDispatch, connection: ClientConnection, route: Route, call: Call, frame: Any, pos: int
+) -> bool:
     """Decodes a large frame. True when it is done and `call.request` is to be handled; else it is handled in later turns.
 
     Raises DECODE_FAULTS.
@@ -75,7 +75,7 @@ def take(dispatcher: Dispatcher, connection: Connection, route: Route, call: Cal
     return False
 
 
-def _begin(dispatcher: Dispatcher, route: Route, call: Call, steps: Work) -> Task:
+def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -> Task:
     def failed(failure: Exception) -> None:
         dispatcher.failed_later(call, route, failure)
 
@@ -84,7 +84,7 @@ def _begin(dispatcher: Dispatcher, route: Route, call: Call, steps: Work) -> Tas
     return task
 
 
-def _served(dispatcher: Dispatcher, call: Call, route: Route, frame: Any, pos: int) -> Work:
+def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Any, pos: int) -> Work:
     limit, items = item_limit(route.api.name), 0
     steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
     try:
@@ -144,7 +144,7 @@ def decoded(api: Api, version: int, data: bytes, pos: int) -> Generator[None, No
         raise MalformedMessage(f"{api.name} v{version}: {error}") from None
 
 
-def in_portions(api_name: str, handle: Handler) -> Handler:
+def in_portions(api_name: str, handle: Handle) -> Handle:
     """The handler of an API whose requests are handled a portion at a time when they have many items."""
     portionings = PORTIONINGS[api_name]
 
@@ -163,7 +163,7 @@ def in_portions(api_name: str, handle: Handler) -> Handler:
 class PortionedCall:
     """A call whose request is handled in portions, one after the other."""
 
-    def __init__(self, call: Call, handle: Handler, portioning: Portioning) -> None:
+    def __init__(self, call: Call, handle: Handle, portioning: Portioning) -> None:
         self._call = call
         self._handle = handle
         self._portioning = portioning

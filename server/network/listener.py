@@ -16,15 +16,16 @@ from .acceptor import Acceptor
 from .addresses import client_host, plain_address
 from .bound_sockets import bound_sockets
 from .call import CONTROLLER, ListenerKind
-from .connection import READ_BUFFER_BYTES, Connection
+from .connection import Connection
 from .descriptors import BROKERS, CLIENTS, CONTROLLERS, DESCRIPTORS
 from .dispatch import Dispatcher
 from .endpoint import Endpoint
+from .frame_buffer import READ_BUFFER_BYTES
 from .holds import CREATION_RATE
 
 if TYPE_CHECKING:
     from ..config.listeners import Listeners
-    from .listener_set import ListenerSet
+    from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.listener")
 
@@ -43,7 +44,7 @@ MOST_ENDING = 4
 class Listener:
     """A listening endpoint and its connections."""
 
-    def __init__(self, shared: ListenerSet, endpoint: Endpoint, kind: ListenerKind, dispatcher: Dispatcher) -> None:
+    def __init__(self, shared: SharedParts, endpoint: Endpoint, kind: ListenerKind, dispatcher: Dispatcher) -> None:
         self.shared = shared
         self.kind = kind
         self.name = endpoint.name

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .call import BROKER, CONTROLLER, ListenerKind
-from .connection_limits import ConnectionLimits
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
 from .endpoint import Endpoint
 from .listener import Listener
 from .receive_budget import ReceiveBudget
+from .shared_parts import SharedParts
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
-    from .connection import Connection
 
 log = logging.getLogger("odradek.listener")
 
@@ -35,7 +34,7 @@ _KEYS = frozenset(("listeners", "listener.security.protocol.map"))
 _ANY_HOST = ("", "0.0.0.0", "::")
 
 
-class ListenerSet:
+class ListenerSet(SharedParts):
     """Opens and closes the listeners of a node.
 
     `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
@@ -50,20 +49,10 @@ class ListenerSet:
         dispatchers: Mapping[ListenerKind, Dispatcher],
         other_nodes: Callable[[], int],
     ) -> None:
-        self.config = config
-        self.clock = clock
-        #: Lines of the log that peers provoke.
-        self.lines = lines
-        self.turns = turns
-        self.turn_watch = turns.watch
+        super().__init__(config, clock, lines, turns)
         self.other_nodes = other_nodes
-        self.limits = ConnectionLimits(config)
-        #: The memory for requests that have not come whole.
         self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)
-        #: Called with each connection that ended.
-        self.on_connection_lost: list[Callable[[Connection], None]] = []
         self._dispatchers = dispatchers
-        self.broker: Any = None
         self._listeners: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,10 +102,6 @@ class ListenerSet:
     def plan_descriptors(self) -> None:
         """Keeps descriptors for the connections to the nodes that there are now."""
         DESCRIPTORS.peers_are(self, self.other_nodes())
-
-    def connection_lost(self, connection: Connection) -> None:
-        for function in self.on_connection_lost:
-            function(connection)
 
     # Changes.
 

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..runtime.memory import release_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .connection import Connection
-    from .listener import Listener
 
 log = logging.getLogger("odradek.connection")
 
@@ -46,24 +44,56 @@ STALLED_TICKS = 20
 SMALL_READ_BYTES = 4096
 
 
+class ReceivingConnection(Protocol):
+    """A connection that receives requests into a buffer of its own."""
+
+    max_frame_bytes: int
+
+    @property
+    def awaits_rest(self) -> bool:
+        """True while the peer has sent only a part of a frame."""
+
+    @property
+    def needed(self) -> int:
+        """The bytes of that frame when it is whole."""
+
+    @property
+    def received(self) -> int:
+        """The bytes of it that have come."""
+
+    def memory_came(self) -> None:
+        """Goes on receiving if there is memory now."""
+
+    def drop_for(self, reason: str) -> None:
+        """Ends the connection."""
+
+
+class ReceivingListener(Protocol):
+    """A listener, with the buffer that its connections read into."""
+
+    connections: Any
+    read_buffer: bytearray
+    read_view: memoryview
+
+
 class ReceiveBudget:
     """The bytes that connections hold in buffers of their own, and who waits for some."""
 
     """`max_bytes`: queued.max.request.bytes, of which -1 is our own default."""
 
-    def __init__(self, max_bytes: int, listeners: Iterable[Listener]) -> None:
+    def __init__(self, max_bytes: int, listeners: Iterable[ReceivingListener]) -> None:
         self._listeners = listeners
         self.limit = max_bytes if max_bytes > 0 else DEFAULT_BYTES
         self.taken = 0
         #: Connections whose request cannot grow now, in the order in which they came to that.
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[ReceivingConnection, None] = {}
         #: The connection whose turn it is to grow past the limit.
-        self._turn: Connection | None = None
+        self._turn: ReceivingConnection | None = None
         #: How far each request was, and for how many ticks it made no progress.
-        self._progress: dict[Connection, tuple[int, int]] = {}
+        self._progress: dict[ReceivingConnection, tuple[int, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def may_grow(self, connection: Connection, count: int) -> bool:
+    def may_grow(self, connection: ReceivingConnection, count: int) -> bool:
         """Takes `count` more bytes, or has the connection wait: its `memory_came` is called."""
         if self.taken + count > self.limit and connection.needed > SMALL_REQUEST_BYTES:
             turn = self._turn
@@ -81,7 +111,7 @@ class ReceiveBudget:
         if self.taken > self.limit:
             self._watch()
 
-    def give_back(self, connection: Connection, count: int) -> None:
+    def give_back(self, connection: ReceivingConnection, count: int) -> None:
         """The connection's request is whole, or the connection has ended."""
         self.taken -= count
         release_after(count)
@@ -90,7 +120,7 @@ class ReceiveBudget:
         if self._waiting and self._turn is None:
             asyncio.get_running_loop().call_soon(self._wake)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ReceivingConnection) -> None:
         """The connection has ended."""
         self._waiting.pop(connection, None)
         self._progress.pop(connection, None)
@@ -123,7 +153,7 @@ class ReceiveBudget:
             self._end_turn()  # it has to wait for something else
         self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
-    def _look_at(self, connection: Connection, received: int, ticks: int) -> None:
+    def _look_at(self, connection: ReceivingConnection, received: int, ticks: int) -> None:
         """`received`: how far its request was `ticks` ago, when it last made progress."""
         if connection.received - received >= LEAST_PROGRESS_BYTES:
             received, ticks = connection.received, -1

@@ -28,7 +28,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import HEADER_BYTES, MAGIC, NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from ..network.connection import Connection
+    from ..network.call import ClientConnection
 
 #: A partition as the requests of a connection name it: by topic name or id, and index.
 Place = tuple[Any, int]
@@ -90,7 +90,7 @@ class RefusedBatches:
         self._refused: dict[tuple[Place, int], _Refused] = {}
 
     @classmethod
-    def of(cls, connection: Connection) -> RefusedBatches:
+    def of(cls, connection: ClientConnection) -> RefusedBatches:
         """Returns those of a connection, which keeps them; the layer below does not know what they are."""
         found: RefusedBatches | None = connection.refused_batches
         if found is None:

@@ -22,7 +22,7 @@ from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_fetch import ShareFetchRequest
-    from ..network.connection import Connection
+    from ..network.call import ClientConnection
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -37,7 +37,7 @@ class SessionKey(NamedTuple):
 class ShareSession:
     __slots__ = ("connection", "epoch", "key", "partitions")
 
-    def __init__(self, key: SessionKey, connection: Connection, partitions: Iterable[TopicIdPartition]) -> None:
+    def __init__(self, key: SessionKey, connection: ClientConnection, partitions: Iterable[TopicIdPartition]) -> None:
         self.key = key
         self.connection = connection
         #: In the order in which the requests named them.
@@ -64,7 +64,7 @@ class ShareSessions:
         self._limit = limit
         self._ended = ended
         self._sessions: dict[SessionKey, ShareSession] = {}
-        self._by_connection: dict[Connection, set[SessionKey]] = {}
+        self._by_connection: dict[ClientConnection, set[SessionKey]] = {}
         self._group_sizes: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -74,7 +74,9 @@ class ShareSessions:
     def partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    def open(self, request: ShareFetchRequest, connection: Connection, has_acks: bool) -> ShareSession | ErrorCode:
+    def open(
+        self, request: ShareFetchRequest, connection: ClientConnection, has_acks: bool
+    ) -> ShareSession | ErrorCode:
         """Returns the session of a ShareFetch."""
         key = SessionKey(request.group_id or "", request.member_id or "")
         session = self._sessions.get(key)
@@ -112,11 +114,13 @@ class ShareSessions:
             self._remove(session)
             self._ended(session, session.key.group_id not in self._group_sizes)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: ClientConnection) -> None:
         for key in list(self._by_connection.get(connection, ())):
             self.end(self._sessions[key])
 
-    def _begin(self, key: SessionKey, request: ShareFetchRequest, connection: Connection) -> ShareSession | ErrorCode:
+    def _begin(
+        self, key: SessionKey, request: ShareFetchRequest, connection: ClientConnection
+    ) -> ShareSession | ErrorCode:
         before = self._sessions.get(key)
         if before is not None:
             self._remove(before)

@@ -18,6 +18,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.server.handlers import api_versions
 from odradek.server.network import connection as connections
 from odradek.server.network.connection import Connection
+from odradek.server.network.frame_buffer import READ_BUFFER_BYTES
 
 from compat_tests.wire import ConnectionClosed, WireClient, request_frame
 from tests.server.data_path_stand import DataPath, batch_of, fetch_request, wait_until
@@ -93,7 +94,7 @@ def test_frames_of_every_size_are_read_whole(path: DataPath, size: int) -> None:
 
 def test_a_frame_beyond_the_read_buffer_may_have_others_around_it(path: DataPath) -> None:
     topic = path.topic()
-    small, large = batch_of(b"s"), batch_of(bytes(connections.READ_BUFFER_BYTES * 2))
+    small, large = batch_of(b"s"), batch_of(bytes(READ_BUFFER_BYTES * 2))
     frames = [_produce_frame(topic, batch, number) for number, batch in enumerate([small, large, small, large, small])]
     path.client.send_bytes(b"".join(frames))
     for number in range(len(frames)):

@@ -1,0 +1,63 @@
+"""The functions that decode, handle and encode one version of one API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.apis import Api
+from ...protocol.codec import lowered_decoder, lowered_encoder
+from ...protocol.schema import Message
+from ..runtime.counters import Times
+from .answer_size import arrays_of
+
+#: Many items in these answers are what a broker is for; what they cost is bounded by their own handlers.
+_ENCODED_WHOLE = ("ApiVersions", "Fetch", "Produce")
+
+#: Takes a `Call`, which has a route: its class is not named here.
+Handle = Callable[[Any], Message | None]
+
+
+class Route:
+    """The functions that decode, handle and encode one version of one API."""
+
+    __slots__ = (
+        "answer_version",
+        "api",
+        "arrays",
+        "decode",
+        "encode",
+        "failures",
+        "flexible",
+        "flexible_answer",
+        "handle",
+        "handle_large",
+        "requests",
+        "times",
+        "version",
+    )
+
+    def __init__(
+        self,
+        api: Api,
+        version: int,
+        handle: Handle,
+        handle_large: Handle | None = None,
+        answer_version: int | None = None,
+    ) -> None:
+        self.api = api
+        self.version = version
+        #: Handles a request; `handle_large` one that has very many items.
+        self.handle = handle
+        self.handle_large = handle if handle_large is None else handle_large
+        #: Of structures in the response: whether it is large is seen by their lengths.
+        self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
+        self.answer_version = version if answer_version is None else answer_version
+        self.decode = lowered_decoder(api.request, version) if version in api.versions else None
+        self.encode = lowered_encoder(api.response, self.answer_version)
+        self.flexible = api.request_header_version(version) == 2
+        self.flexible_answer = version in api.versions and api.response_header_version(version) == 1
+        #: Requests taken, and those of them that failed by a bug of ours.
+        self.requests = 0
+        self.failures = 0
+        self.times = Times()

@@ -1,0 +1,41 @@
+"""The parts of a node that all its listeners, and their connections, share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .connection_limits import ConnectionLimits
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+    from ..runtime.clock import Clock
+    from ..runtime.repeated_lines import RepeatedLines
+    from ..runtime.turns import Turns
+    from .receive_budget import ReceiveBudget
+
+
+class SharedParts:
+    """The base of `ListenerSet`, which is all that a listener knows of it."""
+
+    #: The memory for requests that have not come whole.
+    receiving: ReceiveBudget
+
+    def __init__(self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, turns: Turns) -> None:
+        self.config = config
+        self.clock = clock
+        #: Lines of the log that peers provoke.
+        self.lines = lines
+        self.turns = turns
+        self.turn_watch = turns.watch
+        self.limits = ConnectionLimits(config)
+        #: Called with each connection that ended.
+        self.on_connection_lost: list[Callable[[Any], None]] = []
+
+    def connection_lost(self, connection: Any) -> None:
+        for function in self.on_connection_lost:
+            function(connection)
+
+    def plan_descriptors(self) -> None:
+        """Keeps descriptors for the connections to the nodes that there are now."""
+        raise NotImplementedError
