@@ -198,7 +198,11 @@ int64_t decompress_lz4(const uint8_t *data, size_t size, uint8_t *out, size_t ro
             return DAMAGED;
         at += 4;
     }
-    if (flags & CONTENT_SIZE && ((uint64_t)read_32(data + 10) << 32 | read_32(data + 6)) != made)
-        return DAMAGED;
+    if (flags & CONTENT_SIZE) {
+        uint64_t told = (uint64_t)read_32(data + 10) << 32 | read_32(data + 6);
+        /* Zero is an unknown size to liblz4. */
+        if (told != 0 && told != made)
+            return DAMAGED;
+    }
     return at == end ? (int64_t)made : DAMAGED;
 }

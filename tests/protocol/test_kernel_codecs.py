@@ -178,6 +178,18 @@ def test_lz4_match_at_offset_zero_is_rejected() -> None:
     assert by_kernel(Compression.LZ4, frame_of((len(block), block)), 100)[0] == DAMAGED
 
 
+def test_lz4_content_size_of_zero_is_unknown() -> None:
+    frame = bytearray(lz4.frame.compress(b"abcd", store_size=True))
+    frame[6:14] = bytes(8)
+    with_header_checksum(frame)
+    assert (
+        by_kernel(Compression.LZ4, bytes(frame), 100) == by_library(Compression.LZ4, bytes(frame), 100) == (4, b"abcd")
+    )
+    frame[6] = 5
+    with_header_checksum(frame)
+    assert by_kernel(Compression.LZ4, bytes(frame), 100)[0] == by_library(Compression.LZ4, bytes(frame), 100)[0] < 0
+
+
 def test_empty_lz4_block_is_rejected() -> None:
     frame = frame_of((STORED, b""), (STORED | 2, b"ab"))
     assert by_kernel(Compression.LZ4, frame, 100)[0] == DAMAGED
