@@ -7,7 +7,7 @@
     partition.deadline(), expire(now) expired locks: their records become available
     partition.take()                  -> Output: states for the persister, replies, and dead letters
     partition.written(id, error)      the persister's result for a write
-    partition.buried(letter)          a dead-letter record was written, or cannot be written
+    partition.dead_letter_written(letter)   a dead-letter record was written, or cannot be written
 
 An acknowledgement takes effect once the persister has written it. Until then the record can neither be acquired nor
 acknowledged again, and it goes back to its member if the write fails. An expired lock takes effect before its write.
@@ -240,7 +240,7 @@ class SharePartition:
             run.begin(self._outcome(run, RecordState.AVAILABLE))
         self._write(None, map(Change, held), is_tentative=True)
 
-    def buried(self, letter: DeadLetter) -> None:
+    def dead_letter_written(self, letter: DeadLetter) -> None:
         """Archives the records of a dead letter, after its record was written or could not be."""
         found = self.runs.between(max(letter.first, self.start_offset), letter.last)
         dead = [run for run in found if run.state is RecordState.ARCHIVING and run.before is None]

@@ -42,7 +42,7 @@ def _described(state: TransactionsState, transactional_id: str) -> TransactionSt
         transaction_start_time_ms=transaction.durable.transaction_start_timestamp_ms,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        topics=[TopicData(topic=t.topic, partitions=t.partition_ids) for t in by_topic(transaction.places)],
+        topics=[TopicData(topic=t.topic, partitions=t.partition_ids) for t in by_topic(transaction.partitions)],
     )
 
 

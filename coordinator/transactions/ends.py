@@ -172,14 +172,14 @@ def fence(state: TransactionsState, transaction: Transaction, now: int, new_prod
 def send_markers(state: TransactionsState, transaction: Transaction) -> None:
     """Requests the markers of a transaction whose end this coordinator or a former one has written."""
     assert transaction.state in PREPARED
-    transaction.unwritten = set(transaction.places)
+    transaction.unwritten = set(transaction.partitions)
     markers = SendMarkers(
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
         transaction.state is State.PREPARE_COMMIT,
         transaction.durable.client_transaction_version,
-        tuple(sorted(transaction.places)),
+        tuple(sorted(transaction.partitions)),
     )
     state.replies.append(markers)
 
@@ -191,18 +191,18 @@ def markers_written(state: TransactionsState, message: MarkersWritten, now: int)
         return
     if (transaction.producer_id, transaction.producer_epoch) != (message.producer_id, message.producer_epoch):
         return
-    transaction.unwritten -= message.places
+    transaction.unwritten -= message.partitions
     if not transaction.unwritten:
         _complete(state, transaction, now)
 
 
-def awaits(state: TransactionsState, markers: SendMarkers, place: TopicPartition) -> bool:
+def awaits(state: TransactionsState, markers: SendMarkers, partition: TopicPartition) -> bool:
     transaction = state.transactions.get(markers.transactional_id)
     if transaction is None or transaction.state not in PREPARED:
         return False
     is_same = (transaction.producer_id, transaction.producer_epoch) == (markers.producer_id, markers.producer_epoch)
     is_same = is_same and markers.committed == (transaction.state is State.PREPARE_COMMIT)
-    return is_same and place in transaction.unwritten
+    return is_same and partition in transaction.unwritten
 
 
 def _complete(state: TransactionsState, transaction: Transaction, now: int) -> None:

@@ -62,7 +62,7 @@ def _of_broker(
 def _verified(transaction: Transaction, topic: AddPartitionsToTxnTopic) -> AddPartitionsToTxnTopicResult:
     answers = []
     for index in topic.partitions:
-        is_in = (topic.name, index) in transaction.places
+        is_in = (topic.name, index) in transaction.partitions
         error = ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
         answers.append(AddPartitionsToTxnPartitionResult(index, error))
     return AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=answers)
@@ -90,10 +90,10 @@ def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version
     error, transaction = _refuse(state, asked)
     if error or transaction is None:
         return error
-    places: set[TopicPartition] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}
-    if transaction.state is State.ONGOING and places <= transaction.places:
+    partitions: set[TopicPartition] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}
+    if transaction.state is State.ONGOING and partitions <= transaction.partitions:
         return ErrorCode.NONE
-    value = transaction.changed(State.ONGOING, now, transaction.places | places)
+    value = transaction.changed(State.ONGOING, now, transaction.partitions | partitions)
     if transaction.state in NOT_IN_TRANSACTION:
         value.transaction_start_timestamp_ms = now
     value.client_transaction_version = version

@@ -36,7 +36,7 @@ class MarkersWritten:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    places: frozenset[TopicPartition]
+    partitions: frozenset[TopicPartition]
 
 
 class SendMarkers(NamedTuple):
@@ -45,7 +45,7 @@ class SendMarkers(NamedTuple):
     producer_epoch: int
     committed: bool
     transaction_version: int
-    places: tuple[TopicPartition, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 class NeedProducerId(NamedTuple):

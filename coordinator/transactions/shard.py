@@ -62,9 +62,9 @@ class TransactionShard:
             ends.markers_written(self.state, message, now)
         self._upkeep.plan(now)
 
-    def awaits(self, markers: SendMarkers, place: TopicPartition) -> bool:
+    def awaits(self, markers: SendMarkers, partition: TopicPartition) -> bool:
         """Returns whether the marker is still pending. A late marker would end the next transaction."""
-        return ends.awaits(self.state, markers, place)
+        return ends.awaits(self.state, markers, partition)
 
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()

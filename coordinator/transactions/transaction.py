@@ -77,7 +77,7 @@ PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 class Transaction:
     """A transactional id and its transaction. `durable`: the state in the log; only this part is durable."""
 
-    __slots__ = ("_durable", "last_producer_epoch", "places", "state", "transactional_id", "unwritten")
+    __slots__ = ("_durable", "last_producer_epoch", "partitions", "state", "transactional_id", "unwritten")
 
     def __init__(self, transactional_id: str, durable: TransactionLogValue) -> None:
         self.transactional_id = transactional_id
@@ -86,7 +86,7 @@ class Transaction:
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         #: Partitions without a confirmed marker.
         self.unwritten: set[TopicPartition] = set()
-        self.places: set[TopicPartition] = set()
+        self.partitions: set[TopicPartition] = set()
         self.state = State.EMPTY
         self.durable = durable
 
@@ -101,7 +101,7 @@ class Transaction:
         self.state = status if type(status) is State else State(status)
         topics = value.transaction_partitions
         if topics is not before.transaction_partitions or before is value:
-            self.places = {(topic.topic, index) for topic in topics or () for index in topic.partition_ids}
+            self.partitions = {(topic.topic, index) for topic in topics or () for index in topic.partition_ids}
 
     @property
     def producer_id(self) -> int:
@@ -115,13 +115,13 @@ class Transaction:
     def is_epoch_exhausted(self) -> bool:
         return is_exhausted(self._durable.producer_epoch)
 
-    def changed(self, state: State, now: int, places: set[TopicPartition] | None = None) -> TransactionLogValue:
-        """Returns the next value for the log; the caller changes further fields. `places` None: unchanged."""
+    def changed(self, state: State, now: int, partitions: set[TopicPartition] | None = None) -> TransactionLogValue:
+        """Returns the next value for the log; the caller changes further fields. `partitions` None: unchanged."""
         old = self._durable
         topics = None
         if state is not State.EMPTY:
             # A list in a value is never changed, so the next value can share it.
-            topics = old.transaction_partitions if places is None else by_topic(places)
+            topics = old.transaction_partitions if partitions is None else by_topic(partitions)
             topics = [] if topics is None else topics
         return TransactionLogValue(
             producer_id=old.producer_id,
@@ -143,8 +143,8 @@ def is_exhausted(epoch: int) -> bool:
     return epoch >= MAX_EPOCH - 1
 
 
-def by_topic(places: set[TopicPartition]) -> list[PartitionsSchema]:
+def by_topic(partitions: set[TopicPartition]) -> list[PartitionsSchema]:
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(places):
+    for topic, index in sorted(partitions):
         topics.setdefault(topic, []).append(index)
     return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in topics.items()]

@@ -211,9 +211,9 @@ class TransactionShardDriver(ShardDriver):
             self._send(markers)
 
     def _send(self, markers: SendMarkers) -> None:
-        if not markers.places:
+        if not markers.partitions:
             self._tell(markers, frozenset())
-        for partition in markers.places:
+        for partition in markers.partitions:
             self._send_one(markers, partition, 0)
 
     def _send_one(self, markers: SendMarkers, partition: TopicPartition, tries: int, overtaken: int = 0) -> None:

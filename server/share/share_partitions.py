@@ -186,7 +186,7 @@ class LedSharePartition:
     def _dead_letter_written(self, machine: SharePartition, letter: DeadLetter) -> None:
         self._pending_dead_letters -= 1
         if self.machine is machine:
-            machine.buried(letter)
+            machine.dead_letter_written(letter)
             self.settle()
             self._wake()
 

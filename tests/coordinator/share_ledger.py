@@ -117,7 +117,7 @@ class Ledger:
             if state == RecordState.ARCHIVING:
                 self.unclear.update(range(first, last + 1))
 
-    def buried(self, letter: DeadLetter) -> None:
+    def dead_letter_written(self, letter: DeadLetter) -> None:
         self.dead.update(range(letter.first, letter.last + 1))
 
     def check_drained(self, end: int) -> None:

@@ -247,9 +247,9 @@ class ShareSimulation:
         if not self.letters:
             return
         letter = self.letters.pop(self.chance.randrange(len(self.letters)))
-        self.ledger.buried(letter)
+        self.ledger.dead_letter_written(letter)
         if self.is_calm or self.chance.random() < 0.9:
-            self.leader.buried(letter)
+            self.leader.dead_letter_written(letter)
             self._look()
         else:
             self._change_leader()

@@ -123,13 +123,13 @@ def test_rejected_record_is_archiving_until_dead_letter_is_written() -> None:
     assert letter == DeadLetter(0, 1, 2, is_rejected=True)
     assert partition.start_offset == 0
 
-    partition.buried(letter)
+    partition.dead_letter_written(letter)
     ((second,), _, _) = partition.take()
     assert second.batches == (StateBatch(0, 1, 4, 2),)
     assert second.delivery_complete_count == 4
     partition.written(second.id, None)
     assert partition.start_offset == 4
-    partition.buried(letter)
+    partition.dead_letter_written(letter)
     assert partition.take() == ([], [], [])
 
 

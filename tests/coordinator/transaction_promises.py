@@ -129,7 +129,7 @@ class Promises:
             assert have >= self.seen.get(name, NOBODY), f"{name} decreased from {self.seen[name]} to {have}"
             assert have >= self.told.get(name, NOBODY), f"{name} is {have}, not {self.told[name]}"
             self.seen[name] = have
-            assert found.state not in PREPARED or found.unwritten or not found.places, (
+            assert found.state not in PREPARED or found.unwritten or not found.partitions, (
                 f"{name} has no marker to wait for"
             )
 

@@ -114,8 +114,8 @@ class Simulation:
 
     def release(self, reply: Any, decided: int = 0) -> None:
         if isinstance(reply, SendMarkers):
-            self.markers += [(reply, place) for place in reply.places]
-            if not reply.places:
+            self.markers += [(reply, place) for place in reply.partitions]
+            if not reply.partitions:
                 self.written.append(_written(reply, frozenset()))
         elif isinstance(reply, NeedProducerId):
             self.taken.append(ProducerIdTaken(reply.transactional_id, self.new_producer_id()))

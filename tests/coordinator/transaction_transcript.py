@@ -166,7 +166,7 @@ class TransactionTranscript(Script):
     def _written(self, options: Options) -> None:
         """Confirms all markers that were sent last, or those for `places`."""
         markers = self.sent[-1]
-        some = frozenset(places(options["places"])) if "places" in options else frozenset(markers.places)
+        some = frozenset(places(options["places"])) if "places" in options else frozenset(markers.partitions)
         self.shard.handle(
             MarkersWritten(markers.transactional_id, markers.producer_id, markers.producer_epoch, some), self.now
         )
@@ -194,7 +194,7 @@ class TransactionTranscript(Script):
             if isinstance(reply, SendMarkers):
                 self.sent.append(reply)
                 what = "commit" if reply.committed else "abort"
-                where = ",".join(f"{topic}:{index}" for topic, index in reply.places)
+                where = ",".join(f"{topic}:{index}" for topic, index in reply.partitions)
                 lines.append(
                     f"  markers {what} {reply.producer_id}@{reply.producer_epoch} TV{reply.transaction_version} [{where}]"
                 )

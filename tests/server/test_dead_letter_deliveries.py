@@ -29,6 +29,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from odradek.server.cluster.leaders import Leaders
+from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters
@@ -73,14 +74,7 @@ class Stand:
     is_wanted: bool = True
 
     def __post_init__(self) -> None:
-        values = {
-            "errors.deadletterqueue.topic.name.prefix": "dlq.",
-            "errors.deadletterqueue.auto.create.topics.enable": True,
-        }
-        config: Any = SimpleNamespace(
-            get=values.__getitem__,
-            topic_log_config=lambda _: SimpleNamespace(max_message_bytes=1_000_000),
-        )
+        config = BrokerConfig({"errors.deadletterqueue.auto.create.topics.enable": "true"})
         hosted: Any = SimpleNamespace()
         clock: Any = self
         disk: Any = None  # the records are not copied

@@ -11,6 +11,7 @@ import pytest
 from odradek.coordinator.share_state.state import ShareKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import read_share_group_state as read
+from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache
@@ -41,8 +42,7 @@ class SlowPersister:
 
 
 @pytest.fixture
-def persister(monkeypatch: pytest.MonkeyPatch) -> SlowPersister:
-    monkeypatch.setattr(ShareConfigs, "limits", lambda *_: None)
+def persister() -> SlowPersister:
     return SlowPersister()
 
 
@@ -54,7 +54,7 @@ def share_partitions(persister: SlowPersister) -> SharePartitions:
     """Returns share partitions without a broker: the tests open them with partitions of their own."""
     none: Any = None
     lazy_persister: Any = Lazy(lambda: persister)
-    configs = ShareConfigs(none, MetadataCache(), Clock())
+    configs = ShareConfigs(BrokerConfig(), MetadataCache(), Clock())
     return SharePartitions(none, none, lazy_persister, none, configs, Clock())
 
 

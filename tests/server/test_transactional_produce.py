@@ -8,8 +8,8 @@ from typing import Any
 import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
-from odradek.server.coordinators.transaction_markers import Marker
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
+from odradek.server.partitions.transaction_marker import Marker
 
 from tests.server.data_path_stand import DataPath, batch_of
 

@@ -14,9 +14,9 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from odradek.server.coordinators.transaction_markers import Marker
 from odradek.server.coordinators.transaction_verification import Membership, TransactionVerification
 from odradek.server.partitions.hosted_partition import HostedPartition
+from odradek.server.partitions.transaction_marker import Marker
 
 from tests.server.data_path_stand import DataPath, wait_until
 
