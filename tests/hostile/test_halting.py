@@ -24,8 +24,7 @@ from odradek.replication.quorum.invariants import BrokenInvariant, DivergedCommi
 from odradek.replication.quorum.replica import QuorumReplica
 from odradek.server.coordinators.coordinator_driver import CoordinatorDriver
 from odradek.server.handlers import list_groups, metadata
-from odradek.server.partitions.partition_changes import _Changed
-from odradek.server.partitions.partitions import Partitions
+from odradek.server.partitions.partition_changes import PartitionChanges
 from odradek.server.quorum.commits import Commits
 from odradek.server.runtime import halting
 from odradek.storage.files.open_files import LogDirectoryFailure
@@ -146,7 +145,11 @@ def test_bug_in_the_controller_ends_the_request_that_met_it(
 
 
 def test_bug_in_publishing_ends_nothing(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, method in ((_Changed, "_apply_partition"), (Partitions, "steps"), (CoordinatorDriver, "apply")):
+    for kind, method in (
+        (PartitionChanges, "_apply_partition"),
+        (PartitionChanges, "steps"),
+        (CoordinatorDriver, "apply"),
+    ):
         with monkeypatch.context() as planted:
             planted.setattr(kind, method, raises(RuntimeError("planted")))
             assert create(broker, f"half-{method}") == ErrorCode.NONE
