@@ -156,4 +156,4 @@ async def _is_started(broker: BrokerServer, stopping: asyncio.Event) -> bool:
 
 def serving_line(broker: BrokerServer) -> str:
     """The one line on standard output: programs read the address from it."""
-    return f"odradek: serving on {','.join(broker.addresses)} (data in {','.join(broker.log_dirs)})"
+    return f"odradek: serving on {','.join(broker.addresses)} (data in {','.join(broker.config.log_dirs)})"

@@ -17,7 +17,7 @@ def log_starting(broker: Node) -> None:
     held = {"broker": broker.config.is_broker, "controller": broker.config.is_controller}
     log.info(
         "starting Odradek %s as node %d (%s) with log directories %s",
-        __version__, broker.node_id, " and ".join(role for role in held if held[role]), ", ".join(broker.log_dirs),
+        __version__, broker.node_id, " and ".join(role for role in held if held[role]), ", ".join(broker.config.log_dirs),
     )  # fmt: skip
 
 

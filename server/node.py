@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .runtime.halting import decide
 
 if TYPE_CHECKING:
-    from ..metadata.image import MetadataImage
     from ..storage.directory import LogDirectory
     from ..storage.files.open_files import LogDirectoryFailure
     from .cluster.auto_creation import AutoCreation
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from .metrics.http import MetricsServer
     from .network.call import ListenerKind
     from .network.dispatch import Dispatcher
-    from .network.endpoint import Endpoint
     from .network.listener_set import ListenerSet
     from .partitions.directory_reports import DirectoryReports
     from .partitions.partition_changes import PartitionChanges
@@ -159,26 +156,3 @@ class Node:
         if cause is not None:
             self.failed.set_result(failure)
         return cause is not None
-
-    # What parts took from the whole broker until each takes its own.
-
-    @property
-    def image(self) -> MetadataImage:
-        return self.metadata.image
-
-    @property
-    def on_published(self) -> list[Callable[[MetadataImage], None]]:
-        return self.metadata.on_published
-
-    @property
-    def log_dirs(self) -> list[str]:
-        return self.config.log_dirs
-
-    def advertised_endpoints(self) -> list[Endpoint]:
-        return self.listeners.advertised_endpoints()
-
-    def now_ms(self) -> int:
-        return self.clock.now_ms()
-
-    def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
-        return self.clock.call_at(deadline_ms, function)

@@ -40,8 +40,8 @@ class Publisher:
 
     def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         """`delta` is what changed since the image that is published now, and `image` what it leads to."""
-        broker = self._broker
-        assert image.offset >= broker.image.offset, f"offset {image.offset} published after {broker.image.offset}"
+        broker, published = self._broker, self._broker.metadata.image
+        assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
         with self._contained("the broker's configuration"):
             broker.config.apply(delta, image)
         if broker.config.is_broker:
@@ -53,8 +53,8 @@ class Publisher:
                 broker.transactions.apply(delta, image)
             with self._contained("share groups"):
                 self._publish_to_share_groups(delta, image)
-        is_first = broker.image is EMPTY_IMAGE
-        log_changes(broker.node_id, broker.image, delta, image)
+        is_first = published is EMPTY_IMAGE
+        log_changes(broker.node_id, published, delta, image)
         broker.metadata.image = image
         for function in broker.metadata.on_published:
             with self._contained(f"{function}", is_first=is_first):
@@ -68,7 +68,7 @@ class Publisher:
         try:
             yield
         except Exception as failure:
-            is_first = self._broker.image is EMPTY_IMAGE if is_first is None else is_first
+            is_first = self._broker.metadata.image is EMPTY_IMAGE if is_first is None else is_first
             if is_first or cause_of(failure) is not None:
                 raise
             log.exception("a bug: %s do not follow the metadata", what)

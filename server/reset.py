@@ -23,7 +23,7 @@ async def delete_everything(broker: Node) -> None:
 
     Raises RuntimeError where a topic stays, and where the broker has failed.
     """
-    topics = [DeleteTopicState(name=None, topic_id=topic.id) for topic in broker.image.topics.by_id.values()]
+    topics = [DeleteTopicState(name=None, topic_id=topic.id) for topic in broker.metadata.image.topics.by_id.values()]
     if not topics:
         return
     answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()

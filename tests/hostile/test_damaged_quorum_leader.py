@@ -67,16 +67,16 @@ def test_follower_without_metadata_catches_up_from_leader_with_damage(
         follower = next(node for node in cluster.values() if node is not leader)
         await follower.stop()
         covered = snapshot_end(leader)
-        end = leader.server.image.offset + 1
+        end = leader.server.metadata.image.offset + 1
         flip_batch(metadata_of(leader), *((1, covered) if where == "below" else (covered + 1, end)))
         empty_metadata(follower, keeps_votes=keeps_votes)
         started = loop.time()
 
         await follower.start()
-        await until(lambda: follower.server.image.offset >= end, "the follower has all metadata")
+        await until(lambda: follower.server.metadata.image.offset >= end, "the follower has all metadata")
 
         assert loop.time() - started < CATCH_UP_S
-        known = [set(node.server.image.topic(TOPIC).partitions) for node in (follower, leader)]
+        known = [set(node.server.metadata.image.topic(TOPIC).partitions) for node in (follower, leader)]
         assert known == [set(range(20))] * 2
         assert all(not node.server.failed.done() for node in cluster.values()), "no node ends"
 

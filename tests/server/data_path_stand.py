@@ -75,7 +75,7 @@ class DataPath:
         return name
 
     def topic_id(self, name: str) -> bytes:
-        found = self.broker.server.image.topic(name)
+        found = self.broker.server.metadata.image.topic(name)
         assert found is not None
         return found.id
 

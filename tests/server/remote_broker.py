@@ -66,12 +66,12 @@ class RemoteBroker:
             broker_epoch=-1,
         )
         self.metadata = MetadataCache()
-        self.metadata.image = first.image
+        self.metadata.image = first.metadata.image
         self.peers = Lazy(lambda: Peers(f"odradek-{node_id}"))
         self.forwarding = Lazy(lambda: Forwarding(self.controller, self.peers, first.clock))
         self.server: asyncio.Server
         self.lifecycle: BrokerLifecycle
-        first.on_published.append(self._published)
+        first.metadata.on_published.append(self._published)
 
     @classmethod
     async def start(cls, first: BrokerServer, node_id: int) -> RemoteBroker:
@@ -111,4 +111,4 @@ class RemoteBroker:
 
     @property
     def registered(self) -> Any:
-        return self.first.image.broker(self.node_id)
+        return self.first.metadata.image.broker(self.node_id)

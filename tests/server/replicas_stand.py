@@ -98,7 +98,7 @@ class Replicas:
 
     def _registration(self, number: int) -> RegisterBrokerRecord:
         server = self.server(number)
-        (endpoint,) = server.advertised_endpoints()
+        (endpoint,) = server.listeners.advertised_endpoints()
         return RegisterBrokerRecord(
             broker_id=number,
             incarnation_id=bytes([number]) * 16,
@@ -116,10 +116,10 @@ class Replicas:
 
     def publish_to(self, number: int, *records: Message) -> None:
         server = self.server(number)
-        delta = MetadataDelta(server.image)
+        delta = MetadataDelta(server.metadata.image)
         for record in records:
             delta.replay(record)
-        Publisher(server).publish(delta, delta.apply(server.image.offset, server.image.epoch, 0))
+        Publisher(server).publish(delta, delta.apply(server.metadata.image.offset, server.metadata.image.epoch, 0))
 
     def create(self, *replicas: int, isr: tuple[int, ...] | None = None, **configs: str) -> None:
         """The topic with one partition, led by the first."""
@@ -154,12 +154,12 @@ class Replicas:
         self.publish(UnregisterBrokerRecord(number, 0))
 
     def partition(self, number: int) -> PartitionImage:
-        found = self.server(number).image.partition(TOPIC, 0)
+        found = self.server(number).metadata.image.partition(TOPIC, 0)
         assert found is not None
         return found
 
     def broker_image(self, number: int) -> BrokerImage:
-        found = self.server(number).image.broker(number)
+        found = self.server(number).metadata.image.broker(number)
         assert found is not None
         return found
 
@@ -171,7 +171,7 @@ class Replicas:
         return found
 
     def produce(self, number: int, *values: bytes, acks: int = 1, **options: Any) -> AppendResult:
-        now_ms = self.server(number).now_ms()
+        now_ms = self.server(number).clock.now_ms()
         return self.hosted(number).append(batch_of(*values, **options), now_ms, required_acks=acks)
 
     async def fetch(self, number: int, offset: int = 0, *, version: int = 13, rack_id: str = "") -> PartitionData:
@@ -194,7 +194,7 @@ class Replicas:
         return answer
 
     async def ask(self, number: int, request: Message, version: int) -> Any:
-        (endpoint,) = self.server(number).advertised_endpoints()
+        (endpoint,) = self.server(number).listeners.advertised_endpoints()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def reply(response: Any) -> None:

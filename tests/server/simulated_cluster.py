@@ -86,7 +86,8 @@ async def create_topic(cluster: dict[int, Node], replicas: list[int], partitions
     controller.server.controller.submit(CreateTopicsRequest([topic], 10_000), 7, lambda answer: None)
     await until(
         lambda: all(
-            (image := node.server.image).topic(TOPIC) and all(not one.fenced for one in image.cluster.brokers.values())
+            (image := node.server.metadata.image).topic(TOPIC)
+            and all(not one.fenced for one in image.cluster.brokers.values())
             for node in cluster.values()
         ),
         "all know the topic",
@@ -103,4 +104,4 @@ async def led_by_others(cluster: dict[int, Node]) -> Node:
 
 def partition(node: Node) -> PartitionImage:
     """Returns the partition in a node's metadata image."""
-    return node.server.image.topic(TOPIC).partitions[0]
+    return node.server.metadata.image.topic(TOPIC).partitions[0]

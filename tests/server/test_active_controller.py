@@ -37,7 +37,7 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
     async def story() -> None:
         cluster = nodes(simulation)
         node = await begun(cluster)
-        await until(lambda: len(node.server.image.cluster.brokers) == 3, "all are registered")
+        await until(lambda: len(node.server.metadata.image.cluster.brokers) == 3, "all are registered")
         answers = submit(node, "before")
         assert not answers, "it is not committed yet"
         raft = node.server.controller.raft
@@ -48,7 +48,8 @@ def test_request_taken_as_leadership_is_lost_goes_to_next_controller(seed: int) 
         (topic,) = answers[0].topics
         assert topic.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), topic
         await until(
-            lambda: all(one.server.image.topic("before") is not None for one in cluster.values()), "all know it"
+            lambda: all(one.server.metadata.image.topic("before") is not None for one in cluster.values()),
+            "all know it",
         )
 
     with Simulation(seed) as simulation:
@@ -88,7 +89,7 @@ def test_an_idle_controller_writes_records_by_which_its_followers_are_seen(
         assert least <= written <= most
         end = node.server.controller.quorum_log.end_offset
         await until(
-            lambda: all(one.server.image.offset >= end - 1 for one in cluster.values()),
+            lambda: all(one.server.metadata.image.offset >= end - 1 for one in cluster.values()),
             "everybody follows",
         )
 
@@ -113,7 +114,7 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         node = await begun(cluster)
-        await until(lambda: len(node.server.image.cluster.controllers) == 3, "all are registered")
+        await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "all are registered")
         other = next(one for one in cluster.values() if one is not node)
         answers: list[Any] = []
         level = FeatureUpdateKey("metadata.version", CONTROLLER_UNREGISTRATION, upgrade_type=1)
@@ -124,7 +125,7 @@ def test_a_controller_that_lives_and_is_unregistered_registers_again() -> None:
         other.server.controller.submit(request, 0, answers.append)
         await until(lambda: answers, "it is answered")
         assert answers[0].error_code == ErrorCode.NONE, answers
-        await until(lambda: len(node.server.image.cluster.controllers) == 3, "it is back")
+        await until(lambda: len(node.server.metadata.image.cluster.controllers) == 3, "it is back")
 
     with Simulation(1) as simulation:
         simulation.run(story())

@@ -50,7 +50,7 @@ class Stand:
 
     def known_to_be_in(self, name: str = "t") -> str | None:
         ids = {directory.directory_id: directory.path for directory in self.server.directories}
-        return ids.get(self.server.image.partition(name, 0).directory(1))
+        return ids.get(self.server.metadata.image.partition(name, 0).directory(1))
 
     def elsewhere(self, name: str = "t") -> str:
         return next(path for path in self.directories if path != self.where(name))

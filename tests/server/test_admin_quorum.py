@@ -55,7 +55,7 @@ async def create(broker: odradek.Broker, *names: str, partitions: int = 1) -> No
 
 
 def topics_of(broker: odradek.Broker) -> set[str]:
-    return set(broker.server.image.topics.by_name)
+    return set(broker.server.metadata.image.topics.by_name)
 
 
 def what_lasts(image: MetadataImage) -> tuple[Any, ...]:
@@ -170,13 +170,13 @@ class _Held:
 async def test_a_restart_finds_everything_and_begins_a_new_epoch(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         await create(broker, "a", "b", partitions=3)
-        before, epoch = what_lasts(broker.server.image), broker.server.controller.epoch
+        before, epoch = what_lasts(broker.server.metadata.image), broker.server.controller.epoch
         broker_epoch = broker.server.controller.broker_epoch
     async with broker_in(tmp_path) as broker:
-        assert what_lasts(broker.server.image) == before
+        assert what_lasts(broker.server.metadata.image) == before
         assert broker.server.controller.epoch == epoch + 1
         assert broker.server.controller.broker_epoch > broker_epoch
-        partition = broker.server.image.partition("a", 0)
+        partition = broker.server.metadata.image.partition("a", 0)
         assert partition is not None and (partition.leader, partition.leader_recovery_state) == (1, 0)
 
 
@@ -318,11 +318,11 @@ async def test_snapshots_are_taken_as_the_log_grows_and_the_log_is_trimmed_behin
         async with asyncio.timeout(20):
             while broker.server.controller.quorum_log.log.log_start_offset == 0:
                 await create(broker, f"more{len(topics_of(broker))}")
-        before = what_lasts(broker.server.image)
+        before = what_lasts(broker.server.metadata.image)
     assert not (directory / f"{0:020d}.log").exists() and not (directory / f"{0:020d}-{0:010d}.checkpoint").exists()
     assert len(list_snapshots(directory)) >= 1
     async with broker_in(tmp_path, **config) as broker:
-        assert what_lasts(broker.server.image) == before
+        assert what_lasts(broker.server.metadata.image) == before
 
 
 def test_a_snapshot_makes_its_image_again(tmp_path: Path) -> None:

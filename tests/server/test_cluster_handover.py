@@ -76,7 +76,7 @@ def test_a_config_is_there_when_the_controller_dies_as_it_has_answered(seed: int
         await until(lambda: active(left), "another is active")
         await cluster[controller].start()
         for who, (key, value) in wanted.items():
-            assert all(node.server.image.configs[who][key] == value for node in cluster.values())
+            assert all(node.server.metadata.image.configs[who][key] == value for node in cluster.values())
         hosted = [node.server.partitions.get((TOPIC, 0)) for node in cluster.values()]
         assert [one.log.config.retention_ms for one in hosted if one is not None] == [1234567] * len(NODES)
 
@@ -94,7 +94,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         hosted = {index: leader.server.partitions.get((TOPIC, index)) for index in range(PARTITIONS)}
         for index, one in hosted.items():
             assert one is not None
-            now_ms = leader.server.now_ms()
+            now_ms = leader.server.clock.now_ms()
             assert one.append(batch_of(b"%d" % index, timestamp=now_ms), now_ms).error == 0
         await until(lambda: all(one is not None and one.high_watermark == 1 for one in hosted.values()), "all have it")
         for follower in followers:
@@ -105,7 +105,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
             assert sum(shares.values()) == PARTITIONS and min(shares.values()) > 0, shares
 
     def topic(node: Node) -> Any:
-        return node.server.image.topic(TOPIC).partitions
+        return node.server.metadata.image.topic(TOPIC).partitions
 
     with Simulation(1) as simulation:
         simulation.run(story())
@@ -127,7 +127,7 @@ def test_brokers_tell_a_controller_elsewhere_in_which_directories_their_replicas
 
         def told() -> dict[tuple[int, int], bytes]:
             """By broker and partition, on the controller."""
-            found = cluster[controller].server.image.topic(TOPIC).partitions
+            found = cluster[controller].server.metadata.image.topic(TOPIC).partitions
             return {
                 (broker, index): directory
                 for index, one in found.items()

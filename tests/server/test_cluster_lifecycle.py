@@ -56,7 +56,7 @@ def topic_on(*replicas: int) -> CreateTopicsRequest:
 
 
 def leader(first: BrokerServer) -> int:
-    found = first.image.partition("a", 0)
+    found = first.metadata.image.partition("a", 0)
     assert found is not None
     return found.leader
 

@@ -261,7 +261,7 @@ def test_silent_broker_is_fenced_after_clocks_are_set_back() -> None:
         simulation.network.isolate(f"n{silent}", [f"n{other}" for other in cluster.node_ids if other != silent])
 
         def is_fenced() -> bool:
-            broker = cluster.nodes[controller].server.image.broker(silent)
+            broker = cluster.nodes[controller].server.metadata.image.broker(silent)
             return broker is not None and broker.fenced
 
         await until(is_fenced)

@@ -42,7 +42,7 @@ def hosted(node: Node) -> HostedPartition:
 
 
 def write(node: Node, value: bytes) -> None:
-    now_ms = node.server.now_ms()
+    now_ms = node.server.clock.now_ms()
     assert hosted(node).append(batch_of(value, timestamp=now_ms), now_ms).error == 0
 
 

@@ -16,7 +16,9 @@ from tests.server.simulated_cluster import NODES, TOPIC, led_by_others, nodes, p
 async def notices(node: Node) -> None:
     """Until a connection to the dead broker has ended; the controller's word is some steps further."""
     while not node.server.stopped_brokers.leaving:
-        assert all(not broker.fenced for broker in node.server.image.cluster.brokers.values()), "it was too late"
+        assert all(not broker.fenced for broker in node.server.metadata.image.cluster.brokers.values()), (
+            "it was too late"
+        )
         await asyncio.sleep(0.0001)
 
 

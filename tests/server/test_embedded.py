@@ -52,15 +52,15 @@ async def test_several_brokers_in_one_process_do_not_know_each_other() -> None:
         assert one.bootstrap_servers != other.bootstrap_servers
         async with AIOKafkaProducer(bootstrap_servers=one.bootstrap_servers) as producer:
             await producer.send_and_wait("only-in-one", b"x")
-        assert [topic.name for topic in one.server.image.topics.by_id.values()] == ["only-in-one"]
-        assert not other.server.image.topics.by_id
+        assert [topic.name for topic in one.server.metadata.image.topics.by_id.values()] == ["only-in-one"]
+        assert not other.server.metadata.image.topics.by_id
 
 
 def test_a_plain_program_enters_it_with_a_plain_with() -> None:
     with odradek.Broker(config={"num.partitions": 3}) as broker:
         send(broker.bootstrap_servers, "plain", b"a", b"b")
         assert sorted(received(broker.bootstrap_servers, "plain", 2)) == [b"a", b"b"]
-        (topic,) = broker.server.image.topics.by_id.values()
+        (topic,) = broker.server.metadata.image.topics.by_id.values()
         assert len(topic.partitions) == 3
 
 
@@ -73,7 +73,7 @@ def test_data_stays_in_a_folder_that_was_named(tmp_path: Path) -> None:
 
 def test_a_temporary_folder_goes_with_its_broker() -> None:
     with odradek.Broker() as broker:
-        (folder,) = (Path(directory) for directory in broker.server.log_dirs)
+        (folder,) = (Path(directory) for directory in broker.server.config.log_dirs)
         assert folder.exists()
     assert not folder.exists()
 

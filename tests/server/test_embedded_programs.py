@@ -130,7 +130,7 @@ def test_collected_broker_of_running_loop_warns_and_stops(tmp_path: Path) -> Non
 
 FORKED = """
 with odradek.Broker() as broker:
-    folder = broker.server.log_dirs[0]
+    folder = broker.server.config.log_dirs[0]
     child = os.fork()
     if child == 0:
         assert accepts(broker.bootstrap_servers)

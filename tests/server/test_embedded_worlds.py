@@ -45,7 +45,7 @@ def topics(broker: odradek.Broker) -> list[str]:
 
 
 def data_of(broker: odradek.Broker) -> Path:
-    (folder,) = broker.server.log_dirs
+    (folder,) = broker.server.config.log_dirs
     return Path(folder)
 
 

@@ -116,11 +116,11 @@ def test_new_replicas_go_where_the_fewest_are_and_the_controller_hears_of_it(sta
     hosted = [path.hosted(topic, index) for index in range(9)]
     ids = [one.directory.directory_id for one in hosted]
     assert {ids.count(directory) for directory in ids} == {3}
-    image = path.broker.server.image
+    image = path.broker.server.metadata.image
     wait_until(
         lambda: (
             [
-                path.broker.server.image.partition(topic, index).directories[0]
+                path.broker.server.metadata.image.partition(topic, index).directories[0]
                 for index in range(9)  # type: ignore[union-attr]
             ]
             == ids

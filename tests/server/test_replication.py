@@ -179,7 +179,7 @@ async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: i
 
 def led(replicas: Replicas, number: int) -> tuple[list[tuple[int, int]], list[tuple[int, str, int, str | None]]]:
     """Leader and epoch of the partition, and where that broker is: as answers tell it (KIP-951)."""
-    (endpoint,) = replicas.server(number).advertised_endpoints()
+    (endpoint,) = replicas.server(number).listeners.advertised_endpoints()
     now = replicas.partition(number)
     assert now.leader == number
     return [(number, now.leader_epoch)], [(number, endpoint.host, endpoint.port, f"rack-{number}")]

@@ -47,7 +47,7 @@ def hosted(replicas: Replicas, number: int, index: int) -> HostedPartition:
 
 def produce(replicas: Replicas, index: int, value: bytes) -> None:
     server = replicas.server(1)
-    assert not hosted(replicas, 1, index).append(batch_of(value), server.now_ms()).error
+    assert not hosted(replicas, 1, index).append(batch_of(value), server.clock.now_ms()).error
 
 
 def sessions(replicas: Replicas) -> list[FetchSession]:
@@ -138,7 +138,7 @@ async def test_removed_follower_rejoins_when_response_precedes_metadata(
         create_many(replicas)
         await settled(replicas)
         leader = hosted(replicas, 1, 0)
-        role, now_ms = leader.role, replicas.server(1).now_ms()
+        role, now_ms = leader.role, replicas.server(1).clock.now_ms()
         proposal = role.proposal = IsrProposal((1,), role.leader_epoch, role.partition_epoch)
         leader.isr_accepted(proposal, (1,), role.leader_epoch, role.partition_epoch + 1, now_ms)
         replicas.change(isr=[1])

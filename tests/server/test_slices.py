@@ -109,11 +109,11 @@ async def test_a_topic_of_many_partitions_is_told_of_when_it_is_whole(
         seen: set[int] = set()
         while not answers:
             seen.add(len(server.partitions))
-            is_known = server.image.topic("many") is not None
+            is_known = server.metadata.image.topic("many") is not None
             assert not is_known or len(server.partitions) == 96
             await asyncio.sleep(0)
         assert len(seen) > 5, "others had the loop in between"
-        assert len(server.partitions) == 96 and server.image.topic("few") is not None
+        assert len(server.partitions) == 96 and server.metadata.image.topic("few") is not None
 
 
 async def test_decisions_during_image_publication_complete_after_it(
@@ -124,7 +124,7 @@ async def test_decisions_during_image_publication_complete_after_it(
         submit, answers = broker.server.controller.submit, []
         submit(CreateTopicsRequest([CreatableTopic("many", 50, 1)], 60_000), 7, answers.append)
         await eventually(lambda: len(broker.server.partitions) > 3)
-        assert broker.server.image.topic("many") is None
+        assert broker.server.metadata.image.topic("many") is None
         for number in range(5):
             submit(CreateTopicsRequest([CreatableTopic(f"few-{number}", 2, 1)], 60_000), 7, answers.append)
             await asyncio.sleep(0.001)

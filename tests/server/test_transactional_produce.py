@@ -83,5 +83,5 @@ def test_write_on_other_connection_opens_transaction_for_both(
 ) -> None:
     topic = path.topic()
     hosted = path.hosted(topic)
-    coordinator(meanwhile=lambda: hosted.append(batch(0), broker.server.now_ms(), is_in_transaction=True))
+    coordinator(meanwhile=lambda: hosted.append(batch(0), broker.server.clock.now_ms(), is_in_transaction=True))
     assert send(path, topic, 1) == (ErrorCode.NONE, 1)

@@ -62,8 +62,8 @@ class Watch:
         controller = server.__dict__.get("controller")
         if controller is not None and controller.raft is not None:
             self._look_at_quorum(node_id, node, controller)
-            if server.image is not self._published.get(node_id):
-                self._look_at_image(node_id, server.image)
+            if server.metadata.image is not self._published.get(node_id):
+                self._look_at_image(node_id, server.metadata.image)
         if "partitions" in server.__dict__:
             self._look_at_partitions(node_id, node, server)
 
