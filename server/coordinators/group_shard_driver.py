@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 class GroupShardDriver(ShardDriver):
+    """Drives the shard of one partition of `__consumer_offsets`."""
+
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
     _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
 

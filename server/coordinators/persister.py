@@ -50,6 +50,8 @@ ASKER = Asker()
 
 
 class Persister:
+    """Sends requests to the coordinators of share-group state and joins their responses."""
+
     def __init__(
         self, shards: Lazy[ShareStateDriver], metadata: MetadataCache, leaders: Leaders, peers: Lazy[Peers]
     ) -> None:

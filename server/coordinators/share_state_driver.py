@@ -50,6 +50,8 @@ class PersisterCounters:
 
 
 class ShareStateDriver(CoordinatorDriver):
+    """The coordinators of share-group state on this broker."""
+
     topic = SHARE_GROUP_STATE_TOPIC
     partitions_key = "share.coordinator.state.topic.num.partitions"
     replication_key = "share.coordinator.state.topic.replication.factor"
@@ -124,6 +126,8 @@ class ShareStateDriver(CoordinatorDriver):
 
 
 class PersisterShardDriver(ShardDriver):
+    """Drives the shard of one partition of `__share_group_state`, and removes redundant records from its log."""
+
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
     _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
 

@@ -133,6 +133,8 @@ class TransactionDriver(CoordinatorDriver):
 
 
 class TransactionShardDriver(ShardDriver):
+    """Drives the shard of one partition of `__transaction_state`, and sends the markers that it requests."""
+
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
     _refused: Callable[[Message, ErrorCode], Message] = staticmethod(refused)
 

@@ -65,6 +65,8 @@ Report = Callable[[Delivery, "int | None", "str | None"], None]
 
 
 class Outbox:
+    """The dead-letter records for one broker. `report` is called with the result of each record sent."""
+
     def __init__(self, peers: Peers, clock: Clock, endpoint: Endpoint, report: Report) -> None:
         self._peers = peers
         self._clock = clock

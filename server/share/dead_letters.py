@@ -75,6 +75,8 @@ class Counters:
 
 
 class DeadLetters:
+    """Writes dead-letter records to the queues of share groups, and counts them by group."""
+
     def __init__(
         self,
         config: BrokerConfig,

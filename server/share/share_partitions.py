@@ -42,13 +42,13 @@ NO_LEADER_EPOCH = -1
 Done = Callable[["Refusal | None"], None]
 
 #: The persister's errors, mapped to the errors that fetches and acknowledgements return.
-_TOLD_AS = {
+_MAPPED_ERRORS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
-_TOLD_AS_THEY_ARE = (
+_UNCHANGED_ERRORS = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -69,6 +69,8 @@ class Waiter(Protocol):
 
 
 class LedSharePartition:
+    """A share partition of a group on the leader of its partition: drives the state machine `machine`."""
+
     def __init__(
         self,
         key: ShareKey,
@@ -245,6 +247,8 @@ class LedSharePartition:
 
 
 class SharePartitions:
+    """The share partitions of all groups on this broker."""
+
     def __init__(
         self,
         partitions: Partitions,
@@ -344,6 +348,6 @@ def _refusal(error_code: int, message: str | None) -> Refusal | None:
     if not error_code:
         return None
     error: Any = ErrorCode(error_code)
-    if error not in _TOLD_AS_THEY_ARE:
-        error = _TOLD_AS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if error not in _UNCHANGED_ERRORS:
+        error = _MAPPED_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
     return Refusal(error, message or "")

@@ -25,6 +25,8 @@ MOST_READS = 16
 
 
 class Found(NamedTuple):
+    """The batches that were read for a share partition, from `fetch_offset` on."""
+
     led: LedSharePartition
     fetch_offset: int
     records: LogSlice

@@ -19,6 +19,8 @@ STRETCH_BYTES = 16 * 1024
 
 
 class Batch(NamedTuple):
+    """A record batch in the file of a log segment."""
+
     base_offset: int
     last_offset: int
     #: Position in the file.

@@ -35,6 +35,8 @@ class SessionKey(NamedTuple):
 
 
 class ShareSession:
+    """The partitions that one member fetches, and the epoch of its next request."""
+
     __slots__ = ("connection", "epoch", "key", "partitions")
 
     def __init__(self, key: SessionKey, connection: ClientConnection, partitions: Iterable[TopicIdPartition]) -> None:
