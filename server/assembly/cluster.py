@@ -69,7 +69,7 @@ def controller(node: Node) -> QuorumDriver:
         node.clock,
         node.peers,
         node.lines,
-        node.pools.disk,
+        node.pools,
         Publisher(node),
         node.halt,
     )

@@ -110,7 +110,7 @@ def _answer_later(
     lookups: list[tuple[ListOffsetsPartitionResponse, _Later]],
 ) -> None:
     work = [later.batch.find for _, later in lookups]
-    opening = asyncio.get_running_loop().run_in_executor(services.pools.cpu, lambda: [find() for find in work])
+    opening = services.pools.cpu.start(lambda: [find() for find in work])
 
     def reply(opened: asyncio.Future[list[TimestampedOffset | None]]) -> None:
         for (answer, later), found in zip(lookups, opened.result(), strict=True):

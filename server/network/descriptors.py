@@ -25,9 +25,9 @@ from ..runtime.thread_pools import MOST_THREADS
 FEWEST_DESCRIPTORS = 48
 
 #: Files that are open for the time of one call: segments being rolled, indexes, checkpoints, snapshots, and the directory
-#: that is synced with each. The loop, the thread of the metadata log, and the threads of the pools open two at a time.
+#: that is synced with each. The loop and the threads of the pools open two at a time.
 WORKER_THREADS = MOST_THREADS
-SHORT_LIVED_FILES = 2 * (WORKER_THREADS + 2)
+SHORT_LIVED_FILES = 2 * (WORKER_THREADS + 1)
 #: The cleaner's process: two pipes with both ends until it has begun, the pipe that tells of a failed start, and its pidfd.
 CLEANER_PROCESS = 8
 #: Connections that this node opens to each other node, one for each purpose: the quorum's requests and its Fetch, the

@@ -63,7 +63,7 @@ class AppendQueue:
         copy = None if records is None else bytearray(records)
         check = partial(check_batch, copy, hosted.rules, version, queued.now_ms, hosted.name)
         self._waiting.append(queued)
-        opening = asyncio.get_running_loop().run_in_executor(hosted.pools.cpu, check)
+        opening = hosted.pools.cpu.start(check)
         opening.add_done_callback(partial(self._opened, queued))
 
     def _opened(self, queued: QueuedAppend, opening: asyncio.Future[CheckedBatch]) -> None:

@@ -80,7 +80,7 @@ class ReplicaFlush:
                 self._tell(_NONE)
                 continue
             self._is_running = True
-            running = asyncio.get_running_loop().run_in_executor(replica.pools.disk, pending.run)
+            running = replica.pools.disk.start(pending.run)
             running.add_done_callback(partial(self._ran, flushed, pending))
         if not self._wanted:
             replica.flush = None

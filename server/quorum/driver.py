@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.repeated_lines import RepeatedLines
-    from ..runtime.thread_pools import ThreadPool
+    from ..runtime.thread_pools import ThreadPools
     from .metadata_log import Loaded, QuorumLog
     from .raft import QuorumRaft
     from .registration import Registration
@@ -63,7 +63,8 @@ class Submit(Protocol):
 class QuorumDriver:
     """The controller's interface for the rest of the broker. See docs/architecture.md.
 
-    `disk`: the threads that write snapshots. `halt` ends the node for a failure; it returns whether it does.
+    `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
+    returns whether it does.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class QuorumDriver:
         clock: Clock,
         peers: Lazy[Peers],
         lines: RepeatedLines,
-        disk: ThreadPool,
+        pools: ThreadPools,
         publisher: ImagePublisher,
         halt: Callable[[Exception], bool],
     ) -> None:
@@ -86,13 +87,13 @@ class QuorumDriver:
         self._config = config
         self._registration = registration
         self._clock = clock
-        self._disk = disk
+        self._disk = pools.disk
         self._halt = halt
         self._known_leader = KnownLeader(clock.now_ms)
         #: Called when the leader (or none) or the epoch of the quorum changes, and when this node becomes active.
         self.on_leader_changed = self._known_leader.on_changed
         self.leaderless = self._known_leader.leaderless
-        self._member = member = QuorumMembership(config, registration, clock, peers)
+        self._member = member = QuorumMembership(config, registration, clock, peers, pools.metadata)
         self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
         room = LogRoom(config.metadata_log_dir, lines)
         self._active = active = ActiveController(config, registration.cluster_id, clock, member, images, room)

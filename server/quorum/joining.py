@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ...replication.quorum.core import QuorumConfig
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
+    from ..runtime.thread_pools import ThreadPool
     from .metadata_log import QuorumLog
     from .registration import Registration
 
@@ -37,7 +37,7 @@ def join(
     peers: Lazy[Peers],
     quorum_log: QuorumLog,
     now_ms: Callable[[], int],
-    flushing: ThreadPoolExecutor,
+    flushing: ThreadPool,
     *,
     leads_from: int | None = None,
 ) -> QuorumRaft:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...storage.files.open_files import LogDirectoryFailure
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from ..peers.peers import Peers
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
+    from ..runtime.thread_pools import ThreadPool
     from .raft import QuorumRaft
     from .registration import Registration
     from .snapshots import SnapshotId
@@ -62,10 +62,13 @@ class KnownLeader:
 class QuorumMembership:
     """Commits what this node appends. A single voter becomes a Raft replica with the first request of another node.
 
-    The owner sets the callbacks before the start, and calls `opened` when the log is open.
+    The owner sets the callbacks before the start, and calls `opened` when the log is open. `flushing`: the thread that
+    flushes the log.
     """
 
-    def __init__(self, config: BrokerConfig, registration: Registration, clock: Clock, peers: Lazy[Peers]) -> None:
+    def __init__(
+        self, config: BrokerConfig, registration: Registration, clock: Clock, peers: Lazy[Peers], flushing: ThreadPool
+    ) -> None:
         #: The Raft driver; None while this node is the only one in the quorum.
         self.raft: QuorumRaft | None = None
         #: Called with the offset below which everything is committed, while this node is the only voter.
@@ -80,7 +83,7 @@ class QuorumMembership:
         self._registration = registration
         self._clock = clock
         self._peers = peers
-        self._flushing = ThreadPoolExecutor(1, "metadata-flush")
+        self._flushing = flushing
         self._alone: LoneVoter | None = None
         self._log: QuorumLog | None = None
 
@@ -192,10 +195,9 @@ class QuorumMembership:
             await self.raft.closed()
 
     def close(self) -> None:
-        """Closes the log, and ends the thread that flushes it."""
+        """Closes the log."""
         if self._log is not None:
             try:
                 self._log.close(self._clock.now_ms())
             except LogDirectoryFailure as failure:
                 log.error("closing the metadata log: %s", failure)
-        self._flushing.shutdown()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Union
 
 from ...protocol.codec import MalformedMessage
@@ -45,6 +44,7 @@ from .metadata_batches import QuorumVoters
 from .state_file import QuorumState, write_quorum_state
 
 if TYPE_CHECKING:
+    from ..runtime.thread_pools import ThreadPool
     from .endpoints import QuorumEndpoints, QuorumSender
     from .metadata_log import QuorumLog
     from .replicated_log import ReplicatedQuorumLog
@@ -74,7 +74,7 @@ class QuorumRaft:
         endpoints: QuorumEndpoints,
         sender: QuorumSender,
         clock: Callable[[], int],
-        flushing: ThreadPoolExecutor,
+        flushing: ThreadPool,
     ) -> None:
         self.replica = replica
         #: The log as the replica has it.
@@ -258,13 +258,13 @@ class QuorumRaft:
         """Flushes until everything is synced. The task starts in the next turn of the event loop, so one flush covers
         all appends of this turn.
         """
-        loop, replicated = asyncio.get_running_loop(), self.replicated
+        replicated = self.replicated
         try:
             while not self._is_closed and replicated.synced_offset < replicated.end_offset:
                 end = replicated.lowest_end = replicated.end_offset
                 flush = self._quorum_log.prepare_flush()
                 if flush is not None:
-                    await loop.run_in_executor(self._flushing_thread, flush.run)
+                    await self._flushing_thread.run(flush.run)
                     self._quorum_log.flushed(flush, self._clock())
                 self.is_synced(min(end, replicated.lowest_end))
         except LogDirectoryFailure as failure:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from ...replication.controller.controller import Controller
 from ...replication.controller.result import ControllerResult
 from ...storage.files.open_files import LogDirectoryFailure
+from ..runtime.thread_pools import ThreadPool
 from .metadata_log import QuorumLog
 from .registration import Registration
 
@@ -29,7 +29,7 @@ class LoneVoter:
         epoch: int,
         epoch_start_offset: int,
         now_ms: Callable[[], int],
-        flushing: ThreadPoolExecutor,
+        flushing: ThreadPool,
         committed: Callable[[int], None],
         failed: Callable[[Exception], None],
     ) -> None:
@@ -51,13 +51,12 @@ class LoneVoter:
             self._committing = asyncio.get_running_loop().create_task(self._commit())
 
     async def _commit(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._log.end_offset > self.offset:
                 end_offset = self._log.end_offset
                 flush = self._log.prepare_flush()
                 if flush is not None:
-                    await loop.run_in_executor(self._flushing, flush.run)
+                    await self._flushing.run(flush.run)
                     self._log.flushed(flush, self._now_ms())
                 if self._is_retired:
                     return

@@ -19,9 +19,11 @@ CPU_THREADS = 2
 DISK_THREADS = min(32, (os.cpu_count() or 1) + 4)
 #: The background verification reads one piece at a time, and its verifiers rely on the order of one thread.
 SCRUB_THREADS = 1
+#: The metadata log has one flush in progress.
+METADATA_THREADS = 1
 
-#: A thread has the loop set the result in one turn, callers are called in the next, and their tasks go on in the third.
-_TURNS_TO_HAND_OVER = 3
+#: A caller that awaits the result through a task of its own adds the next task of the pool some turns later.
+_TURNS_TO_ADD_TASKS = 3
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +41,8 @@ class ThreadPool(ThreadPoolExecutor):
         self.completed = 0
         self._counting = threading.Lock()
         self._unfinished: set[Future[Any]] = set()
+        #: Results that the loop has not got yet. A cancelled one may still have its thread at work.
+        self._awaited: set[asyncio.Future[Any]] = set()
 
     @property
     def active(self) -> int:
@@ -56,27 +60,30 @@ class ThreadPool(ThreadPoolExecutor):
         future.add_done_callback(self._ended)
         return future
 
+    def start(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+        """Runs `function` on a thread. Returns the future of its result, for the loop."""
+        future = asyncio.get_running_loop().run_in_executor(self, function, *args)
+        self._awaited.add(future)
+        future.add_done_callback(self._awaited.discard)
+        return future
+
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Runs `function` on a thread. Returns its result, or raises its exception. A cancelled caller does not end it."""
-        return await asyncio.get_running_loop().run_in_executor(self, function, *args)
+        return await self.start(function, *args)
 
     def run_then(self, function: Callable[[], Any], done: Callable[[Any], object]) -> None:
         """Runs `function` on a thread. `done` gets its result, or its exception, on the loop."""
-        running = asyncio.get_running_loop().run_in_executor(self, function)
-        running.add_done_callback(lambda ended: done(ended.exception() or ended.result()))
+        self.start(function).add_done_callback(lambda ended: done(ended.exception() or ended.result()))
 
     async def stop(self) -> None:
         """Ends the threads when they have done their tasks. The loop goes on meanwhile."""
-        await self._hand_over()
-        while self._unfinished:
-            await asyncio.wait([asyncio.wrap_future(future) for future in tuple(self._unfinished)])
-            await self._hand_over()
+        while self._awaited or self._unfinished:
+            ended = [asyncio.wrap_future(future) for future in tuple(self._unfinished)]
+            await asyncio.wait([*self._awaited, *ended])
+            # Callers take the results, and may add tasks.
+            for _ in range(_TURNS_TO_ADD_TASKS):
+                await asyncio.sleep(0)
         self.shutdown()
-
-    async def _hand_over(self) -> None:
-        """Lets callers on the loop take the results of ended tasks: they may add tasks."""
-        for _ in range(_TURNS_TO_HAND_OVER):
-            await asyncio.sleep(0)
 
     def _ended(self, future: Future[Any]) -> None:
         with self._counting:  # several threads end tasks at once
@@ -92,11 +99,13 @@ class ThreadPools:
         self.cpu = ThreadPool("cpu", cpu)
         #: Work that waits for a disk.
         self.disk = ThreadPool("disk", disk)
+        #: Flushes of the metadata log: they wait for no other flush.
+        self.metadata = ThreadPool("metadata", METADATA_THREADS)
         #: The background verification of logs.
         self.scrub = ThreadPool("scrub", SCRUB_THREADS)
 
     def __iter__(self) -> Iterator[ThreadPool]:
-        return iter((self.cpu, self.disk, self.scrub))
+        return iter((self.cpu, self.disk, self.metadata, self.scrub))
 
     async def stop(self) -> None:
         """Ends all threads. To be called when nothing adds tasks any more."""
@@ -105,4 +114,4 @@ class ThreadPools:
 
 
 #: The threads of a node at most.
-MOST_THREADS = CPU_THREADS + DISK_THREADS + SCRUB_THREADS
+MOST_THREADS = CPU_THREADS + DISK_THREADS + METADATA_THREADS + SCRUB_THREADS
