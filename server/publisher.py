@@ -1,12 +1,12 @@
-"""Brings the broker to a new image, in a fixed order: what is to be served must be there before anybody is told of it.
+"""Makes all parts of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
 
 1. the broker's dynamic configuration, since logs and roles are made by it;
 2. logs and the roles of partitions;
 3. the coordinator's shards, which live in some of them;
 4. the image that Metadata and the other handlers answer from.
 
-Thousands of partitions take a while, so there are steps, between which others may have the loop (`slices.py`). What
-coordinators live in comes last among the partitions, in one step with the rest: no shard outlives its leadership.
+Thousands of partitions take a while, so there are steps, between which other work may have the loop (`sliced_work.py`).
+Partitions with coordinators come last, in one step with the coordinators: no shard outlives its leadership.
 """
 
 from __future__ import annotations
@@ -30,53 +30,55 @@ log = logging.getLogger("odradek.publisher")
 
 
 class Publisher:
-    def __init__(self, broker: Node) -> None:
-        self._broker = broker
+    """Publishes images to the parts of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """At once; see `steps`."""
+        """Publishes an image without a pause; see `steps`."""
         for _ in self.steps(delta, image):
             pass
 
     def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
-        """`delta` is what changed since the image that is published now, and `image` what it leads to."""
-        broker, published = self._broker, self._broker.metadata.image
+        """Publishes an image in steps. `delta` leads to it from the image that is published now."""
+        node, published = self._node, self._node.metadata.image
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
         with self._contained("the broker's configuration"):
-            broker.config.apply(delta, image)
-        if broker.config.is_broker:
+            node.config.apply(delta, image)
+        if node.config.is_broker:
             with self._contained("partitions"):
-                yield from broker.partition_changes.steps(delta, image)
+                yield from node.partition_changes.steps(delta, image)
             with self._contained("coordinators of groups"):
-                broker.groups.apply(delta, image)
+                node.groups.apply(delta, image)
             with self._contained("coordinators of transactions"):
-                broker.transactions.apply(delta, image)
+                node.transactions.apply(delta, image)
             with self._contained("share groups"):
                 self._publish_to_share_groups(delta, image)
         is_first = published is EMPTY_IMAGE
-        log_changes(broker.node_id, published, delta, image)
-        broker.metadata.image = image
-        for function in broker.metadata.on_published:
+        log_changes(node.node_id, published, delta, image)
+        node.metadata.image = image
+        for function in node.metadata.on_published:
             with self._contained(f"{function}", is_first=is_first):
                 function(image)
 
     @contextmanager
     def _contained(self, what: str, *, is_first: bool | None = None) -> Iterator[None]:
-        """If one part cannot follow the metadata, the others still do, and so does this one with the next image: somebody's
-        request led here. A node whose first image fails does not start.
+        """Contains the failure of one part to follow the metadata: a request led here. The other parts still follow, and so
+        does this one with the next image. A node whose first image fails does not start.
         """
         try:
             yield
         except Exception as failure:
-            is_first = self._broker.metadata.image is EMPTY_IMAGE if is_first is None else is_first
+            is_first = self._node.metadata.image is EMPTY_IMAGE if is_first is None else is_first
             if is_first or cause_of(failure) is not None:
                 raise
             log.exception("a bug: %s do not follow the metadata", what)
 
     def _publish_to_share_groups(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """What nobody has used yet is not made for it."""
-        broker = self._broker
-        if broker.share_states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
-            broker.share_states().apply(delta, image)
-        if broker.share_partitions.made is not None:
-            broker.share_partitions().apply(bool(delta.topics))
+        """Publishes to the parts of share groups, which are made with their first use."""
+        node = self._node
+        if node.share_states.made is not None or image.topic(SHARE_GROUP_STATE_TOPIC) is not None:
+            node.share_states().apply(delta, image)
+        if node.share_partitions.made is not None:
+            node.share_partitions().apply(bool(delta.topics))

@@ -1,8 +1,9 @@
-"""Where the metadata log ended when it was last flushed: `odradek-metadata-end`, beside the log's directory.
+"""Records the end of the metadata log at its last flush, in `odradek-metadata-end` beside the log's directory.
 
-A voter has told others, or clients, that it has everything up to there. A log that ends earlier has lost records, however
-whole it looks; this file tells that from a torn tail. It is written after each flush, and not synced: what a power cut
-takes of it only claims less. Before the log is cut because its leader has other records, the file is synced.
+A voter has acknowledged everything up to that end to other nodes or clients. A log that ends earlier has lost records, even
+if it has no damage; the file distinguishes that from a torn tail. It is written after each flush and not synced: the older
+content that a power loss may leave only claims less. It is synced before the log is truncated because its leader has
+other records.
 
 The bytes: end offset (int64), epoch of the last record (int32), CRC-32C of both (uint32).
 """
@@ -50,11 +51,11 @@ class FlushedEnd:
         return SnapshotId(*_END.unpack_from(content)) if self.is_known else NOWHERE
 
     def reaches(self, end: SnapshotId) -> bool:
-        """Whether a log that ends at `end` has everything that was flushed."""
+        """Returns whether a log that ends at `end` has everything that was flushed."""
         return (end.epoch, end.end_offset) >= (self.recorded.epoch, self.recorded.end_offset)
 
     def flushed(self, end: SnapshotId) -> None:
-        """Everything up to there is on the disk. A log that lacks something says so until it has it again."""
+        """Records that everything below `end` is on the disk. The old end stays while the log has less than was flushed."""
         if end != self.recorded and self.reaches(end):
             self._write(end, sync=False)
 

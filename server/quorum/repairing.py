@@ -1,6 +1,6 @@
-"""What is wrong in the data directory of a stopped node, and what an operator may decide about it.
+"""Finds damage in the data directory of a stopped node, and carries out what an operator decides about it.
 
-Nothing is changed by looking. A decision keeps the old bytes under a `.damaged` name.
+Finding damage changes nothing. A decision keeps the old bytes under a `.damaged` name.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ from .state_file import CorruptQuorumState, QuorumState, read_quorum_state, writ
 
 
 class Finding(NamedTuple):
-    """`decision`: the option of `odradek repair` that ends it; None where a start sees to it by itself."""
+    """Damage, in words. `decision`: the option of `odradek repair` that ends it; None where a start mends it by itself."""
 
     words: str
     decision: str | None = None
 
 
 class MetadataEnd(NamedTuple):
-    """Where the metadata log can be read up to: the segment's file, position and offset; `lost`: what lies behind."""
+    """The end of the readable part of the metadata log: the segment's file, position and offset. `lost` describes in words
+    what follows.
+    """
 
     file: Path | None
     position: int
@@ -58,7 +60,7 @@ class MetadataEnd(NamedTuple):
 
 
 def findings(directory: Path) -> Iterator[Finding]:
-    """Raises OSError, LogDirectoryFailure."""
+    """Yields the damage. Raises OSError, LogDirectoryFailure."""
     yield from _of_meta_properties(directory)
     for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
         note = inspect_offsets(str(directory), name).note
@@ -104,7 +106,7 @@ def _of_metadata(directory: Path) -> Iterator[Finding]:
 
 
 def metadata_end(directory: Path) -> MetadataEnd | None:
-    """Of a log that is damaged, or ends before it was flushed; None for one that is whole."""
+    """Returns the end of a log that is damaged or lacks flushed records; None for one that is whole."""
     snapshots = sound_snapshots(directory).sound
     expected = snapshots[-1].end_offset if snapshots else 0
     offset, file, position = 0, None, 0
@@ -171,7 +173,7 @@ def _of_segment(file: Path, *, is_last: bool, known: set[tuple[str, int]]) -> It
 
 
 def cut_metadata(directory: Path) -> str:
-    """Ends the metadata log before its damage. What was done, in words."""
+    """Truncates the metadata log at its damage. Returns a description of what was done."""
     metadata = directory / DIRECTORY_NAME
     end = metadata_end(metadata)
     if end is None:
@@ -191,7 +193,7 @@ def cut_metadata(directory: Path) -> str:
 
 
 def write_properties(directory: Path, cluster_id: str | None, node_id: int | None) -> str:
-    """Writes meta.properties again. Raises ValueError where nothing tells what it said."""
+    """Writes meta.properties again. Raises ValueError where its content cannot be determined."""
     path = directory / FILE_NAME
     try:
         before = read_meta_properties(str(directory))

@@ -1,4 +1,4 @@
-"""`quorum-state`: what a voter has promised, as JSON, in Kafka's two forms (KIP-595, KIP-853).
+"""Reads and writes `quorum-state`, the vote and epoch of a voter as JSON, in Kafka's two forms (KIP-595, KIP-853).
 
 Version 1 belongs to kraft.version 1, whose voters stand in the log; version 0 to kraft.version 0, whose voters stand in
 `controller.quorum.voters` and, as a note, in here.
@@ -66,7 +66,7 @@ def decode_quorum_state(content: bytes) -> QuorumState:
 
 
 def read_quorum_state(directory: Path) -> QuorumState | None:
-    """Of the directory of the metadata log; None when no vote was ever given.
+    """Returns the state in the directory of the metadata log; None when there is neither the file nor its copy.
 
     A file that is missing or damaged is replaced by its copy. Raises CorruptQuorumState where there is none.
     """
@@ -88,7 +88,7 @@ def read_quorum_state(directory: Path) -> QuorumState | None:
 
 
 def _is_newer(state: QuorumState, copy: QuorumState) -> bool:
-    """Whether another program, Apache Kafka, has written the file since."""
+    """Returns whether another program, Apache Kafka, has written the file after the copy."""
     forgets = copy.voted_id == NOBODY and state.voted_id != NOBODY
     return state.leader_epoch > copy.leader_epoch or (state.leader_epoch == copy.leader_epoch and forgets)
 
