@@ -8,8 +8,6 @@ import time
 from typing import TYPE_CHECKING
 
 from ...protocol.records.errors import BatchError
-from ...storage.compaction.compaction import finish, job, look
-from ...storage.compaction.offset_map import BYTES_PER_KEY
 from ...storage.files.checkpoints import CLEANER_OFFSETS, find_offsets, write_offsets
 from ...storage.files.open_files import LogDirectoryFailure
 from ...storage.segments.damage import SegmentSuspected
@@ -120,6 +118,8 @@ class LogCleaner:
             await asyncio.sleep(0)
             if hosted.is_removed or hosted.offline:
                 continue
+            from ...storage.compaction.compaction import look  # many brokers compact nothing
+
             try:
                 checkpoint = self._checkpoint(hosted.directory.path).get((hosted.topic, hosted.index))
                 dirt = look(hosted.log, checkpoint, hosted.last_stable_offset, self._clock.now_ms())
@@ -136,6 +136,9 @@ class LogCleaner:
         return (hosted.topic, hosted.index) not in self._uncleanable
 
     async def _clean(self, hosted: HostedPartition, dirt: DirtyRange) -> bool:
+        from ...storage.compaction.compaction import finish, job
+        from ...storage.compaction.offset_map import BYTES_PER_KEY
+
         most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.log, dirt, self._clock.now_ms(), most_keys)
         began = time.monotonic()

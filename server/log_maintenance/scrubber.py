@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...storage.files.open_files import LogDirectoryFailure
-from ...storage.repair.aborted_check import MOST_EARLIER_SEGMENTS
-from ...storage.repair.verification import Job, SegmentVerifier, build_indexes
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ...storage.log.log import Log
+    from ...storage.repair.verification import Job, SegmentVerifier
     from ...storage.segments.segment import Segment
     from ..config.broker_config import BrokerConfig
     from ..partitions.hosted_partition import HostedPartition
@@ -198,6 +197,8 @@ class Scrubber:
         read, loop = hosted.log, asyncio.get_running_loop()
         if not _is_there(hosted, read, segment):
             return
+        from ...storage.repair.verification import SegmentVerifier  # with the first round, well after the start
+
         verifier, path, generation = SegmentVerifier(self._job(hosted, segment)), read.path, read.generation
         try:
             while not verifier.is_done:
@@ -219,6 +220,9 @@ class Scrubber:
             self._thread.run_then(verifier.close, lambda _: None)
 
     def _job(self, hosted: HostedPartition, segment: Segment) -> Job:
+        from ...storage.repair.aborted_check import MOST_EARLIER_SEGMENTS
+        from ...storage.repair.verification import Job
+
         checked = hosted.log
         is_compacted = checked.config.compact or self._cleaner.has_cleaned(hosted)
         base, end, is_closed = segment.base_offset, segment.next_offset, segment is not checked.active
@@ -263,6 +267,8 @@ class Scrubber:
             await self._rebuild_indexes(hosted, segment)
 
     async def _rebuild_indexes(self, hosted: HostedPartition, segment: Segment) -> None:
+        from ...storage.repair.verification import build_indexes
+
         rebuilt, path = hosted.log, segment.path
         if segment is rebuilt.active:
             return

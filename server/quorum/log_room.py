@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
-from ...replication.controller.refusals import refuse
 from ...replication.controller.result import ControllerResult, RefusedRequest
 from ...storage.files.open_files import advice
 
@@ -74,6 +73,8 @@ class LogRoom:
         self._lines.log(log, logging.ERROR, "", ("no room", api), words)
         if api == _NO_OP:
             return ControllerResult([], result.response)
+        from ...replication.controller.refusals import refuse  # which few brokers ever need
+
         return ControllerResult([], refuse(request, RefusedRequest(ErrorCode.KAFKA_STORAGE_ERROR, words)))
 
 

@@ -22,7 +22,6 @@ from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_t
 from ...storage.log.loading import DamagedLog
 from ..runtime.sliced_work import Steps
 from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
-from .metadata_survey import loss, named, survey
 from .snapshots import sound_snapshots
 from .state_file import FILE_NAME as QUORUM_STATE
 
@@ -90,6 +89,8 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
         what = "everything before that offset would be lost"
     except DamagedLog as damaged:
+        from .metadata_survey import loss
+
         damage, what = str(damaged), loss(directory, damaged)
         is_short = all(one.size == 0 for one in damaged.ranges)
     if _is_alone(config, directory):
@@ -114,6 +115,8 @@ def _is_alone(config: BrokerConfig, directory: Path) -> bool:
     configured = _configured(config)
     if not config.is_controller or configured - {config.node_id}:
         return False
+    from .metadata_survey import survey
+
     voters = survey(directory).voters | configured
     return not voters - {config.node_id} and bool(voters or not config.get("controller.quorum.bootstrap.servers"))
 
@@ -160,6 +163,8 @@ def _check_partitions(quorum_log: QuorumLog, image: MetadataImage, directories: 
                 unknown.append(Path(replica.path).name)
     is_clean = all(directory.had_clean_shutdown for directory in directories)
     if unknown and (is_clean or len(unknown) > known):
+        from .metadata_survey import named
+
         raise _refusal(
             f"{quorum_log.directory}: the metadata ends at offset {quorum_log.end_offset}, and does not know the topics of "
             f"{len(unknown)} partitions on the disk ({named(sorted(unknown))})",

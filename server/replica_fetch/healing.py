@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LOG_SUFFIX, LogDirectoryFailure, sync_directory
-from ...storage.repair.rebuilding import RebuiltSegment
 from ...storage.segments.damage import DamagedRange
 from .replica_reader import NotThere, ReplicaReader
 
@@ -63,6 +62,8 @@ class Rebuild:
     def __init__(
         self, log: Log, segment: Segment | None, base_offset: int, next_offset: int, ranges: list[DamagedRange]
     ) -> None:
+        from ...storage.repair.rebuilding import RebuiltSegment  # which few brokers ever need
+
         self.log = log
         self.segment = segment
         self.ranges = ranges
