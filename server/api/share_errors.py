@@ -9,19 +9,19 @@ from ...metadata.features import SHARE_VERSION
 from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ..network.call import Call
     from ..services import Services
 
 
-def is_enabled(services: Services, call: Call) -> bool:
+def is_enabled(services: Services) -> bool:
+    """Returns True if the finalized features enable share groups."""
     return services.metadata.image.features.level(SHARE_VERSION) > 0
 
 
-def refuse(services: Services, call: Call, group_id: str | None, member_id: str | None) -> ErrorCode:
+def refuse(services: Services, group_id: str | None, member_id: str | None) -> ErrorCode:
     """Returns the error of a whole ShareFetch or ShareAcknowledge; NONE if it is valid. Kafka sends no error message
     for it.
     """
-    if not is_enabled(services, call):
+    if not is_enabled(services):
         return ErrorCode.UNSUPPORTED_VERSION
     if group_id is None or not member_id or len(member_id) > MAX_MEMBER_ID_LENGTH:
         return ErrorCode.INVALID_REQUEST

@@ -43,30 +43,29 @@ def handle(services: Services, call: Call) -> None:
 
 def _describe(services: Services, call: Call, group: DescribeShareGroupOffsetsRequestGroup, done: Done) -> None:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-    if not is_enabled(services, call):
+    if not is_enabled(services):
         answer.error_code = ErrorCode.UNSUPPORTED_VERSION
         done(answer)
     elif group.topics is None:
         asked = InitializedPartitions(group.group_id)
-        services.groups.submit(group.group_id, asked, 0, call, partial(_known, services, call, answer, done))
+        services.groups.submit(group.group_id, asked, 0, call, partial(_known, services, answer, done))
     else:
-        _named(services, call, group, answer, done)
+        _named(services, group, answer, done)
 
 
 def _known(
-    services: Services, call: Call, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions
+    services: Services, answer: DescribeShareGroupOffsetsResponseGroup, done: Done, known: KnownPartitions
 ) -> None:
     if known.error:
         answer.error_code = known.error
         done(answer)
         return
     there = {t: sorted(p) for t, p in known.partitions.items() if services.metadata.image.topic_by_id(t) is not None}
-    _ask(services, call, answer, there, done)
+    _ask(services, answer, there, done)
 
 
 def _named(
     services: Services,
-    call: Call,
     group: DescribeShareGroupOffsetsRequestGroup,
     answer: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
@@ -84,7 +83,7 @@ def _named(
         one.topics += absent
         done(one)
 
-    _ask(services, call, answer, wanted, described)
+    _ask(services, answer, wanted, described)
 
 
 def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
@@ -100,7 +99,6 @@ def _absent(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsRespon
 
 def _ask(
     services: Services,
-    call: Call,
     answer: DescribeShareGroupOffsetsResponseGroup,
     partitions: dict[bytes, list[int]],
     done: Done,
@@ -115,12 +113,11 @@ def _ask(
         for topic_id, indexes in partitions.items()
     ]
     request = summary.ReadShareGroupStateSummaryRequest(group_id=answer.group_id, topics=topics)
-    services.persister().ask(request, partial(_summed_up, services, call, answer, done))
+    services.persister().ask(request, partial(_summed_up, services, answer, done))
 
 
 def _summed_up(
     services: Services,
-    call: Call,
     answer: DescribeShareGroupOffsetsResponseGroup,
     done: Done,
     response: summary.ReadShareGroupStateSummaryResponse,

@@ -107,14 +107,17 @@ def _produce(
         answers = []
         for data in topic.partition_data:
             hosted: HostedPartition | None = find((key, data.index))
-            result = None
             if needs_checks or hosted is None or hosted.is_internal:
                 result = _rejection(path, call, membership, key, data, hosted)
-            if result is None:
-                assert hosted is not None
-                is_member = trusted or (needs_checks and (hosted.topic, hosted.index) in membership)
+                if result is None:
+                    assert hosted is not None
+                    is_member = trusted or (hosted.topic, hosted.index) in membership
+                    result = hosted.append(
+                        data.records, now_ms, required_acks=acks, version=version, is_in_transaction=is_member
+                    )
+            else:
                 result = hosted.append(
-                    data.records, now_ms, required_acks=acks, version=version, is_in_transaction=is_member
+                    data.records, now_ms, required_acks=acks, version=version, is_in_transaction=trusted
                 )
             # In one go: by their names, the nine would take three times as long.
             error, base_offset, appended_ms, log_start, end_offset, errors, message, must_flush, queued = result

@@ -28,7 +28,7 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, call: Call) -> ShareAcknowledgeResponse | None:
     request: ShareAcknowledgeRequest = call.request
-    error = refuse(services, call, request.group_id, request.member_id)
+    error = refuse(services, request.group_id, request.member_id)
     if error:
         return ShareAcknowledgeResponse(error_code=error)
     key = SessionKey(request.group_id or "", request.member_id or "")

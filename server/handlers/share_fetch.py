@@ -29,7 +29,7 @@ _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, call: Call) -> ShareFetchResponse | None:
     request: ShareFetchRequest = call.request
-    error = refuse(services, call, request.group_id, request.member_id)
+    error = refuse(services, request.group_id, request.member_id)
     is_renewing = call.version >= RENEW_VERSION and request.is_renew_ack
     if is_renewing and any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)):
         error = error or ErrorCode.INVALID_REQUEST

@@ -19,7 +19,7 @@ from ..services import Services
 
 def handle(services: Services, call: Call) -> ShareGroupDescribeResponse | None:
     group_ids: list[str] = call.request.group_ids
-    if not is_enabled(services, call):
+    if not is_enabled(services):
         refused = [DescribedGroup(group_id=g, error_code=ErrorCode.UNSUPPORTED_VERSION) for g in group_ids]
         return ShareGroupDescribeResponse(groups=refused)
     describe(

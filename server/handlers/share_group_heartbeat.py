@@ -14,7 +14,7 @@ from ..services import Services
 
 
 def handle(services: Services, call: Call) -> ShareGroupHeartbeatResponse | None:
-    if not is_enabled(services, call):
+    if not is_enabled(services):
         error = ErrorCode.UNSUPPORTED_VERSION
         return ShareGroupHeartbeatResponse(error_code=error)
     services.groups.submit(call.request.group_id, call.request, call.version, call, partial(_reply, services, call))
