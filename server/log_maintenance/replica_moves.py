@@ -1,4 +1,4 @@
-"""Replicas that move from one log directory of this broker to another (KIP-113, AlterReplicaLogDirs).
+"""Moves replicas from one log directory of this broker to another (KIP-113, AlterReplicaLogDirs).
 
 The replica's log is copied into a *future* log beside it, `<topic>-<partition>.<hex>-future` in the directory to which it
 goes, while the partition goes on taking requests. When little is left to copy, the rest follows in one turn of the loop
@@ -171,7 +171,7 @@ class ReplicaMoves:
             self._partitions.directory_failed(failure)
 
     async def _copy(self, move: ReplicaMove) -> None:
-        """Until the logs have changed places. Between a look at the partition and what follows from it nothing waits."""
+        """Copies until the logs have changed places. No step waits between its check of the partition and its effect."""
         while True:
             self._align(move)
             if self._bytes_left(move) > LAST_STRETCH_BYTES:
@@ -186,7 +186,7 @@ class ReplicaMoves:
                 return
 
     def _align(self, move: ReplicaMove) -> None:
-        """The log may have been cut at both ends meanwhile."""
+        """Cuts the future log like the log itself, which may have been truncated at both ends meanwhile."""
         hosted, future, now_ms = move.hosted, move.future, self._clock.now_ms()
         if not move.is_wanted or hosted.is_removed or hosted.offline or not move.destination.is_online:
             raise _Ended
@@ -198,7 +198,7 @@ class ReplicaMoves:
             future.truncate_to(hosted.log_end_offset, now_ms)
 
     def _bytes_left(self, move: ReplicaMove) -> int:
-        """At the most; of one segment."""
+        """Returns the number of bytes to copy."""
         return bytes_from(move.hosted.log, move.next_offset)
 
     async def _copy_chunk(self, move: ReplicaMove) -> None:

@@ -91,6 +91,7 @@ class Scrubber:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._thread.done()
         self._task = None
 
     @property
@@ -129,7 +130,7 @@ class Scrubber:
     # ---- segments that are read
 
     def verify_soon(self, hosted: HostedPartition, base_offset: int) -> None:
-        """A reader took records of a segment that was not verified yet. It is next, at the rate of a round."""
+        """Verifies a segment next, at the rate of a round: a reader took records of it that were not verified yet."""
         if self._bytes_per_second <= 0 or len(self._soon) >= MOST_SOON:
             return
         segment = hosted.log.segment_of(base_offset)
@@ -152,7 +153,7 @@ class Scrubber:
     # ---- one segment
 
     def inspect(self, hosted: HostedPartition, base_offset: int, done: Callable[[], object] = lambda: None) -> None:
-        """Verifies a segment at once; `done` is called when its damage is known, on the loop."""
+        """Verifies a segment immediately. `done` is called on the loop when its damage is known."""
         key = (hosted, base_offset)
         waiting = self._inspections.get(key)
         if waiting is not None:
@@ -175,7 +176,7 @@ class Scrubber:
                 done()
 
     def met(self, hosted: HostedPartition, damage: BatchError) -> None:
-        """A reader got `damage` instead of records."""
+        """Handles a read that met `damage` instead of records."""
         self._counters.reads_refused += 1
         if isinstance(damage, SegmentSuspected):
             self.inspect(hosted, damage.base_offset)
@@ -184,7 +185,7 @@ class Scrubber:
             self._counters.say((hosted.name, first), "a reader of %s gets CORRUPT_MESSAGE: %s", hosted.name, damage)
 
     def doubt(self, hosted: HostedPartition, offset: int) -> None:
-        """A follower asks again for records that it was given: the segment is verified, but not each time."""
+        """Verifies the segment of records that a follower requests again, once per DOUBT_INTERVAL_S."""
         now = asyncio.get_running_loop().time()
         if now >= self._doubted.get(hosted, 0.0):
             if len(self._doubted) >= MOST_DOUBTED:
@@ -193,7 +194,7 @@ class Scrubber:
             self.inspect(hosted, hosted.log.segment_of(offset).base_offset)
 
     async def _verify(self, hosted: HostedPartition, segment: Segment, bytes_per_second: int) -> None:
-        """Pieces take their share of a second each, so that a change of the rate counts at once."""
+        """Verifies a segment in pieces. The rate is read for each piece, so a change takes effect at once."""
         read, loop = hosted.log, asyncio.get_running_loop()
         if not _is_there(hosted, read, segment):
             return
@@ -279,7 +280,7 @@ class Scrubber:
             log.warning("%s: its indexes did not agree with it, and are built again", path)
 
     def _failed(self, hosted: HostedPartition, failure: LogDirectoryFailure) -> None:
-        """A directory that is gone as a whole is the affair of those who write to it, unless nobody does."""
+        """Handles a failed read. A log directory that is gone as a whole is left to its writers."""
         if not hosted.is_removed and not Path(hosted.log.path).is_dir():
             log.error("%s: its directory %s is gone", hosted.name, hosted.log.path)
         elif not hosted.is_removed:
@@ -287,5 +288,5 @@ class Scrubber:
 
 
 def _is_there(hosted: HostedPartition, read: Log, segment: Segment) -> bool:
-    """Whether the segment is still of the log that the partition has."""
+    """Returns whether the segment still belongs to the log of the partition."""
     return not hosted.offline and not hosted.is_removed and hosted.log is read and segment in read.segments

@@ -20,7 +20,7 @@ log = logging.getLogger("odradek.broker")
 
 
 def open_directories(paths: Iterable[str]) -> list[LogDirectory]:
-    """The directories that can be opened, as in Kafka. Raises LogDirectoryFailure when none can."""
+    """Returns the directories that can be opened, as in Kafka. Raises LogDirectoryFailure when none can."""
     found: list[LogDirectory] = []
     failures: list[LogDirectoryFailure] = []
     for path in paths:
@@ -39,7 +39,7 @@ def open_directories(paths: Iterable[str]) -> list[LogDirectory]:
 
 
 def write_checkpoints(directory: LogDirectory, logs: Sequence[Log], high_watermarks: dict[TopicPartition, int]) -> None:
-    """At a clean stop: the checkpoints of all logs of a directory. Raises LogDirectoryFailure."""
+    """Writes the checkpoints of all logs of a directory at a clean stop. Raises LogDirectoryFailure."""
     found = checkpoints_of(logs)
     write_offsets(directory.path, RECOVERY_POINTS, found.recovery_points)
     write_offsets(directory.path, LOG_START_OFFSETS, found.log_start_offsets)

@@ -1,4 +1,4 @@
-"""The replicas that a start finds on the disk: whose they are, and what was odd when their logs were opened.
+"""The replicas that a start finds on the disk: their owner, and the findings when their logs were opened.
 
 A directory is another topic's only when its `partition.metadata` can be read and says so. A file that cannot be read is
 written again: the cluster's metadata knows the id of the topic that has a replica of this name here.
@@ -31,7 +31,7 @@ MOST_NAMED_RANGES = 10
 
 
 def is_ours(directory: LogDirectory, replica: ReplicaDirectory, image: MetadataImage, node_id: int) -> bool:
-    """Whether a directory holds a replica that this broker has. Raises LogDirectoryFailure."""
+    """Returns whether a directory holds a replica that this broker has. Raises LogDirectoryFailure."""
     topic = image.topic(replica.topic)
     registration = topic.partitions.get(replica.partition) if topic is not None else None
     if topic is None or registration is None or node_id not in registration.replicas:
@@ -61,7 +61,7 @@ def _has_topic_id(path: str, topic_id: bytes) -> bool:
 def gone_replicas(
     directory: LogDirectory, replicas: Iterable[ReplicaDirectory], image: MetadataImage, node_id: int
 ) -> list[TopicPartition]:
-    """Replicas with records by the checkpoints, in here by the metadata, and not on the disk under any name."""
+    """Returns the replicas that have records by the checkpoints, belong here by the metadata, and are not on the disk."""
     there = {(replica.topic, replica.partition) for replica in replicas}
     gone = []
     for key, offset in directory.checkpoints.high_watermarks.items():
@@ -80,7 +80,7 @@ def gone_replicas(
 
 
 def rename_stray(directory: LogDirectory, replica: ReplicaDirectory) -> None:
-    """Puts a directory that is not this broker's under a name that nothing reads. Raises LogDirectoryFailure."""
+    """Renames a directory that is not this broker's, so that nothing reads it. Raises LogDirectoryFailure."""
     stray = f"{directory.path}/{replica_directory_name(replica.topic, replica.partition, STRAY_SUFFIX)}"
     log.warning("%s is not a replica of this broker any more: renamed to %s", replica.path, stray)
     try:
@@ -90,7 +90,7 @@ def rename_stray(directory: LogDirectory, replica: ReplicaDirectory) -> None:
 
 
 def report_opening(opened: Log) -> None:
-    """Says what was rebuilt, cut and found damaged, and keeps the damaged ranges in the partition's directory."""
+    """Logs what was rebuilt, cut and found damaged, and saves the damaged ranges in the partition's directory."""
     for note in opened.opening_notes:
         log.warning(note)
     if opened.recovered_bytes:

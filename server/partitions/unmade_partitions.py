@@ -69,7 +69,7 @@ class UnmadePartitions:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While another image is applied in slices, what the published one says may be over."""
+        """Makes nothing while another image is applied in slices: the published one may be outdated."""
         self._is_paused = True
         try:
             yield
@@ -77,7 +77,7 @@ class UnmadePartitions:
             self._is_paused = False
 
     def add(self, key: TopicPartition, failure: LogDirectoryFailure, made: Log | None, new_path: str | None) -> None:
-        """What its creation has left behind goes, because others need the room; what was there before stays."""
+        """Adds a partition, and removes what its creation left behind, since others need the room. Older files stay."""
         if made is not None:
             made.close(self._clock.now_ms(), clean=False)
         if new_path is not None:
@@ -98,7 +98,7 @@ class UnmadePartitions:
             self._timer = None
 
     def _remove(self, path: str) -> None:
-        """Where it cannot be removed, the next try goes on with it."""
+        """Removes a directory, or leaves it for the next try."""
         try:
             shutil.rmtree(path)
         except FileNotFoundError:

@@ -77,13 +77,17 @@ class ThreadPool(ThreadPoolExecutor):
 
     async def stop(self) -> None:
         """Ends the threads when they have done their tasks. The loop goes on meanwhile."""
+        await self.done()
+        self.shutdown()
+
+    async def done(self) -> None:
+        """Waits until all tasks are done."""
         while self._awaited or self._unfinished:
             ended = [asyncio.wrap_future(future) for future in tuple(self._unfinished)]
             await asyncio.wait([*self._awaited, *ended])
             # Callers take the results, and may add tasks.
             for _ in range(_TURNS_TO_ADD_TASKS):
                 await asyncio.sleep(0)
-        self.shutdown()
 
     def _ended(self, future: Future[Any]) -> None:
         with self._counting:  # several threads end tasks at once
