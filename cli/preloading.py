@@ -22,8 +22,11 @@ _VERSIONS = (3, 4)
 
 async def preload(broker: BrokerServer) -> None:
     from ..protocol.apis import API_VERSIONS_KEY
+    from ..server.runtime.late_imports import TRANSACTION_MODULES, load
 
     await asyncio.get_running_loop().run_in_executor(None, _load)
+    if not broker.controller.is_alone:  # its first image with transactions may come at any time
+        await asyncio.get_running_loop().run_in_executor(None, load, TRANSACTION_MODULES)
     for dispatcher in broker.dispatchers.values():
         for version in _VERSIONS:
             dispatcher.prepare(API_VERSIONS_KEY, version)

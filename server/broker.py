@@ -83,9 +83,13 @@ class BrokerServer(Node):
         self.replica_requests = Lazy(lambda: cluster.replica_requests(self))
         self.replication = Lazy(lambda: cluster.replication(self))
         self.fetch_sessions = data.fetch_sessions(self)
-        self.producer_ids = cluster.producer_ids(self)
-        self.auto_creation = cluster.auto_creation(self)
-        self.streams_topics = coordinators.streams_topics(self)
+        self.producer_ids = Lazy(lambda: cluster.producer_ids(self))
+        self.auto_creation = Lazy(lambda: cluster.auto_creation(self))
+        self.transaction_markers = Lazy(lambda: coordinators.transaction_markers(self))
+        self.transactions = Lazy(lambda: coordinators.transactions(self))
+        self.transaction_verification = Lazy(lambda: coordinators.transaction_verification(self))
+        self.transactional_produce = Lazy(lambda: paths.transactional_produce(self))
+        self.streams_topics = Lazy(lambda: coordinators.streams_topics(self))
         self.share_configs = Lazy(lambda: share.share_configs(self))
         self.share_partitions = Lazy(lambda: share.share_partitions(self))
         self.share_sessions = Lazy(lambda: share.share_sessions(self))
@@ -121,12 +125,8 @@ class BrokerServer(Node):
                 self.leaders = cluster.leaders(self)
                 self.moves = data.replica_moves(self)
                 self.groups = coordinators.groups(self)
-                self.transaction_markers = coordinators.transaction_markers(self)
-                self.transactions = coordinators.transactions(self)
-                self.transaction_verification = coordinators.transaction_verification(self)
                 self.fetch_path = paths.fetch_path(self)
                 self.produce_path = paths.produce_path(self)
-                self.transactional_produce = paths.transactional_produce(self)
             self.controller = cluster.controller(self)
             self.services = self._services()
             await self.controller.start(self.directories)
@@ -164,11 +164,10 @@ class BrokerServer(Node):
             await self.scrubber.stop()
             await self.cleaner.stop()
             await self.upkeep.stop()
-        for part in (self.share_partitions.made, self.share_states.made):
+        for part in (self.share_partitions.made, self.share_states.made, self.transactions.made):
             if part is not None:
                 part.stop()
         if hasattr(self, "groups"):
-            self.transactions.stop()
             self.groups.stop()
         if hasattr(self, "controller"):
             await self.controller.stop()

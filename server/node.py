@@ -85,9 +85,9 @@ class Node:
     listeners: ListenerSet
     directories: list[LogDirectory]
     fetch_sessions: FetchSessions
-    producer_ids: ProducerIds
-    auto_creation: AutoCreation
-    streams_topics: StreamsTopics
+    producer_ids: Lazy[ProducerIds]
+    auto_creation: Lazy[AutoCreation]
+    streams_topics: Lazy[StreamsTopics]
     # Made with their first use: a broker alone without share groups makes none.
     share_configs: Lazy[ShareConfigs]
     share_partitions: Lazy[SharePartitions]
@@ -125,12 +125,12 @@ class Node:
     leaders: Leaders
     moves: ReplicaMoves
     groups: GroupDriver
-    transaction_markers: TransactionMarkers
-    transactions: TransactionDriver
-    transaction_verification: TransactionVerification
+    transaction_markers: Lazy[TransactionMarkers]
+    transactions: Lazy[TransactionDriver]
+    transaction_verification: Lazy[TransactionVerification]
     fetch_path: FetchPath
     produce_path: ProducePath
-    transactional_produce: TransactionalProduce
+    transactional_produce: Lazy[TransactionalProduce]
     controller: QuorumDriver
     #: What the handlers use.
     services: NodeServices

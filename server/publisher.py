@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..metadata.image import EMPTY_IMAGE
 from .cluster.change_lines import log_changes
 from .runtime.halting import cause_of
-from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
+from .runtime.internal_topics import SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ..metadata.delta import MetadataDelta
@@ -51,8 +51,9 @@ class Publisher:
                 yield from node.partition_changes.steps(delta, image)
             with self._contained("coordinators of groups"):
                 node.groups.apply(delta, image)
-            with self._contained("coordinators of transactions"):
-                node.transactions.apply(delta, image)
+            if node.transactions.made is not None or image.topic(TRANSACTION_STATE_TOPIC) is not None:
+                with self._contained("coordinators of transactions"):
+                    node.transactions().apply(delta, image)
             with self._contained("share groups"):
                 self._publish_to_share_groups(delta, image)
         is_first = published is EMPTY_IMAGE

@@ -92,14 +92,14 @@ class Services(NodeServices):
     fetch_sessions: FetchSessions
     fetch_path: FetchPath
     produce_path: ProducePath
-    transactional_produce: TransactionalProduce
-    auto_creation: AutoCreation
-    producer_ids: ProducerIds
+    transactional_produce: Lazy[TransactionalProduce]
+    auto_creation: Lazy[AutoCreation]
+    producer_ids: Lazy[ProducerIds]
     groups: GroupDriver
-    transaction_markers: TransactionMarkers
-    transactions: TransactionDriver
-    transaction_verification: TransactionVerification
-    streams_topics: StreamsTopics
+    transaction_markers: Lazy[TransactionMarkers]
+    transactions: Lazy[TransactionDriver]
+    transaction_verification: Lazy[TransactionVerification]
+    streams_topics: Lazy[StreamsTopics]
     replication: Lazy[Replication]
     share_configs: Lazy[ShareConfigs]
     share_partitions: Lazy[SharePartitions]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..cluster.auto_creation import AutoCreation
 from ..cluster.leaders import Leaders
-from ..cluster.producer_ids import ProducerIds
 from ..publisher import Publisher
 from ..quorum.driver import QuorumDriver
 from ..quorum.registration import Registration
@@ -15,9 +13,11 @@ from ..runtime.internal_topics import SHARE_GROUP_STATE_TOPIC
 
 if TYPE_CHECKING:
     from ...metadata.image import BrokerImage
+    from ..cluster.auto_creation import AutoCreation
     from ..cluster.broker_lifecycle import BrokerLifecycle
     from ..cluster.broker_sessions import BrokerSessionWatch
     from ..cluster.controller_channel import Forwarding
+    from ..cluster.producer_ids import ProducerIds
     from ..cluster.stopped_brokers import StoppedBrokers
     from ..node import Node
     from ..peers.peers import Peers
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 
 def auto_creation(node: Node) -> AutoCreation:
+    from ..cluster.auto_creation import AutoCreation
+
     def create_internal(topic: str) -> None:
         if topic == SHARE_GROUP_STATE_TOPIC:
             node.share_states().ensure_topic(lambda: None)
         else:
-            (node.groups if topic == node.groups.topic else node.transactions).ensure_topic(lambda: None)
+            (node.groups if topic == node.groups.topic else node.transactions()).ensure_topic(lambda: None)
 
     return AutoCreation(lambda *asked: node.controller.submit(*asked), create_internal, node.lines)
 
@@ -45,6 +47,8 @@ def leaders(node: Node) -> Leaders:
 
 
 def producer_ids(node: Node) -> ProducerIds:
+    from ..cluster.producer_ids import ProducerIds
+
     return ProducerIds(
         node.node_id, lambda: node.controller.broker_epoch, lambda *asked: node.controller.submit(*asked)
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..coordinators.coordinator_driver import GroupDriver
-from ..coordinators.streams_topics import StreamsTopics
 from ..coordinators.topic_creation import CREATE_TOPICS_VERSION, TopicCreation
-from ..coordinators.transaction_driver import TransactionDriver
-from ..coordinators.transaction_markers import TransactionMarkers
-from ..coordinators.transaction_verification import TransactionVerification
 
 if TYPE_CHECKING:
     from ..coordinators.persister import Persister
     from ..coordinators.share_state_driver import ShareStateDriver
+    from ..coordinators.streams_topics import StreamsTopics
     from ..coordinators.topic_creation import CreateTopics
+    from ..coordinators.transaction_driver import TransactionDriver
+    from ..coordinators.transaction_markers import TransactionMarkers
+    from ..coordinators.transaction_verification import TransactionVerification
     from ..node import Node
 
 
@@ -27,6 +27,8 @@ def topic_creation(node: Node) -> TopicCreation:
 
 
 def streams_topics(node: Node) -> StreamsTopics:
+    from ..coordinators.streams_topics import StreamsTopics
+
     return StreamsTopics(create_topics(node))
 
 
@@ -37,23 +39,29 @@ def groups(node: Node) -> GroupDriver:
 
 
 def transaction_markers(node: Node) -> TransactionMarkers:
+    from ..coordinators.transaction_markers import TransactionMarkers
+
     return TransactionMarkers(node.partitions, node.clock, node.groups, node.leaders, node.peers)
 
 
 def transactions(node: Node) -> TransactionDriver:
+    from ..coordinators.transaction_driver import TransactionDriver
+
     return TransactionDriver(
         node.config,
         node.clock,
         node.partitions,
         topic_creation(node),
         node.metadata,
-        node.producer_ids,
-        node.transaction_markers,
+        node.producer_ids(),
+        node.transaction_markers(),
     )
 
 
 def transaction_verification(node: Node) -> TransactionVerification:
-    return TransactionVerification(node.config, node.clock, node.transactions, node.leaders, node.peers)
+    from ..coordinators.transaction_verification import TransactionVerification
+
+    return TransactionVerification(node.config, node.clock, node.transactions(), node.leaders, node.peers)
 
 
 def persister(node: Node) -> Persister:

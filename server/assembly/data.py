@@ -45,7 +45,8 @@ def partitions(node: Node) -> Partitions:
 
 def _take_up_coordinators(node: Node, image: MetadataImage) -> None:
     node.groups.take_up(image)
-    node.transactions.take_up(image)
+    if node.transactions.made is not None:
+        node.transactions().take_up(image)
     if node.share_states.made is not None:
         node.share_states().take_up(image)
 

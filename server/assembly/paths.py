@@ -8,10 +8,10 @@ from ..fetch.fetch_path import FetchPath
 from ..fetch.replica_selector import ReplicaSelector
 from ..partitions.parked_fetch import FetchWaits
 from ..produce.parked_produce import ProducePath
-from ..produce.transactional_produce import TransactionalProduce
 
 if TYPE_CHECKING:
     from ..node import Node
+    from ..produce.transactional_produce import TransactionalProduce
 
 
 def fetch_path(node: Node) -> FetchPath:
@@ -33,4 +33,6 @@ def produce_path(node: Node) -> ProducePath:
 
 
 def transactional_produce(node: Node) -> TransactionalProduce:
-    return TransactionalProduce(node.config, node.clock, node.partitions, node.transaction_verification)
+    from ..produce.transactional_produce import TransactionalProduce
+
+    return TransactionalProduce(node.config, node.clock, node.partitions, node.transaction_verification())

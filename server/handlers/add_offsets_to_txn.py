@@ -41,5 +41,5 @@ def handle(services: Services, call: Call) -> AddOffsetsToTxnResponse | None:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         call.reply(AddOffsetsToTxnResponse(error_code=error))
 
-    services.transactions.submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
+    services.transactions().submit(request.transactional_id, asked, CLIENT_VERSION, call, reply)
     return None

@@ -43,7 +43,7 @@ def handle(services: Services, call: Call) -> AddPartitionsToTxnResponse | None:
     if refused is not None:
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused)
     key = request.v3_and_below_transactional_id
-    services.transactions.submit(key, request, call.version, call, call.reply)
+    services.transactions().submit(key, request, call.version, call, call.reply)
     return None
 
 
@@ -63,7 +63,7 @@ def _ask(
         done(response.results_by_transaction[0])
 
     single = AddPartitionsToTxnRequest(transactions=[transaction])
-    services.transactions.submit(key, single, call.version, call, reply)
+    services.transactions().submit(key, single, call.version, call, reply)
 
 
 def _refused(image: MetadataImage, topics: list[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopicResult] | None:

@@ -12,7 +12,7 @@ from ..services import Services
 
 def handle(services: Services, call: Call) -> None:
     request: DescribeTransactionsRequest = call.request
-    driver = services.transactions
+    driver = services.transactions()
 
     def reply(answers: list[DescribeTransactionsResponse]) -> None:
         described = [state for answer in answers for state in answer.transaction_states]

@@ -55,7 +55,7 @@ def _driver(services: Services, call: Call) -> CoordinatorDriver | None:
     if key_type == GROUP_KEY_TYPE:
         return services.groups
     if key_type == TRANSACTION_KEY_TYPE:
-        return services.transactions
+        return services.transactions()
     is_served = key_type == SHARE_KEY_TYPE and call.version >= SHARE_KEY_VERSION
     return services.share_states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 

@@ -51,7 +51,7 @@ def to_group_coordinator(services: Services, call: Call) -> None:
 
 
 def to_transaction_coordinator(services: Services, call: Call) -> None:
-    services.transactions.submit(call.request.transactional_id, call.request, call.version, call, call.reply)
+    services.transactions().submit(call.request.transactional_id, call.request, call.version, call, call.reply)
 
 
 def to_share_coordinator(services: Services, call: Call) -> None:

@@ -18,4 +18,4 @@ def handle(services: Services, call: Call) -> None:
         response.transaction_states = [one for answer in answers for one in answer.transaction_states]
         call.reply(response)
 
-    services.transactions.submit_to_all(call.request, call.version, call, reply)
+    services.transactions().submit_to_all(call.request, call.version, call, reply)

@@ -228,7 +228,7 @@ def _absent(
     for name in names:
         legal = topic_name_fault(name) is None
         if legal and creates:
-            services.auto_creation.create(name)
+            services.auto_creation().create(name)
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
         answer += _with_operations(call, request, [_missing(error, name)])
         yield

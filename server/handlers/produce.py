@@ -67,7 +67,7 @@ _ATTRIBUTES_AT = 22
 
 def handle(services: Services, call: Call) -> ProduceResponse | None:
     if call.request.transactional_id is not None:
-        transactional = services.transactional_produce
+        transactional = services.transactional_produce()
         if transactional.is_trusted(call.version):
             return _produce(services.produce_path, call, _NOT_VERIFIED, trusted=True)
         unverified = transactional.unverified(call)

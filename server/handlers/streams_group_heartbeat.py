@@ -33,8 +33,8 @@ def handle(services: Services, call: Call) -> StreamsGroupHeartbeatResponse | No
 
     def reply(answer: Message) -> None:
         if isinstance(answer, NeedsTopics):
-            services.streams_topics.create(answer.topics)
-            services.streams_topics.tell_errors(answer.response, answer.topics)
+            services.streams_topics().create(answer.topics)
+            services.streams_topics().tell_errors(answer.response, answer.topics)
             answer = answer.response
         call.reply(answer)
 

@@ -53,7 +53,7 @@ def handle(services: Services, call: Call) -> TxnOffsetCommitResponse | None:
     now_ms = services.clock.now_ms()
     verification = hosted.log.producers.verify(producer_id, epoch, NO_SEQUENCE, now_ms, bumps_epochs=adds)
     asked = Membership(request.transactional_id, producer_id, epoch, (place,), adds)
-    services.transaction_verification.verify(
+    services.transaction_verification().verify(
         call, asked, partial(_answered, services, call, refusals, hosted, verification)
     )
     return None

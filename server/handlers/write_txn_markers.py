@@ -52,4 +52,6 @@ def _write(services: Services, asked: WritableTxnMarker, done: Callable[[Writabl
         results = [WritableTxnMarkerTopicResult(topic, answers) for topic, answers in topics.items()]
         done(WritableTxnMarkerResult(asked.producer_id, results))
 
-    gather([partial(services.transaction_markers.write, topic, index, marker) for topic, index in partitions], written)
+    gather(
+        [partial(services.transaction_markers().write, topic, index, marker) for topic, index in partitions], written
+    )

@@ -19,6 +19,12 @@ log = logging.getLogger("odradek.late_imports")
 _TOPIC_CREATION = ("replication.controller.topics",)
 #: The coordinators of groups, with the kinds that nearly all groups are of.
 GROUP_MODULES = ("server.coordinators.group_shard_driver", "server.coordinators.group_configs")
+TRANSACTION_MODULES = (
+    "server.coordinators.transaction_driver",
+    "server.coordinators.transaction_markers",
+    "server.coordinators.transaction_verification",
+    "server.produce.transactional_produce",
+)
 _LATER_GROUP_MODULES = (
     *GROUP_MODULES,
     "coordinator.groups.share.kind",
@@ -28,7 +34,7 @@ _LATER_GROUP_MODULES = (
 
 #: The modules of the APIs whose first request would hold the loop for longer than its budget.
 API_MODULES: dict[str, tuple[str, ...]] = {
-    "FindCoordinator": (*GROUP_MODULES, *_TOPIC_CREATION),
+    "FindCoordinator": (*GROUP_MODULES, *TRANSACTION_MODULES, *_TOPIC_CREATION),
     **dict.fromkeys(("CreateTopics", "CreatePartitions"), _TOPIC_CREATION),
     **dict.fromkeys(
         (
@@ -44,9 +50,21 @@ API_MODULES: dict[str, tuple[str, ...]] = {
             "OffsetDelete",
             "OffsetFetch",
             "SyncGroup",
-            "TxnOffsetCommit",
         ),
         GROUP_MODULES,
+    ),
+    **dict.fromkeys(
+        (
+            "AddOffsetsToTxn",
+            "AddPartitionsToTxn",
+            "DescribeTransactions",
+            "EndTxn",
+            "InitProducerId",
+            "ListTransactions",
+            "TxnOffsetCommit",
+            "WriteTxnMarkers",
+        ),
+        (*GROUP_MODULES, *TRANSACTION_MODULES),
     ),
     **dict.fromkeys(
         (
