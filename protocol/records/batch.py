@@ -28,8 +28,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from ..checksum import crc32c
 from ..varint import Buffer
 from .compression import Compression
 from .errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCompression

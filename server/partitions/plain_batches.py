@@ -11,8 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from crc32c import crc32c
-
+from ...protocol.checksum import crc32c
 from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk

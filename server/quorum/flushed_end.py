@@ -14,8 +14,7 @@ import os
 import struct
 from pathlib import Path
 
-from crc32c import crc32c
-
+from ...protocol.checksum import crc32c
 from ...replication.quorum.log import SnapshotId
 from ...storage.files.descriptors import open_fd
 from ...storage.files.open_files import set_aside, write_fully

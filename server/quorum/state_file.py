@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crc32c import crc32c
-
+from ...protocol.checksum import crc32c
 from ...protocol.uuids import ZERO_UUID, uuid_from_text, uuid_to_text
 from ...storage.files.open_files import read_if_exists, set_aside, write_atomically
 

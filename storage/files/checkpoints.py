@@ -18,8 +18,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from ...protocol.checksum import crc32c
 from .open_files import LogDirectoryFailure, read_if_exists, set_aside, write_atomically
 
 #: Below it, everything is on the disk: recovery starts there.

@@ -18,8 +18,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from crc32c import crc32c
-
+from ...protocol.checksum import crc32c
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, read_header
 from ...protocol.records.errors import OldFormatInLog
 from ..files.descriptors import open_fd

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from crc32c import crc32c
-
+from ...protocol.checksum import crc32c
 from ...protocol.codec import MalformedMessage, decode, encode
 from ...protocol.internal.producer_snapshot import ProducerEntry, ProducerSnapshot
 
