@@ -42,7 +42,7 @@ log = logging.getLogger("odradek.broker")
 
 
 class BrokerServer(Node):
-    """What handlers find here is in docs/architecture.md.
+    """What handlers find here is in docs/development/architecture.md.
 
     `clock`: seconds since 1970. `turn_clock`: times turns of the loop. Both are for loops whose time is not real.
     """

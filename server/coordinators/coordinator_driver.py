@@ -190,7 +190,7 @@ class CoordinatorDriver:
 
 
 class GroupDriver(CoordinatorDriver):
-    """The group coordinators' interface for the rest of the broker. See docs/architecture.md."""
+    """The group coordinators' interface for the rest of the broker. See docs/development/architecture.md."""
 
     topic = GROUP_METADATA_TOPIC
     partitions_key = "offsets.topic.num.partitions"

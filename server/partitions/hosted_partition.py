@@ -42,7 +42,7 @@ _ZSTD = 4
 
 
 class HostedPartition(Replica):
-    """See docs/architecture.md."""
+    """See docs/development/architecture.md."""
 
     __slots__ = ()
 

@@ -61,7 +61,7 @@ class Submit(Protocol):
 
 
 class QuorumDriver:
-    """The controller's interface for the rest of the broker. See docs/architecture.md.
+    """The controller's interface for the rest of the broker. See docs/development/architecture.md.
 
     `pools`: the threads that flush the metadata log and write its snapshots. `halt` ends the node for a failure; it
     returns whether it does.
