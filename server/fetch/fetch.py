@@ -21,7 +21,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
 from ...replication.isr import UNKNOWN_BROKER_EPOCH
-from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure
+from ...storage.files.open_files import OPEN_FILES, LogDirectoryFailure, OpenFile
 from ...storage.log.log import OffsetOutOfRange
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..partitions.hosted_partition import HostedPartition
@@ -188,7 +188,7 @@ class Fetch(ParkedFetch):
         found: list[Found] = []
         has_error = False
         found_bytes = 0
-        if OPEN_FILES.is_crowded:
+        if OpenFile.count > OPEN_FILES.limit:
             left = min(left, MOST_CROWDED_BYTES)
         for wanted in self._wanted():
             hosted = find(wanted.key)
@@ -205,7 +205,7 @@ class Fetch(ParkedFetch):
                 size = one.records.size
                 whole_first = False
                 found_bytes += size
-                left = 0 if OPEN_FILES.is_crowded else max(0, left - size)
+                left = 0 if OpenFile.count > OPEN_FILES.limit else max(0, left - size)
             elif is_urgent(one.data) or (self._replica_id >= 0 and has_session and starts_elsewhere(one)):
                 has_error = True
         return found, found_bytes, has_error

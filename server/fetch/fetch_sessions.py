@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import ErrorCode
 from ..runtime.memory import release_after
-from ..runtime.sliced_work import Steps
+from ..runtime.sliced_work import Steps, run_to_completion
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchPartition, FetchRequest
@@ -215,6 +215,16 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def open_at_once(
+        self, request: FetchRequest, version: int, now_ms: int, connection: ClientConnection | None = None
+    ) -> FetchContext | ErrorCode:
+        """Does what `open` does for a request that names few partitions: a generator would cost more than its work."""
+        epoch, uses_topic_ids = request.session_epoch, version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH) or request.session_id in self._sessions:
+            return run_to_completion(self.open(request, version, now_ms, connection))
+        partitions = {key: FetchedPartition(key, asked) for key, asked in _asked(request, uses_topic_ids)}
+        return FetchContext(partitions, opens_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
 
     def open(
         self, request: FetchRequest, version: int, now_ms: int, connection: ClientConnection | None = None

@@ -19,7 +19,6 @@ from ...protocol.messages.fetch import FetchResponse
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
 from ..network.call import CONTROLLER
-from ..runtime.sliced_work import run_to_completion
 
 if TYPE_CHECKING:
     from ..network.call import Call
@@ -41,7 +40,7 @@ def handle(services: Services, call: Call) -> FetchResponse | None:
         open_and_fetch(path, call, is_follower=is_follower)
         return None
     else:
-        context = run_to_completion(path.sessions.open(request, call.version, path.clock.now_ms(), call.connection))
+        context = path.sessions.open_at_once(request, call.version, path.clock.now_ms(), call.connection)
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
     if len(context.partitions) > LARGE_FETCH and _looks_at_many(context, is_follower=is_follower):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...storage.files.open_files import OPEN_FILES, pread_nowait
+from ...storage.files.open_files import OPEN_FILES, OpenFile, pread_nowait
 from ...storage.segments.slices import LogSlice
 
 #: Up to this size, records are copied into the response: an extra system call for each piece costs more than a copy.
@@ -31,7 +31,7 @@ def sendable(records: LogSlice, *, may_wait: bool) -> Any:
     """Returns bytes, or the slice itself for the connection to send. Raises NotInPageCache unless waiting for the disk
     is allowed.
     """
-    if records.size > (MOST_CROWDED_BYTES if OPEN_FILES.is_crowded else COPIED_BYTES):
+    if records.size > (MOST_CROWDED_BYTES if OpenFile.count > OPEN_FILES.limit else COPIED_BYTES):
         if not may_wait and not in_page_cache(records):
             raise NotInPageCache(partial(warm, records))
         return records

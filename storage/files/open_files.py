@@ -166,7 +166,10 @@ class OpenFiles:
 
     @property
     def is_crowded(self) -> bool:
-        """Returns whether slices that are still to be sent hold files, beside as many as may be open."""
+        """Returns whether slices that are still to be sent hold files, beside as many as may be open.
+
+        A Fetch, which asks for each partition, compares `OpenFile.count` with the limit itself.
+        """
         return OpenFile.count > self.limit
 
     def close_some(self) -> bool:

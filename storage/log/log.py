@@ -188,7 +188,7 @@ class Log(LogSegments):
         return self._failed("reading", error)
 
     def _read(self, offset: int, max_bytes: int, limit_offset: int, min_one_batch: bool, pread: Pread) -> LogSlice:
-        met = self.damage.following(offset) if self.damage else None
+        met = self.damage.following(offset) if self.damage.ranges else None
         if met is not None and met.first_offset <= offset:
             raise OffsetDamaged(self.path, met)
         if met is not None and met.first_offset < limit_offset:

@@ -81,11 +81,12 @@ class SegmentSuspected(CorruptBatch):
 class Damage:
     """The damaged ranges of one log in the order of their offsets; they do not overlap. False when there are none."""
 
-    __slots__ = ("_firsts", "_place", "_ranges", "_saved", "left_out")
+    __slots__ = ("_firsts", "_place", "_saved", "left_out", "ranges")
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._ranges: list[DamagedRange] = []
+        #: Ordered by offset, without overlaps. Only methods of this class change it.
+        self.ranges: list[DamagedRange] = []
         self._firsts: list[int] = []
         self._saved: bytes | None = None
         #: Ranges for which there was no room.
@@ -101,16 +102,16 @@ class Damage:
         return damage
 
     def __len__(self) -> int:
-        return len(self._ranges)
+        return len(self.ranges)
 
     def __iter__(self) -> Iterator[DamagedRange]:
-        return iter(tuple(self._ranges))
+        return iter(tuple(self.ranges))
 
     def covers(self, offset: int) -> DamagedRange | None:
         """The range that `offset` lies in."""
         number = bisect_right(self._firsts, offset) - 1
-        if number >= 0 and offset < self._ranges[number].next_offset:
-            return self._ranges[number]
+        if number >= 0 and offset < self.ranges[number].next_offset:
+            return self.ranges[number]
         return None
 
     def following(self, offset: int) -> DamagedRange | None:
@@ -119,49 +120,49 @@ class Damage:
         if found is not None:
             return found
         number = bisect_right(self._firsts, offset)
-        return self._ranges[number] if number < len(self._ranges) else None
+        return self.ranges[number] if number < len(self.ranges) else None
 
     def in_file(self, file: str) -> list[DamagedRange]:
         """The ranges of a segment's file, in the order of their positions."""
-        return [one for one in self._ranges if one.file == file]
+        return [one for one in self.ranges if one.file == file]
 
     def add(self, found: DamagedRange) -> bool:
         """Adds a range. One that overlaps others takes their place as far as it reaches. Whether it says anything new."""
         if found.first_offset >= found.next_offset:
             return False
         same = [
-            one for one in self._ranges if one.first_offset < found.next_offset and found.first_offset < one.next_offset
+            one for one in self.ranges if one.first_offset < found.next_offset and found.first_offset < one.next_offset
         ]
         if any(one.first_offset <= found.first_offset and found.next_offset <= one.next_offset for one in same):
             return False
-        if len(self._ranges) - len(same) >= MOST_RANGES:
+        if len(self.ranges) - len(same) >= MOST_RANGES:
             self.left_out += 1
             return False
         for one in same:
             found = _joined(found, one)
-            self._ranges.remove(one)
-        insort(self._ranges, found, key=_first_offset)
+            self.ranges.remove(one)
+        insort(self.ranges, found, key=_first_offset)
         self._index()
         return True
 
     def healed(self, first_offset: int, next_offset: int) -> list[DamagedRange]:
         """The ranges that lie within these offsets are whole again, or gone from the log; they are removed and returned."""
-        gone = [one for one in self._ranges if first_offset <= one.first_offset and one.next_offset <= next_offset]
+        gone = [one for one in self.ranges if first_offset <= one.first_offset and one.next_offset <= next_offset]
         if gone:
-            self._ranges = [one for one in self._ranges if one not in gone]
+            self.ranges = [one for one in self.ranges if one not in gone]
             self._index()
         return gone
 
     def restrict(self, log_start_offset: int, log_end_offset: int) -> None:
         """Forgets the ranges that lie outside of the log; one across its end is cut there."""
-        kept = [one for one in self._ranges if one.next_offset > log_start_offset and one.first_offset < log_end_offset]
-        self._ranges = [one._replace(next_offset=min(one.next_offset, log_end_offset)) for one in kept]
+        kept = [one for one in self.ranges if one.next_offset > log_start_offset and one.first_offset < log_end_offset]
+        self.ranges = [one._replace(next_offset=min(one.next_offset, log_end_offset)) for one in kept]
         self._index()
 
     def save(self) -> bool:
         """Brings the file up to date, and removes it where there is no damage. Whether it had to. Raises OSError."""
         with _saving:
-            content = _encode(list(self._ranges)) if self._ranges else None
+            content = _encode(list(self.ranges)) if self.ranges else None
             if content == self._saved:
                 return False
             path = f"{self._place.path}/{FILE_NAME}"
@@ -173,7 +174,7 @@ class Damage:
             return True
 
     def _index(self) -> None:
-        self._firsts = [one.first_offset for one in self._ranges]
+        self._firsts = [one.first_offset for one in self.ranges]
 
 
 def _first_offset(one: DamagedRange) -> int:

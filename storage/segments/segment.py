@@ -236,7 +236,7 @@ class Segment:
             return True
         try:
             start = self.offset_index.last_position if self.size > SCAN_BYTES else 0
-            for _, _, _, last_offset in self.spans(start):
+            for _, _, _, last_offset in spans(self, start):
                 self.next_offset = last_offset + 1
         except (CorruptBatch, struct.error):
             return False
@@ -320,7 +320,7 @@ class Segment:
             if hinted is not None:
                 return hinted
         floor = self.offset_index.floor(offset)
-        for position, _, base_offset, last_offset in self.spans(floor, pread):
+        for position, _, base_offset, last_offset in spans(self, floor, pread):
             if last_offset >= offset:
                 if position == floor > 0 and base_offset > offset and self.holes is None:
                     raise SegmentSuspected(self.base_offset, f"the index of {self!r} passes over offset {offset}")
@@ -339,7 +339,7 @@ class Segment:
         known = start
         if farthest - start > SCAN_BYTES:
             known = max(start, self.offset_index.floor_of_position(farthest))
-        for position, batch_end, base_offset, last_offset in self.spans(known, pread):
+        for position, batch_end, base_offset, last_offset in spans(self, known, pread):
             if position == known > start:
                 end, next_offset = known, base_offset
             if batch_end > farthest:
@@ -349,7 +349,7 @@ class Segment:
 
     def first_batch(self, start: int, pread: Pread = os.pread) -> tuple[int, int]:
         """(its end, the offset after it) of the batch that starts at `start`."""
-        for _, end, _, last_offset in self.spans(start, pread):
+        for _, end, _, last_offset in spans(self, start, pread):
             return end, last_offset + 1
         raise suspected(self, start)
 
