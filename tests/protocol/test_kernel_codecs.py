@@ -18,7 +18,8 @@ import cramjam
 import lz4.frame
 import pytest
 import xxhash
-from odradek.protocol.records.compression import Compression, compress, pure_lz4_into, pure_snappy_into
+from odradek.protocol.records.codecs import pure_lz4_into, pure_snappy_into
+from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
 
 from .lz4_by_the_book import NoBlock, decoded

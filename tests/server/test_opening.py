@@ -14,7 +14,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from odradek.protocol.records import compression, walk
+from odradek.protocol.records import codecs, walk
 from odradek.protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
 from odradek.server.partitions.opening import (
@@ -59,7 +59,7 @@ def test_result_that_does_not_fit_is_told_from_damage(codec: Compression) -> Non
 @pytest.mark.parametrize("has_isal", [True, False])
 def test_gzip_is_checked_by_either_library(monkeypatch: pytest.MonkeyPatch, has_isal: bool) -> None:
     if not has_isal:
-        monkeypatch.setattr(compression, "isal_zlib", None)
+        monkeypatch.setattr(codecs, "isal_zlib", None)
     packed = bytes(compress(Compression.GZIP, PLAIN))
     assert decompress_into(Compression.GZIP, packed, bytearray(len(PLAIN))) == len(PLAIN)
     wrong_crc = packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]
