@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..network.call import ClientConnection
 
 #: A partition as the requests of a connection name it: by topic name or id, and index.
-Place = tuple[Any, int]
+_Partition = tuple[Any, int]
 
 #: Behind a client's longest wait for an answer (request.timeout.ms) nothing of before is on its way any more; then a batch
 #: that was refused may have been given up.
@@ -87,7 +87,7 @@ class RefusedBatches:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._refused: dict[tuple[Place, int], _Refused] = {}
+        self._refused: dict[tuple[_Partition, int], _Refused] = {}
 
     @classmethod
     def of(cls, connection: ClientConnection) -> RefusedBatches:
@@ -100,11 +100,11 @@ class RefusedBatches:
     def __bool__(self) -> bool:
         return bool(self._refused)
 
-    def error_for(self, place: Place, sequence: Sequence, written: int) -> int:
+    def error_for(self, partition: _Partition, sequence: Sequence, written: int) -> int:
         """Returns the error of a batch that follows a rejected one, or 0 if it may be written.
         `written`: the last sequence number in the log of this producer and epoch, -1 for none.
         """
-        key = (place, sequence.producer_id)
+        key = (partition, sequence.producer_id)
         refused = self._refused.get(key)
         if refused is None:
             return 0
@@ -115,11 +115,11 @@ class RefusedBatches:
             return 0
         return refused.error if ahead < _HALF else 0
 
-    def note(self, place: Place, sequence: Sequence | None, error: int) -> None:
+    def note(self, partition: _Partition, sequence: Sequence | None, error: int) -> None:
         """Notes that a batch was rejected and nothing of it was written."""
         if sequence is None or error not in PASSING:
             return
-        key = (place, sequence.producer_id)
+        key = (partition, sequence.producer_id)
         before = self._refused.get(key)
         if before is not None and before.epoch == sequence.epoch:
             if (sequence.first - before.first) % _SEQUENCES < _HALF:

@@ -1,8 +1,8 @@
 """The blocks of the user guides run as a reader would paste them.
 
 A page's blocks share one folder. A `sh` block whose title names the first shell starts a broker in the background, in place
-of the one before; other `sh` blocks run to their end; `python` blocks are programs. Ports 9092 and 9404 are replaced
-by free ones.
+of the one before; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file of pytest
+is written there, and pytest runs at the end. Ports 9092 and 9404 are replaced by free ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 from tests.docs.pages import DOCS, Block, blocks
 
-PAGES = ("index.md", "operations.md")
+PAGES = ("configuration.md", "failover.md", "index.md", "operations.md", "testing.md")
 DEADLINE_S = 60
 
 
@@ -41,10 +41,16 @@ class Shells:
         self.first: subprocess.Popen[str] | None = None
 
     def placed(self, text: str) -> str:
-        return re.sub(r"\b(9092|9404)\b", lambda found: self.ports[found[1]], text)
+        text = re.sub(r"\b(9092|9404)\b", lambda found: self.ports[found[1]], text)
+        text = text.replace("cluster start --brokers 3", "cluster start --brokers 3 --port 0")
+        return re.sub(r"(odradek start (?!.*--port))(?!odradek-cluster)", r"\1--port 0 ", text)
 
     def run(self, block: Block) -> None:
         text = self.placed(block.text)
+        if block.title.endswith(".py"):
+            with (self.folder / block.title).open("a", encoding="utf-8") as file:
+                file.write(text)
+            return
         if block.title.startswith("first shell"):
             self.start(text)
             return
@@ -90,6 +96,9 @@ def test_the_blocks_of_a_page_run_in_order(name: str, tmp_path: Path) -> None:
     try:
         for block in ran:
             shells.run(block)
+        if any(tmp_path.glob("test_*.py")):
+            tests = Block("sh", "", "pytest -q -p no:cacheprovider --rootdir .")
+            shells.run(tests)
     finally:
         shells.stop()
     print(f"{name}: {len(ran)} blocks in {time.monotonic() - began:.1f} s")
