@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from odradek.protocol.apis import APIS, Api
+from odradek.server.handlers.table import handled_apis
 
 from . import allow_list, results
 from .differential import known
@@ -61,8 +62,8 @@ the same requests, right and wrong, are sent to Apache Kafka and to Odradek, and
 
 def served() -> list[Api]:
     """The APIs that Odradek offers to clients: those with a handler, apart from what only controllers are asked."""
-    handlers = ROOT / "server" / "handlers"
-    return [api for api in APIS.values() if "broker" in api.listeners and (handlers / f"{api.module}.py").exists()]
+    handled = handled_apis()
+    return [api for api in APIS.values() if "broker" in api.listeners and api.module in handled]
 
 
 def offered(api: Api) -> str:
