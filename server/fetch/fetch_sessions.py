@@ -49,7 +49,7 @@ LARGE_FETCH = 500
 
 #: Of all sessions together. A thousand consumers that read a hundred partitions each, and the followers of 10,000, use
 #: half of it; it takes about 50 MB.
-DEFAULT_PARTITION_LIMIT = 250_000
+DEFAULT_PARTITION_LIMIT = 100_000
 #: What one partition of a session takes, about.
 PARTITION_BYTES = 200
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.hostile.attack_room import LONGEST_WAIT_MS, AttackRoom
 from tests.hostile.attacks import ATTACKS
+from tests.hostile.attacks_requests import OF_EVERY_API, use_every_api
 
 
 def main() -> int:
@@ -42,6 +43,8 @@ def main() -> int:
         AttackRoom(Path(folder), options.nodes, scale=options.scale) as room,
     ):
         room.keep_client()
+        if set(names) & set(OF_EVERY_API):
+            use_every_api(room)
         rounds = 0
         while not rounds or time.monotonic() < deadline:
             rounds += 1

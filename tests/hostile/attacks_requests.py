@@ -112,6 +112,10 @@ def offset_fetch_of_many_groups(room: AttackRoom, chance: random.Random) -> None
     send_each(room.addresses[0], frames)
 
 
+#: Cases between two that `use_every_api` sends: each API and version keeps some.
+EVERY_API_STEP = 8
+
+
 def field_edges(room: AttackRoom, chance: random.Random) -> None:
     """Requests of every API with one field at an edge, on the listeners of brokers and of controllers."""
     until = time.monotonic() + FIELD_EDGES_S * room.scale
@@ -130,6 +134,13 @@ def many_items_of_every_api(room: AttackRoom, chance: random.Random) -> None:
         send_each(room.addresses[0], [frame], patience_s=ITEMS_PATIENCE_S)
 
 
+def use_every_api(room: AttackRoom) -> None:
+    """Has the brokers load the code of every API: that stays in memory, and is not what an attack leaves behind."""
+    fields.attack(room, 0, edges_of_each=1, pairs=0, step=EVERY_API_STEP)
+
+
+#: The names of attacks that use nearly all APIs.
+OF_EVERY_API = ("field_edges", "many_items_of_every_api")
 ATTACKS = (
     field_edges,
     many_items_of_every_api,
