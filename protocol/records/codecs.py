@@ -18,7 +18,7 @@ from typing import Any
 import cramjam
 
 from ..varint import Buffer
-from .compression import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
+from .compression_type import LEVELS, MAX_DECOMPRESSED_BYTES, Compression
 from .errors import CorruptBatch, TooLargeDecompressed
 
 
