@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .metadata.configs import InvalidConfig
     from .server.embedded import Broker
 
-__version__ = "0.1.0"
+
 __all__ = ["Broker", "InvalidConfig", "__version__"]
 
 

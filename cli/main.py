@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .. import __version__
+from ..version import __version__
 from . import cluster_command, format_command, log_command, repair_command, start_command
 from .options import FAILED, INTERRUPTED, CommandParser, complain
 

@@ -12,7 +12,7 @@ log = logging.getLogger("odradek.broker")
 
 
 def log_starting(broker: Node) -> None:
-    from .. import __version__
+    from ..version import __version__
 
     held = {"broker": broker.config.is_broker, "controller": broker.config.is_controller}
     log.info(

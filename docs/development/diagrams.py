@@ -111,7 +111,7 @@ def drawings() -> dict[str, str]:
     """Returns the drawings by file name."""
     modules = grimp.build_graph("odradek", include_external_packages=False, exclude_type_checking_imports=False)
     below = {root: sorted(child.rpartition(".")[2] for child in modules.find_children(root)) for root in _ROOTS}
-    layers = [name for name in below["odradek"] if name not in ("__main__",)]
+    layers = [name for name in below["odradek"] if modules.find_children(f"odradek.{name}")]
     packages = [name for name in below["odradek.server"] if modules.find_children(f"odradek.server.{name}")]
     packages += ["services", "node", "broker", "publisher", "embedded"]
     return {
