@@ -128,8 +128,8 @@ async def _serve(config: Any) -> int:
 
 
 def _halt(failure: Exception) -> NoReturn:
-    """As Apache Kafka does without a disk: at once. Whoever leads next, and clients, see the connections end; nothing is
-    marked as closed cleanly.
+    """Ends the process at once, as Apache Kafka does without a disk. Clients and the next leader see the connections end;
+    nothing is marked as closed cleanly.
     """
     from ..server.runtime.halting import EXIT_CODE, cause_of
 

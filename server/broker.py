@@ -42,7 +42,7 @@ log = logging.getLogger("odradek.broker")
 
 
 class BrokerServer(Node):
-    """What handlers find here is in docs/development/architecture.md.
+    """A node: makes its parts, starts them in order, stops them in reverse (docs/development/architecture.md).
 
     `clock`: seconds since 1970. `turn_clock`: times turns of the loop. Both are for loops whose time is not real.
     """
@@ -214,7 +214,7 @@ class BrokerServer(Node):
             await self.lifecycle.register()
 
     async def _leave_the_cluster(self) -> None:
-        """What is led here moves to others, while it is still served here."""
+        """Moves leadership to other brokers, while this one still serves."""
         if self.lifecycle is None and self._others_came():
             self.lifecycle = cluster.lifecycle_of_lone_voter(self)
         if self.lifecycle is not None and self.config.get("controlled.shutdown.enable"):

@@ -153,7 +153,7 @@ class Call:
 
     @property
     def client_host(self) -> str:
-        """As Kafka shows it: "/127.0.0.1"."""
+        """The client's address as Kafka shows it: "/127.0.0.1"."""
         return self.connection.client_host
 
     @property

@@ -372,7 +372,7 @@ class Connection(HeldConnection):
         self.close()
 
     def drop_for(self, reason: str) -> None:
-        """As `close_for`, and what the peer has not read yet is dropped."""
+        """Closes as `close_for` does, and drops what the peer has not read yet."""
         self.close_for(reason)
         self.abort()
 

@@ -56,7 +56,7 @@ class OpenedAtOnce(threading.local):
 
 
 class Room:
-    """What is left of that work, and the memory for it."""
+    """The rest of that work, and the memory for it."""
 
     __slots__ = ("bytes_left", "records_left", "request_ms", "scratch")
 

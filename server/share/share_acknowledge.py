@@ -34,7 +34,7 @@ Outcome = dict[TopicIdPartition, "Refusal | None"]
 
 
 class Renewing(NamedTuple):
-    """Whether the request version supports renewals, and whether the request contains renewals (KIP-1222)."""
+    """Renewals of a request: whether its version supports them, and whether it contains any (KIP-1222)."""
 
     is_known: bool
     is_announced: bool
