@@ -172,11 +172,6 @@ class Runs:
         """Returns the last offset that was first acquired together with `offset`, or `offset` itself."""
         return max((run.stretch.last for run in self.overlapping(offset, offset) if run.stretch), default=offset)
 
-    def cut_after(self, run: Run, last: int) -> None:
-        """Ends `run` at `last`. The rest becomes a run of its own."""
-        self._cut(last + 1)
-        assert run.last <= last
-
     def drop_below(self, offset: int) -> list[Run]:
         """Removes and returns the runs below `offset`."""
         if offset <= self.start:

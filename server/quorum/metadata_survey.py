@@ -14,7 +14,6 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.errors import BatchError
 from ...storage.files.open_files import LOG_SUFFIX, base_offset_of
 from ...storage.log.loading import DamagedLog
-from ...storage.segments.damage import DamagedRange
 from ...storage.segments.recovery import DEFAULT_INDEX_INTERVAL_BYTES, scan
 from .metadata_batches import QuorumVoters, decode_batches
 from .snapshots import control_batches, sound_snapshots
@@ -94,7 +93,3 @@ def loss(directory: Path, damaged: DamagedLog) -> str:
 def named(names: Sequence[str]) -> str:
     rest = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def in_words(one: DamagedRange) -> str:
-    return f"{one.file} at position {one.position}, offsets {one.first_offset} to {one.next_offset - 1}: {one.reason}"

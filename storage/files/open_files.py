@@ -133,6 +133,7 @@ class OpenFiles:
     __slots__ = ("_ring", "limit")
 
     def __init__(self, limit: int = MOST_DATA_FILES) -> None:
+        #: With more open files than this (`OpenFile.count`), slices that are still to be sent hold files on their own.
         self.limit = limit
         self._ring: dict[Closeable, None] = {}
 
@@ -163,14 +164,6 @@ class OpenFiles:
                 oldest.release_file()
             else:
                 self._ring[oldest] = None
-
-    @property
-    def is_crowded(self) -> bool:
-        """Returns whether slices that are still to be sent hold files, beside as many as may be open.
-
-        A Fetch, which asks for each partition, compares `OpenFile.count` with the limit itself.
-        """
-        return OpenFile.count > self.limit
 
     def close_some(self) -> bool:
         """Halves the number of open files while no descriptor is left; returns False when it cannot."""

@@ -243,12 +243,6 @@ class Producers:
             starts.append(min(self._undecided))
         return min(starts, default=None)
 
-    def oldest_transaction_timestamp(self) -> int:
-        """Returns the time of the last write of the oldest open transaction, or -1. It shows hanging transactions."""
-        for producer_id in self._open.values():
-            return self.by_id[producer_id].last_timestamp
-        return NO_TIMESTAMP
-
     # ---- life
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:

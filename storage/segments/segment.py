@@ -293,13 +293,6 @@ class Segment:
 
     # ---- finding and reading
 
-    def spans(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, int, int, int]]:
-        """(position, end position, base offset, last offset) of each batch from the one that starts at `position`.
-
-        See `batch_walk.spans`.
-        """
-        return spans(self, position, pread)
-
     def headers(self, position: int, pread: Pread = os.pread) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from the one that starts at `position`. Damaged ranges are passed over."""
         return headers(self, position, pread)

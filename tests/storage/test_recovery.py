@@ -176,7 +176,7 @@ def test_a_clean_restart_reads_no_more_than_the_end_of_each_log(logbook, monkeyp
         return found
 
     monkeypatch.setattr(os, "pread", counted)
-    monkeypatch.setattr(segment_module.Segment.spans, "__defaults__", (counted,))
+    monkeypatch.setattr(segment_module.spans, "__defaults__", (counted,))
     reopened = logbook.open(clean=True)
     assert (reopened.log_end_offset, reopened.recovery_point) == (end, end)
     assert reads, "the end is read, not believed"
