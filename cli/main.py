@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..version import __version__
+from ..version import KAFKA_LEVEL, __version__
 from . import cluster_command, format_command, log_command, repair_command, start_command
 from .options import FAILED, INTERRUPTED, CommandParser, complain
 
@@ -28,7 +28,7 @@ A Kafka-compatible broker in Python. Every Kafka client works against it unchang
 
 def parser() -> argparse.ArgumentParser:
     made = CommandParser(prog="odradek", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--version", action="version", version=f"odradek {__version__}")
+    made.add_argument("--version", action="version", version=f"odradek {__version__} (Apache Kafka {KAFKA_LEVEL})")
     commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     start_command.add_to(commands)
     format_command.add_to(commands)
