@@ -12,7 +12,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .metadata.configs import InvalidConfig
-    from .server.embedded import Broker
+    from .testing.broker import Broker
 
 
 __all__ = ["Broker", "InvalidConfig", "__version__"]
@@ -21,7 +21,7 @@ __all__ = ["Broker", "InvalidConfig", "__version__"]
 def __getattr__(name: str) -> Any:
     # Imported on demand: `odradek --help` and the pytest plugin need not pay for the whole server.
     if name == "Broker":
-        from .server.embedded import Broker
+        from .testing.broker import Broker
 
         return Broker
     if name == "InvalidConfig":

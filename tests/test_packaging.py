@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("cli", "coordinator", "metadata", "protocol", "replication", "server", "storage")
+ROOMS = ("cli", "coordinator", "metadata", "protocol", "replication", "server", "storage", "testing")
 
 
 def listed_packages() -> set[str]:

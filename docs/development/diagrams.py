@@ -113,7 +113,7 @@ def drawings() -> dict[str, str]:
     below = {root: sorted(child.rpartition(".")[2] for child in modules.find_children(root)) for root in _ROOTS}
     layers = [name for name in below["odradek"] if modules.find_children(f"odradek.{name}")]
     packages = [name for name in below["odradek.server"] if modules.find_children(f"odradek.server.{name}")]
-    packages += ["services", "node", "broker", "publisher", "embedded"]
+    packages += ["services", "node", "broker", "publisher"]
     return {
         "layers.svg": svg(imports("odradek", layers, modules)),
         "server.svg": svg(imports("odradek.server", packages, modules)),

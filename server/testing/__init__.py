@@ -1,1 +1,1 @@
-"""The pytest plugin and its fixtures, for users who test their own applications."""
+"""Former place of `odradek.testing`: the names that earlier versions documented still work."""

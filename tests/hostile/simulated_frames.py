@@ -20,10 +20,10 @@ from random import Random
 from typing import Any
 
 from odradek.protocol.schema import Message
-from odradek.server.testing.simulation.cluster import Ran, Run
-from odradek.server.testing.simulation.cluster.nodes import CLUSTER_ID, VOTER_IDS
-from odradek.server.testing.simulation.cluster.workload import create_topic
-from odradek.server.testing.simulation.network import Address
+from odradek.testing.simulation.cluster import Ran, Run
+from odradek.testing.simulation.cluster.nodes import CLUSTER_ID, VOTER_IDS
+from odradek.testing.simulation.cluster.workload import create_topic
+from odradek.testing.simulation.network import Address
 
 from tests.hostile.fields import Case, cases
 from tests.hostile.fields_encoding import frame_of

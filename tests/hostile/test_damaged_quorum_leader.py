@@ -14,7 +14,7 @@ from odradek.protocol.records.batch import HEADER_BYTES, iter_headers
 from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 from odradek.server.quorum.snapshots import list_snapshots
 from odradek.server.quorum.state_file import FILE_NAME as QUORUM_STATE
-from odradek.server.testing.simulation import Node, Simulation
+from odradek.testing.simulation import Node, Simulation
 
 from tests.hostile.damaged_files import overwrite, segments_of
 from tests.server.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, until

@@ -6,8 +6,8 @@ import os
 
 import pytest
 from odradek.server.handlers import metadata
-from odradek.server.testing.simulation.cluster import Broken
-from odradek.server.testing.simulation.cluster.invariants import NO_BUG
+from odradek.testing.simulation.cluster import Broken
+from odradek.testing.simulation.cluster.invariants import NO_BUG
 
 from tests.hostile.simulated_frames import play
 

@@ -11,7 +11,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.server.testing.simulation import Node, Simulation
+from odradek.testing.simulation import Node, Simulation
 
 from tests.server.simulated_cluster import active, nodes, start, until
 

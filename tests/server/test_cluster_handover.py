@@ -15,7 +15,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.replication.quorum.following import Following
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.quorum.formatting import format_directories
-from odradek.server.testing.simulation import Node, Simulation
+from odradek.testing.simulation import Node, Simulation
 
 from tests.server.data_path_stand import batch_of
 from tests.server.simulated_cluster import CLUSTER_ID, NODES, TOPIC, active, controller_of, create_topic, nodes, until

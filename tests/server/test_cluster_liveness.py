@@ -8,7 +8,7 @@ from collections.abc import Collection
 import pytest
 from odradek.server.cluster import broker_sessions as liveness_module
 from odradek.server.peers import probes
-from odradek.server.testing.simulation import Node, Simulation
+from odradek.testing.simulation import Node, Simulation
 
 from tests.server.simulated_cluster import NODES, active, controller_of, create_topic, nodes, partition, until
 

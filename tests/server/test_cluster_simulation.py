@@ -1,6 +1,6 @@
 """Three whole brokers in simulated time, under seeds; and planted bugs, to know that the checks bite.
 
-`python -m odradek.server.testing.simulation --seeds 0-9999` is the long run by hand; ODRADEK_CLUSTER_BUDGET_S is what it may
+`python -m odradek.testing.simulation --seeds 0-9999` is the long run by hand; ODRADEK_CLUSTER_BUDGET_S is what it may
 take here.
 """
 
@@ -32,9 +32,9 @@ from odradek.server.quorum import commits as quorum_commits
 from odradek.server.quorum.replicated_log import ReplicatedQuorumLog
 from odradek.server.replica_fetch.followed_partition import FollowedPartition
 from odradek.server.replica_fetch.replica_fetcher import ReplicaFetcher
-from odradek.server.testing.simulation import Simulation
-from odradek.server.testing.simulation.cluster import Broken, Run
-from odradek.server.testing.simulation.cluster.invariants import (
+from odradek.testing.simulation import Simulation
+from odradek.testing.simulation.cluster import Broken, Run
+from odradek.testing.simulation.cluster.invariants import (
     ACKNOWLEDGED,
     BOUNDARY,
     COMMITTED,
@@ -45,8 +45,8 @@ from odradek.server.testing.simulation.cluster.invariants import (
     ONE_LEADER,
     PROGRESS,
 )
-from odradek.server.testing.simulation.cluster.nodes import Cluster
-from odradek.server.testing.simulation.cluster.trace import Trace
+from odradek.testing.simulation.cluster.nodes import Cluster
+from odradek.testing.simulation.cluster.trace import Trace
 
 BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
 #: A planted bug is found within as many.
@@ -71,14 +71,14 @@ if "wild" in sys.argv:
     time.monotonic = time.perf_counter = time.process_time = time.thread_time = wild
     time.perf_counter_ns = time.monotonic_ns = lambda: int(wild() * 1e9)
     threading.Thread.start = refuse
-from odradek.server.testing.simulation.cluster import Run
+from odradek.testing.simulation.cluster import Run
 print(Run(int(sys.argv[1]), float(sys.argv[2])).run().hash)
 """
 
 
 @pytest.mark.timeout(0)
 def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
-    command = [sys.executable, "-m", "odradek.server.testing.simulation", "--seeds", "0-99999", "--quiet"]
+    command = [sys.executable, "-m", "odradek.testing.simulation", "--seeds", "0-99999", "--quiet"]
     command += ["--budget-s", str(BUDGET_S), "--duration-s", str(DURATION_S)]
     ran = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "0"}

@@ -10,7 +10,7 @@ from odradek.replication.controller.state import ControllerState
 from odradek.server.quorum.commits import Commits
 from odradek.server.runtime import sliced_work as slices
 from odradek.server.runtime.sliced_work import SlicedWork, Steps, without_gc
-from odradek.server.testing.simulation.cluster import Run, nodes
+from odradek.testing.simulation.cluster import Run, nodes
 
 SEEDS = (0, 5)
 DURATION_S = 12.0

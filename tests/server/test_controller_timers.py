@@ -13,7 +13,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.testing.simulation import Node, Simulation
+from odradek.testing.simulation import Node, Simulation
 
 from tests.server.data_path_stand import batch_of
 from tests.server.simulated_cluster import NODES, TOPIC, controller_of, create_topic, nodes, partition, until

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
-from odradek.server.testing.simulation import Simulation
-from odradek.server.testing.simulation.cluster.client import Client, Unreachable
+from odradek.testing.simulation import Simulation
+from odradek.testing.simulation.cluster.client import Client, Unreachable
 
 from tests.server.simulated_cluster import NODES, TOPIC, active, controller_of, create_topic, listeners, nodes, until
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from odradek.server.testing.simulation import Deadlock, Node, Simulation
+from odradek.testing.simulation import Deadlock, Node, Simulation
 
 TOPIC = "orders"
 

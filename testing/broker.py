@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
 from ..metadata.configs import InvalidConfig
-from .broker import BrokerServer
+from ..server.broker import BrokerServer
+from ..server.config.broker_config import BrokerConfig
+from ..server.reset import delete_everything
+from .broker_run import EmbeddedRun
 from .completion import Completion
-from .config.broker_config import BrokerConfig
-from .embedded_run import EmbeddedRun
 from .loop_thread import LoopThread
-from .reset import delete_everything
 
 T = TypeVar("T")
 ConfigValue = str | int | float | bool

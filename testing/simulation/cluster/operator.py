@@ -8,23 +8,23 @@ from dataclasses import fields
 from random import Random
 from typing import Any
 
-from .....metadata.image import TOPIC_RESOURCE
-from .....protocol.errors import ErrorCode
-from .....protocol.messages.alter_partition_reassignments import (
+from ....metadata.image import TOPIC_RESOURCE
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from .....protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from .....protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from .....protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from .....protocol.messages.elect_leaders import ElectLeadersRequest
-from .....protocol.messages.incremental_alter_configs import (
+from ....protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ....protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ....protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ....protocol.messages.elect_leaders import ElectLeadersRequest
+from ....protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from .....protocol.schema import Message
+from ....protocol.schema import Message
 from .client import Client, Unreachable
 from .invariants import NO_BUG, Broken
 from .nodes import VOTER_IDS

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....metadata.image import MetadataImage, PartitionImage
-from .....replication.quorum.replica import QuorumReplica
-from ....broker import BrokerServer
-from ....partitions.hosted_partition import HostedPartition
+from ....metadata.image import MetadataImage, PartitionImage
+from ....replication.quorum.replica import QuorumReplica
+from ....server.broker import BrokerServer
+from ....server.partitions.hosted_partition import HostedPartition
 from ..world import Node
 from .invariants import BOUNDARY, IN_SYNC, Broken, History, Images, Monotonic
 from .nodes import Cluster

@@ -6,14 +6,14 @@ import asyncio
 from random import Random
 from typing import Any
 
-from .....protocol.messages.find_coordinator import FindCoordinatorRequest
-from .....protocol.messages.offset_commit import (
+from ....protocol.messages.find_coordinator import FindCoordinatorRequest
+from ....protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from .....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from .....protocol.schema import Message
+from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from ....protocol.schema import Message
 from ..transport import Address
 from .client import BACKOFF_S, Client, Unreachable
 from .invariants import ACKNOWLEDGED, Broken

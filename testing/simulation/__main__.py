@@ -19,7 +19,7 @@ def main() -> int:
     arguments = _arguments()
     if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
         os.environ["PYTHONHASHSEED"] = _HASH_SEED
-        os.execv(sys.executable, [sys.executable, "-m", "odradek.server.testing.simulation", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", "odradek.testing.simulation", *sys.argv[1:]])
     began, played, failed, acknowledged = time.perf_counter(), 0, 0, 0
     for seed in arguments.seeds:
         if arguments.budget_s and time.perf_counter() - began > arguments.budget_s:
@@ -58,7 +58,7 @@ def _play(seed: int, arguments: argparse.Namespace) -> Ran | None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m odradek.server.testing.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m odradek.testing.simulation", description=__doc__)
     parser.add_argument("--seeds", type=_range, default=range(10), help="one, or first-last")
     parser.add_argument("--duration-s", type=float, default=40.0, help="of faults, in virtual time")
     parser.add_argument("--budget-s", type=float, default=0.0, help="no seed is begun after that")

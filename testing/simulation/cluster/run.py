@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple
 
-from .....protocol.records.batch import iter_headers
-from .....protocol.records.record import decode_batch
+from ....protocol.records.batch import iter_headers
+from ....protocol.records.record import decode_batch
 from ..world import Simulation
 from .client import Client
 from .committer import Committer

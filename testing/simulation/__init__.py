@@ -9,7 +9,7 @@ and `uuid`. The same seed and code give the same run. The test decides which fau
 connections, crash nodes.
 """
 
-from ...handlers.table import load_all
+from ...server.handlers.table import load_all
 from .loop import Deadlock, VirtualLoop
 from .network import Network, Refused
 from .world import Node, Process, Simulation

@@ -17,9 +17,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...broker import BrokerServer
-from ...config.broker_config import BrokerConfig
-from ...embedded import EMBEDDED_DEFAULTS
+from ...server.broker import BrokerServer
+from ...server.config.broker_config import BrokerConfig
+from ..broker import EMBEDDED_DEFAULTS
 from .disk import Disk
 from .incarnations import OWNER, Incarnation
 from .loop import VirtualLoop

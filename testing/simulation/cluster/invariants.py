@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .....metadata.image import MetadataImage
+from ....metadata.image import MetadataImage
 from .shadow import Digest, LogShadow
 
 ONE_LEADER = "one leader per epoch"

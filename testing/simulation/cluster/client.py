@@ -6,12 +6,12 @@ import asyncio
 import struct
 from typing import Any, NamedTuple
 
-from .....protocol.apis import APIS
-from .....protocol.codec import decode, encode
-from .....protocol.errors import ErrorCode
-from .....protocol.internal.headers import RequestHeader, ResponseHeader
-from .....protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from .....protocol.schema import Message
+from ....protocol.apis import APIS
+from ....protocol.codec import decode, encode
+from ....protocol.errors import ErrorCode
+from ....protocol.internal.headers import RequestHeader, ResponseHeader
+from ....protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ....protocol.schema import Message
 from ..transport import Address
 
 #: Delay between two attempts.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .....protocol.records.batch import iter_headers
-from .....storage.log.log import Log
+from ....protocol.records.batch import iter_headers
+from ....storage.log.log import Log
 
 _READ_BYTES = 1 << 20
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from .....protocol.errors import ErrorCode
-from .....protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from .....protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from .....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from .....protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from .....protocol.records.batch import iter_headers
-from .....protocol.records.record import Record, decode_batch, encode_batch
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ....protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ....protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ....protocol.records.batch import iter_headers
+from ....protocol.records.record import Record, decode_batch, encode_batch
 from .client import BACKOFF_S, Client, Unreachable
 from .invariants import ACKNOWLEDGED, Broken
 

@@ -14,8 +14,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from .broker import BrokerServer
-from .config.broker_config import BrokerConfig
+from ..server.broker import BrokerServer
+from ..server.config.broker_config import BrokerConfig
 from .loop_thread import LoopThread
 
 log = logging.getLogger("odradek.embedded")
