@@ -14,12 +14,14 @@ from ...protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from ...protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from ...protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from ...protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -144,6 +146,16 @@ def _incremental_alter_configs(request: incremental.IncrementalAlterConfigsReque
     return incremental.IncrementalAlterConfigsResponse(responses=responses)
 
 
+def _create_acls(request: CreateAclsRequest, refused: RefusedRequest) -> Message:
+    results = [AclCreationResult(error_code=refused.code, error_message=refused.message) for _ in request.creations]
+    return CreateAclsResponse(results=results)
+
+
+def _delete_acls(request: DeleteAclsRequest, refused: RefusedRequest) -> Message:
+    results = [DeleteAclsFilterResult(error_code=refused.code, error_message=refused.message) for _ in request.filters]
+    return DeleteAclsResponse(filter_results=results)
+
+
 def _upkeep(request: Message, refused: RefusedRequest) -> Message:
     return UpkeepResponse(error_code=refused.code)
 
@@ -151,8 +163,10 @@ def _upkeep(request: Message, refused: RefusedRequest) -> Message:
 _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     AlterPartitionReassignmentsRequest: _alter_reassignments,
     BalanceLeadersRequest: _upkeep,
+    CreateAclsRequest: _create_acls,
     CreatePartitionsRequest: _create_partitions,
     CreateTopicsRequest: _create_topics,
+    DeleteAclsRequest: _delete_acls,
     DeleteTopicsRequest: _delete_topics,
     ElectLeadersRequest: _elect_leaders,
     ElectUncleanLeadersRequest: _upkeep,
