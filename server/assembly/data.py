@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..fetch.fetch_session import PartitionKey
 from ..fetch.fetch_sessions import FetchSessions
 from ..log_maintenance.log_cleaner import LogCleaner
 from ..log_maintenance.log_maintenance import LogMaintenance
@@ -28,10 +29,15 @@ if TYPE_CHECKING:
 
 
 def fetch_sessions(node: Node) -> FetchSessions:
+    def is_hosted(key: PartitionKey, uses_topic_ids: bool) -> bool:
+        partitions = node.partitions
+        return (partitions.get_by_id if uses_topic_ids else partitions.get)(key) is not None
+
     made = FetchSessions(
         node.config.get("max.incremental.fetch.session.cache.slots"),
         node.config.get("odradek.fetch.session.cache.partitions"),
         node.turns.free,
+        is_hosted,
     )
     node.listeners.on_connection_lost.append(made.connection_lost)
     return made

@@ -11,7 +11,7 @@ from .fetch_response import Found, nothing_yet
 if TYPE_CHECKING:
     from ..log_maintenance.scrubber import Scrubber
     from ..partitions.hosted_partition import HostedPartition
-    from .fetch_sessions import FetchedPartition
+    from .fetch_session import FetchedPartition
 
 #: A request waits for so many inspections at the most: each finds all damage of its segment.
 MOST_INSPECTIONS = 8

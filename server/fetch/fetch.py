@@ -44,7 +44,7 @@ from .fetch_response import (
     starts_elsewhere,
     topics_of,
 )
-from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .fetch_session import INVALID_SESSION_ID, FetchContext, FetchedPartition
 
 if TYPE_CHECKING:
     from ..network.call import Call

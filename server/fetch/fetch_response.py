@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...storage.segments.slices import LogSlice
     from ..cluster.leaders import Leaders
     from ..partitions.hosted_partition import HostedPartition
-    from .fetch_sessions import FetchedPartition
+    from .fetch_session import FetchedPartition
 
 _LED_ELSEWHERE = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
 

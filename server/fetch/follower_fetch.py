@@ -24,7 +24,7 @@ from ..partitions.hosted_partition import HostedPartition
 from .damaged_reads import inspects_again
 from .fetch import Fetch
 from .fetch_response import Found
-from .fetch_sessions import FetchContext, FetchedPartition, FetchSession
+from .fetch_session import FetchContext, FetchedPartition, FetchSession
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchResponse

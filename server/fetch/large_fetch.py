@@ -19,7 +19,7 @@ from ..partitions.page_cache import NotInPageCache
 from ..runtime.sliced_work import Steps
 from .fetch import Fetch
 from .fetch_response import Found
-from .fetch_sessions import INVALID_SESSION_ID, FetchContext, FetchedPartition
+from .fetch_session import INVALID_SESSION_ID, FetchContext, FetchedPartition
 from .follower_fetch import FollowerFetch
 
 if TYPE_CHECKING:

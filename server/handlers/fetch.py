@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
-from ..fetch.fetch_sessions import INITIAL_EPOCH, LARGE_FETCH, FetchContext, is_large_fetch
+from ..fetch.fetch_session import INITIAL_EPOCH, FetchContext
+from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
 from ..network.call import CONTROLLER
 
 if TYPE_CHECKING:

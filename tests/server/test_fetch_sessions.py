@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.server.fetch.fetch_sessions import EVICTION_MS, FetchContext, FetchSessions
+from odradek.server.fetch.fetch_session import ABSENT_PARTITIONS, FetchContext, PartitionKey
+from odradek.server.fetch.fetch_sessions import EVICTION_MS, FetchSessions
 from odradek.server.runtime.sliced_work import run_to_completion
 
 VERSION = 12
@@ -150,4 +151,35 @@ def test_session_that_grows_over_the_limit_ends() -> None:
     assert (
         run_to_completion(sessions.open(request(101, session, 1), VERSION, 0)) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )
+    assert (len(sessions), sessions.partition_count) == (0, 0)
+
+
+def hosts_the_first(count: int) -> FetchSessions:
+    """Sessions of a broker that hosts so many partitions of every topic."""
+
+    def is_hosted(key: PartitionKey, uses_topic_ids: bool) -> bool:
+        return key[1] < count
+
+    return FetchSessions(10, is_hosted=is_hosted)
+
+
+def test_no_session_is_begun_for_more_absent_partitions_than_hosted_ones() -> None:
+    assert begun(hosts_the_first(0), partitions=ABSENT_PARTITIONS)
+    assert not begun(hosts_the_first(0), partitions=ABSENT_PARTITIONS + 1)
+    assert begun(hosts_the_first(50), partitions=100)
+    sessions = hosts_the_first(49)
+    assert not begun(sessions, partitions=100)
+    context = sessions.open_at_once(request(100), VERSION, 0)
+    assert isinstance(context, FetchContext)
+    assert context.absent == 51
+    assert not sessions.begin(context, 0, is_follower=False)
+    assert (len(sessions), sessions.partition_count) == (0, 0)
+
+
+def test_session_to_which_absent_partitions_are_added_ends() -> None:
+    sessions = hosts_the_first(5)
+    session = begun(sessions, partitions=5)
+    opened(sessions, request(5 + ABSENT_PARTITIONS, session, 1))
+    more = sessions.open(request(6 + ABSENT_PARTITIONS, session, 2), VERSION, 0)
+    assert run_to_completion(more) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(sessions), sessions.partition_count) == (0, 0)
