@@ -48,6 +48,7 @@ UNSTEADY = {
 KEYS = (
     "transactional_id", "name", "topic", "topic_name", "topic_id", "group_id", "key", "api_key", "feature", "resource_name",
     "log_dir", "index", "partition_index", "partition", "partition_id", "broker_id", "node_id", "replica_id", "member_id",
+    "entity_type",
 )  # fmt: skip
 
 #: In a text such a number is a time, a producer's id or made of one.
@@ -156,6 +157,8 @@ def _key(value: Message, version: int, names: Names) -> Any:
     for name in KEYS:
         if name in present and (found := getattr(value, name)) not in (None, ""):
             return plain(name, found, names)
+    if "entity" in present:  # of a quota
+        return "+".join(sorted(f"{part.entity_type}={part.entity_name}" for part in value.entity))  # type: ignore[attr-defined]
     return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from compat_tests.java.conftest import Tool
 from compat_tests.recipes import eventually, hanging_transaction, make_topic
 
@@ -64,6 +66,30 @@ def test_configs_of_groups_and_client_metrics_are_kept(tool: Tool, group: str) -
     tool("client_metrics", "--alter", "--name", group, "--interval", "30000").checked()
     eventually(lambda: group in tool("client_metrics", "--list").out, what="the subscription is listed")
     assert "interval.ms=30000" in tool("client_metrics", "--describe", "--name", group).checked().out
+
+
+@pytest.mark.parametrize(
+    ("entity", "quota"),
+    [
+        (("--entity-type", "users", "--entity-name", "quota-alice"), "producer_byte_rate=1.048576E9"),
+        (("--entity-type", "clients", "--entity-name", "quota-app"), "request_percentage=2000000.5"),
+        (("--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-name", "quota-app"),
+         "controller_mutation_rate=1000000.5"),
+        (("--entity-type", "users", "--entity-name", "quota-alice", "--entity-type", "clients", "--entity-default"),
+         "consumer_byte_rate=1.0E9"),
+        (("--entity-type", "ips", "--entity-name", "192.0.2.1"), "connection_creation_rate=1000000.0"),
+        (("--entity-type", "ips", "--entity-default"), "connection_creation_rate=1000001.0"),
+    ],
+    ids=["user", "client", "default user and client", "user and default client", "ip", "default ip"],
+)  # fmt: skip
+def test_quotas_are_set_described_and_removed(tool: Tool, entity: tuple[str, ...], quota: str) -> None:
+    key, _, value = quota.partition("=")
+    tool("configs", *entity, "--alter", "--add-config", f"{key}={float(value)}").checked()
+    eventually(lambda: quota in tool("configs", *entity, "--describe").out, what="the quota is described")
+    tool("configs", *entity, "--alter", "--delete-config", key).checked()
+    eventually(lambda: quota not in tool("configs", *entity, "--describe").out, what="the quota is gone")
+    refused = tool("configs", *entity, "--alter", "--add-config", f"{key}=-1")
+    assert f"Quota {key} must be greater than 0" in refused.out + refused.err
 
 
 def test_a_group_is_described_reset_and_deleted(tool: Tool, bootstrap: str, topic: str, group: str) -> None:

@@ -26,6 +26,7 @@ Decision = Callable[[ControllerState, Any, int], ControllerResult]
 #: The decision function of each request: module, function. Modules are imported on first use, which keeps startup
 #: short.
 DECISIONS = {
+    "AlterClientQuotas": ("client_quotas", "alter_client_quotas"),
     "AllocateProducerIds": ("producer_ids", "allocate_producer_ids"),
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),

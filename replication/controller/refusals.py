@@ -8,6 +8,12 @@ from typing import Any
 from ...protocol.apis import APIS
 from ...protocol.messages import alter_configs as legacy
 from ...protocol.messages import incremental_alter_configs as incremental
+from ...protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityDataResponse,
+    EntryDataResponse,
+)
 from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -156,11 +162,24 @@ def _delete_acls(request: DeleteAclsRequest, refused: RefusedRequest) -> Message
     return DeleteAclsResponse(filter_results=results)
 
 
+def _alter_client_quotas(request: AlterClientQuotasRequest, refused: RefusedRequest) -> Message:
+    entries = [
+        EntryDataResponse(
+            error_code=refused.code,
+            error_message=refused.message,
+            entity=[EntityDataResponse(part.entity_type, part.entity_name) for part in entry.entity],
+        )
+        for entry in request.entries
+    ]
+    return AlterClientQuotasResponse(entries=entries)
+
+
 def _upkeep(request: Message, refused: RefusedRequest) -> Message:
     return UpkeepResponse(error_code=refused.code)
 
 
 _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
+    AlterClientQuotasRequest: _alter_client_quotas,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
     BalanceLeadersRequest: _upkeep,
     CreateAclsRequest: _create_acls,

@@ -30,6 +30,10 @@ _name_and_id = attrgetter("name", "topic_id")
 _index = attrgetter("partition_index")
 
 
+def _entity(entry: Any) -> frozenset[tuple[str, str | None]]:
+    return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
+
+
 def _topics(inner: str = "partitions", answered: str = "partitions", repeats: int = EACH) -> tuple[Portioning, ...]:
     return (Portioning(("topics", inner), ("topics", answered), repeats),)
 
@@ -39,6 +43,7 @@ _SHARE_STATE = (Portioning(("topics", "partitions"), ("results", "partitions")),
 #: Of the rows of an API the first is taken that has items in the request: its place depends on the version.
 PORTIONINGS: dict[str, tuple[Portioning, ...]] = {
     "AddPartitionsToTxn": (Portioning(("transactions",), ("results_by_transaction",)),),
+    "AlterClientQuotas": (Portioning(("entries",), ("entries",), TOGETHER, _entity, first=8),),
     "AlterConfigs": (Portioning(("resources",), ("responses",), TOGETHER, _resource, first=8),),
     "AlterPartition": _topics(),
     "AlterPartitionReassignments": (Portioning(("topics", "partitions"), ("responses", "partitions")),),
@@ -88,6 +93,7 @@ _CONTROLLER_LIMIT = 20_000
 
 ITEM_LIMITS: dict[str, int] = {
     "AddPartitionsToTxn": 10_000,
+    "AlterClientQuotas": _CONTROLLER_LIMIT,
     "AlterConfigs": _CONTROLLER_LIMIT,
     "AlterPartition": 100_000,  # a broker has that many partitions at most, each with a few replicas
     "AlterPartitionReassignments": 100_000,
@@ -120,6 +126,7 @@ def _configs_to_alter(request: Any) -> int:
 #: What a request asks the controller for. Beyond MAX_RECORDS_PER_REQUEST the controller refuses the request as a whole, as
 #: Kafka does, so it must see it as a whole.
 ASKED_RECORDS: dict[str, Callable[[Any], int]] = {
+    "AlterClientQuotas": lambda request: sum(len(entry.ops) for entry in request.entries),
     "AlterConfigs": _configs_to_alter,
     "CreatePartitions": lambda request: sum(topic.count for topic in request.topics),
     "CreateTopics": _partitions_to_create,

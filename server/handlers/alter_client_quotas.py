@@ -1,0 +1,67 @@
+"""AlterClientQuotas (key 49), versions 0-1: the active controller decides (replication/controller/client_quotas.py).
+
+A quota of an address may name a host. The node that takes the request checks that the name resolves, as Kafka's
+controller does: a decision waits for nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...metadata.client_quotas import IP, no_valid_host
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityDataResponse,
+    EntryDataRequest,
+    EntryDataResponse,
+)
+from ..network.call import Call
+from ..quotas.host_names import Addresses, is_address, resolve
+from ..services import NodeServices
+
+
+def handle(services: NodeServices, call: Call) -> None:
+    request: AlterClientQuotasRequest = call.request
+    names = {host for entry in request.entries if (host := _host(entry)) is not None and not is_address(host)}
+    if names:
+        call.hold_connection()
+        resolve(names, partial(_resolved, services, call, request))
+    else:
+        _decide(services, call, request, [])
+
+
+def _host(entry: EntryDataRequest) -> str | None:
+    """Returns the name of an entity that is an address alone; None for any other."""
+    if len(entry.entity) == 1 and entry.entity[0].entity_type == IP:
+        return entry.entity[0].entity_name or None
+    return None
+
+
+def _resolved(services: NodeServices, call: Call, request: AlterClientQuotasRequest, found: Addresses) -> None:
+    if call.connection.closed:
+        return
+    absent = {host for host, addresses in found.items() if not addresses}
+    refused = [
+        EntryDataResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=no_valid_host(host),
+            entity=[EntityDataResponse(entity_type=IP, entity_name=host)],
+        )
+        for host in sorted(absent & {_host(entry) for entry in request.entries})
+    ]
+    kept = [entry for entry in request.entries if _host(entry) not in absent]
+    _decide(services, call, AlterClientQuotasRequest(kept, request.validate_only), refused)
+
+
+def _decide(
+    services: NodeServices, call: Call, request: AlterClientQuotasRequest, refused: list[EntryDataResponse]
+) -> None:
+    def decided(response: AlterClientQuotasResponse) -> None:
+        response.entries += refused
+        call.reply(response)
+
+    services.controller.submit(
+        request, call.version, decided, principal=call.principal, client_host=call.client_host
+    )

@@ -1,0 +1,1 @@
+"""Client quotas: rates, throttle times, and the quota that applies to a client."""
