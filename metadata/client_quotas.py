@@ -140,9 +140,7 @@ def _check(component: Component, seen: set[str]) -> None:
         raise InvalidFilter(f"Unknown match type {match_type}")
 
 
-def describe(
-    image: MetadataImage, wanted: QuotaFilter
-) -> Iterator[tuple[QuotaEntity, Mapping[str, float]] | None]:
+def describe(image: MetadataImage, wanted: QuotaFilter) -> Iterator[tuple[QuotaEntity, Mapping[str, float]] | None]:
     """Yields the entities that match, with their quotas, and None for each that does not."""
     for entity, quotas in image.client_quotas.items():
         yield (entity, quotas) if wanted.matches(entity) else None

@@ -62,6 +62,4 @@ def _decide(
         response.entries += refused
         call.reply(response)
 
-    services.controller.submit(
-        request, call.version, decided, principal=call.principal, client_host=call.client_host
-    )
+    services.controller.submit(request, call.version, decided, principal=call.principal, client_host=call.client_host)

@@ -96,8 +96,12 @@ ALTERED = [
         describe(component("user", DEFAULT), OF_CLIENT, strict=True, count=1),
         describe(component("ip", DEFAULT), strict=True, count=1),
         removed(
-            {"user": None}, {"client-id": None}, {"user": None, "client-id": None},
-            {"user": "$u", "client-id": None}, {"user": None, "client-id": "$c"}, {"ip": None},
+            {"user": None},
+            {"client-id": None},
+            {"user": None, "client-id": None},
+            {"user": "$u", "client-id": None},
+            {"user": None, "client-id": "$c"},
+            {"ip": None},
         ),
     ),
     scenario(
