@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from ..version import KAFKA_LEVEL, __version__
-from . import cluster_command, format_command, log_command, repair_command, start_command
+from .client.commands import COMMANDS, command_of
 from .options import FAILED, INTERRUPTED, CommandParser, complain
 
 DESCRIPTION = """\
@@ -23,10 +23,16 @@ A Kafka-compatible broker in Python. Every Kafka client works against it unchang
   odradek start --port 0                 on any free port; the line it prints says which
   odradek start server.properties        with Apache Kafka's own configuration file
   odradek cluster start                  three brokers on this machine that behave as one cluster
+  odradek topic create orders            a topic, on this broker or any Kafka cluster (pip install 'odradek[cli]')
 """
+#: A shell that asks for completions says so here.
+_COMPLETE = "_ODRADEK_COMPLETE"
 
 
 def parser() -> argparse.ArgumentParser:
+    """The parser of the base install's commands. Client commands are rows in its help; `main` never gives it one."""
+    from . import cluster_command, format_command, log_command, repair_command, start_command
+
     made = CommandParser(prog="odradek", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"odradek {__version__} (Apache Kafka {KAFKA_LEVEL})")
     commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
@@ -35,17 +41,20 @@ def parser() -> argparse.ArgumentParser:
     cluster_command.add_to(commands)
     log_command.add_to(commands)
     repair_command.add_to(commands)
+    for words, client in COMMANDS.items():
+        if len(words) == 1:
+            commands.add_parser(words[0], help=client.meaning)
     return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns its exit status (see options.py); failures are explained on standard error."""
-    options = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A path may hold bytes that no encoding has a character for.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        status: int = options.run(options)
+        status = _run(words)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return complain("interrupted", INTERRUPTED)
@@ -53,6 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of standard output is gone, and with it everybody who could be told.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    return status
+
+
+def _run(words: list[str]) -> int:
+    if _COMPLETE in os.environ:
+        from .client.run import complete
+
+        return complete(parser())
+    client = command_of(words)
+    if client is not None:
+        from .client.run import run
+
+        return run(*client, words[len(client[0]) :])
+    options = parser().parse_args(words)
+    status: int = options.run(options)
     return status
 
 

@@ -1,7 +1,7 @@
 """Writes the generated pages below docs/reference/ from the code: `python docs/generate.py`.
 
 - configuration.md from the tables in metadata/configs/
-- command-line.md from the parsers of the `odradek` command
+- command-line.md from the parsers of the `odradek` command, those of the client commands included
 - python.md from the signatures and docstrings of the public Python names
 """
 
@@ -13,8 +13,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import odradek
+import typer.main
+from odradek.cli.client.commands import COMMANDS
+from odradek.cli.client.run import app_of
 from odradek.cli.main import parser
 from odradek.metadata.configs import ConfigKey, ResourceType, to_text
 from odradek.metadata.configs.documentation import documentation
@@ -66,8 +70,25 @@ def _row(key: ConfigKey, resource: ResourceType) -> str:
 def command_line() -> str:
     parts = [f"{_HEAD}\n# Command-line reference\n"]
     for words, command in _commands(parser(), ("odradek",)):
-        parts.append(f"\n## `{' '.join(words)}`\n\n```text\n{command.format_help().rstrip()}\n```\n")
+        if words[1:] not in COMMANDS:
+            parts.append(_command_section(words, command.format_help()))
+    for words, client in COMMANDS.items():
+        parts += [_command_section(*found) for found in _client_commands(typer.main.get_command(app_of(client)), words)]
     return "".join(parts)
+
+
+def _command_section(words: tuple[str, ...], text: str) -> str:
+    return f"\n## `{' '.join(words)}`\n\n```text\n{text.rstrip()}\n```\n"
+
+
+def _client_commands(command: Any, words: tuple[str, ...], parent: Any = None) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Names and help of a command and those below it."""
+    shown = words if parent is not None else ("odradek", *words)
+    context = command.context_class(command, info_name=" ".join(shown) if parent is None else words[-1], parent=parent)
+    path = tuple(context.command_path.split())
+    yield path, command.get_help(context)
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _client_commands(inner, (name,), context)
 
 
 def _commands(

@@ -20,7 +20,7 @@ import pytest
 
 from tests.docs.pages import DOCS, Block, blocks
 
-PAGES = ("configuration.md", "failover.md", "index.md", "operations.md", "testing.md")
+PAGES = ("command-line.md", "configuration.md", "failover.md", "index.md", "operations.md", "testing.md")
 DEADLINE_S = 60
 
 

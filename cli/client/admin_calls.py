@@ -1,0 +1,103 @@
+"""Questions that several commands ask the cluster, with errors that name what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .errors import CommandError, status_of_code
+
+#: `OffsetSpec` of ListOffsets.
+EARLIEST, LATEST = -2, -1
+
+
+def api_error(subject: str, code: int, message: str | None = None) -> CommandError:
+    """An error code of an answer, as the error of a command. `subject` names the topic, group or other thing."""
+    from kafka.errors import for_code
+
+    kind = for_code(code)
+    words = message or getattr(kind, "description", "") or kind.__name__
+    return CommandError(f"{subject}: {words.strip().rstrip('.')} ({_wire_name(kind)})", status_of_code(code))
+
+
+def _wire_name(kind: type) -> str:
+    return str(getattr(kind, "message", "") or kind.__name__)
+
+
+def check(subject: str, code: int, message: str | None = None) -> None:
+    if code:
+        raise api_error(subject, code, message)
+
+
+def described_topics(admin: Any, names: Iterable[str] | None) -> list[dict[str, Any]]:
+    """Topics as Metadata describes them, sorted. Raises CommandError for one of `names` that does not exist."""
+    wanted = None if names is None else list(names)
+    if wanted == []:
+        return []
+    found = admin.describe_topics(wanted)
+    for topic in found:
+        if wanted is not None:
+            check(f"topic {topic['name']}", topic["error_code"])
+        topic["partitions"].sort(key=lambda partition: partition["partition_index"])
+    return sorted(found, key=lambda topic: str(topic["name"]))
+
+
+def partition_offsets(
+    admin: Any, topics: Iterable[Mapping[str, Any]], timestamp: int, *, committed: bool = False
+) -> dict[tuple[str, int], int]:
+    """Offsets by (topic, partition) of EARLIEST, LATEST or a time in ms; without partitions that have no leader.
+
+    With `committed` the end is the last stable offset, for readers of committed records.
+    """
+    from kafka.structs import TopicPartition
+
+    asked = {
+        TopicPartition(topic["name"], partition["partition_index"]): timestamp
+        for topic in topics
+        for partition in topic["partitions"]
+        if partition["leader_id"] >= 0
+    }
+    if not asked:
+        return {}
+    level = "READ_COMMITTED" if committed else "READ_UNCOMMITTED"
+    answered = admin.list_partition_offsets(asked, isolation_level=level)
+    return {(where.topic, where.partition): found.offset for where, found in answered.items()}
+
+
+def replica_sizes(admin: Any) -> dict[tuple[str, int], int]:
+    """Bytes of the largest replica by (topic, partition), of all log directories that are online."""
+    sizes: dict[tuple[str, int], int] = {}
+    for broker in admin.describe_log_dirs():
+        for directory in broker["log_dirs"]:
+            for topic in directory["topics"]:
+                for partition in topic["partitions"]:
+                    if not partition["is_future_key"]:
+                        where = (topic["name"], partition["partition_index"])
+                        sizes[where] = max(sizes.get(where, 0), partition["partition_size"])
+    return sizes
+
+
+def config_values(admin: Any, kind: str, name: str, *, which: str = "all") -> dict[str, dict[str, Any]]:
+    """Configs of a resource: `kind` topic, broker, group or client_metrics; `which` all, modified or dynamic."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    resource = ConfigResource(ConfigResourceType[kind.upper()], name)
+    answered = admin.describe_configs([resource], include_synonyms=True, config_filter=which)
+    found: dict[str, dict[str, Any]] = answered.get(kind, {}).get(name, {})
+    return found
+
+
+def alter_configs(
+    admin: Any, kind: str, name: str, changes: Mapping[str, tuple[str, str | None]], *, dry_run: bool
+) -> None:
+    """Sets, deletes, appends to or subtracts from configs: name -> (SET, DELETE, APPEND or SUBTRACT, value)."""
+    from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+
+    entries = {key: (AlterConfigOp[word], value) for key, (word, value) in changes.items()}
+    resource = ConfigResource(ConfigResourceType[kind.upper()], name, entries)
+    answered = admin.alter_configs([resource], validate_only=dry_run, raise_on_unknown=False, incremental=True)
+    for results in answered.values():
+        for result in results.values():
+            if result != "OK":
+                words = str(result).partition(": ")[2] or str(result)
+                raise CommandError(f"{kind} {name}: {words}; `odradek config get {kind} {name} --all` lists the keys")

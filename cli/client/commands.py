@@ -1,0 +1,41 @@
+"""The client commands: their words, the module that has each, and what each is for.
+
+A module is imported when its command runs. The table alone is what `odradek --help` needs, so the base install shows the
+commands and says how to get them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: What `pip` installs for these commands.
+EXTRA = "odradek[cli]"
+
+
+class ClientCommand(NamedTuple):
+    """`module` is relative to `odradek.cli` and has `app`, a `typer.Typer`. `meaning` is the line in the help."""
+
+    module: str
+    meaning: str
+
+
+COMMANDS: dict[tuple[str, ...], ClientCommand] = {
+    ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
+    ("context",): ClientCommand("client.context_command", "named clusters: addresses and security options"),
+    ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),
+}
+
+
+def command_of(words: Sequence[str]) -> tuple[tuple[str, ...], ClientCommand] | None:
+    """Returns the command that the first one or two words name, and these words. None for the others."""
+    for count in (2, 1):
+        found = COMMANDS.get(tuple(words[:count]))
+        if found is not None and len(words) >= count:
+            return tuple(words[:count]), found
+    return None
+
+
+def second_words(first: str) -> dict[str, str]:
+    """Returns the client commands below a command of argparse, as `cluster`, with their meanings."""
+    return {words[1]: command.meaning for words, command in COMMANDS.items() if len(words) == 2 and words[0] == first}

@@ -1,0 +1,136 @@
+"""The cluster that a command speaks to: where its properties come from, and its clients.
+
+The properties of a context are overlaid by `--command-config`, then by `-X`, then by `--bootstrap-server`. The current
+context does not count when `--bootstrap-server` is given: its passwords are for its own cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .contexts import read_contexts
+from .errors import NOT_FOUND, UNREACHABLE, CommandError, Misused
+from .properties import pairs, read_client_properties
+from .security import Security, security_of
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_TIMEOUT_S = 30.0
+#: Of the first look whether anything listens.
+_CONNECT_TIMEOUT_S = 5.0
+
+
+class Connection:
+    """Properties of a client, and clients with them. Nothing is connected before a client is asked for."""
+
+    def __init__(self, properties: dict[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self.properties = {"bootstrap.servers": DEFAULT_BOOTSTRAP, **properties}
+        self.timeout_s = timeout_s
+        self._is_reached = False
+        self._security: Security | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def security(self) -> Security:
+        if self._security is None:
+            self._security = security_of(self.properties)
+        return self._security
+
+    def to(self, bootstrap: str) -> Connection:
+        """The same options for another cluster."""
+        return Connection({**self.properties, "bootstrap.servers": bootstrap}, self.timeout_s)
+
+    def librdkafka(self, **settings: Any) -> dict[str, Any]:
+        """Settings of a confluent-kafka client. Names have `_` in place of dots. What the user's properties say wins."""
+        from .librdkafka import librdkafka_settings
+
+        self.reach()
+        own = {"client.id": "odradek-cli", **{name.replace("_", "."): value for name, value in settings.items()}}
+        return own | librdkafka_settings(self.properties, self.security) | {"log_level": 0, "logger": _silent_logger()}
+
+    @contextlib.contextmanager
+    def admin(self) -> Iterator[Any]:
+        """kafka-python's `KafkaAdminClient`, closed at the end."""
+        import logging
+
+        from .kafka_python import admin_settings
+
+        self.reach()
+        logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+        from kafka.admin import KafkaAdminClient
+
+        client = KafkaAdminClient(**admin_settings(self.properties, self.security, self.timeout_s))
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def reach(self) -> None:
+        """Raises CommandError unless something listens at one of the addresses: libraries retry in silence for long."""
+        if self._is_reached:
+            return
+        failed = []
+        for address in self.bootstrap.split(","):
+            try:
+                socket.create_connection(_host_and_port(address), timeout=_CONNECT_TIMEOUT_S).close()
+            except OSError as error:
+                failed.append(f"{address.strip()} ({error.strerror or error})")
+            else:
+                self._is_reached = True
+                return
+        raise CommandError(
+            f"cannot connect to {', '.join(failed)}: start a broker, or name one by --bootstrap-server HOST:PORT",
+            UNREACHABLE,
+        )
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdecimal() and 0 < int(port) <= 65535):
+        raise Misused(f"{address!r} is not HOST:PORT; several are separated by commas")
+    return host.strip("[]"), int(port)
+
+
+def _silent_logger() -> Any:
+    """librdkafka writes to standard error itself unless it is given a logger."""
+    import logging
+
+    logger = logging.getLogger("odradek.librdkafka")
+    logger.propagate = False
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger
+
+
+def connection_of(
+    bootstrap: str | None, command_config: Path | None, context: str | None, settings: list[str], timeout_s: float
+) -> Connection:
+    """Raises Misused for options that cannot be meant, and CommandError for a context that does not exist."""
+    properties: dict[str, str] = {}
+    if context is not None or bootstrap is None:
+        properties |= _of_context(context)
+    if command_config is not None:
+        properties |= read_client_properties(command_config)
+    properties |= pairs(settings, "-X")
+    if bootstrap is not None:
+        properties["bootstrap.servers"] = bootstrap
+    if timeout_s <= 0:
+        raise Misused("--timeout takes seconds, more than 0")
+    return Connection(properties, timeout_s)
+
+
+def _of_context(name: str | None) -> dict[str, str]:
+    contexts = read_contexts()
+    chosen = name if name is not None else contexts.current
+    if chosen is None:
+        return {}
+    if chosen not in contexts.named:
+        known = ", ".join(sorted(contexts.named)) or "none yet; `odradek context add` makes one"
+        raise CommandError(f"there is no context {chosen!r}: {known}", NOT_FOUND)
+    return dict(contexts.named[chosen])

@@ -1,0 +1,98 @@
+"""Kafka's client properties as settings of kafka-python's admin client."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import tempfile
+import urllib.parse
+import urllib.request
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import DENIED, CommandError, Misused
+from .security import Security
+
+#: Of a token endpoint's answer.
+_MOST_TOKEN_BYTES = 1 << 20
+
+
+def admin_settings(properties: Mapping[str, str], security: Security, timeout_s: float) -> dict[str, Any]:
+    """Returns keyword arguments of `kafka.KafkaAdminClient`."""
+    timeout_ms = int(timeout_s * 1000)
+    made: dict[str, Any] = {
+        "bootstrap_servers": [one.strip() for one in properties["bootstrap.servers"].split(",") if one.strip()],
+        "client_id": properties.get("client.id", "odradek-cli"),
+        "request_timeout_ms": timeout_ms,
+        "bootstrap_timeout_ms": timeout_ms,
+        "reconnect_backoff_max_ms": 1000,
+        "security_protocol": security.protocol,
+    }
+    if security.has_tls:
+        made["ssl_context"] = _ssl_context(security)
+        made["ssl_check_hostname"] = security.verifies_host
+    if security.has_sasl:
+        made |= _sasl(security)
+    return made
+
+
+def _sasl(security: Security) -> dict[str, Any]:
+    made: dict[str, Any] = {"sasl_mechanism": security.mechanism}
+    if security.mechanism == "OAUTHBEARER":
+        made["sasl_oauth_token_provider"] = _TokenProvider(security)
+    elif security.mechanism == "GSSAPI":
+        made["sasl_kerberos_service_name"] = security.kerberos_service
+    else:
+        made |= {"sasl_plain_username": security.username, "sasl_plain_password": security.password}
+    return made
+
+
+def _ssl_context(security: Security) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
+        context.check_hostname = security.verifies_host
+        if security.certificate_file:
+            context.load_cert_chain(security.certificate_file, security.key_file or None, security.key_password or "")
+        elif security.certificate_pem:
+            _load_pem(context, security)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise Misused(
+            f"the TLS files cannot be used: {error}; check ssl.truststore.*, ssl.keystore.* and passwords"
+        ) from None
+    return context
+
+
+def _load_pem(context: ssl.SSLContext, security: Security) -> None:
+    """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
+        file.flush()
+        context.load_cert_chain(file.name, password=security.key_password or "")
+
+
+class _TokenProvider:
+    """A token by the client credentials grant (RFC 6749, 4.4). A new one for each connection: a command is short."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+
+    def token(self) -> str:
+        security = self._security
+        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
+        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
+        request = urllib.request.Request(
+            security.token_endpoint,
+            urllib.parse.urlencode(form).encode(),
+            {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return str(json.loads(answer.read(_MOST_TOKEN_BYTES))["access_token"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise CommandError(
+                f"no token from {security.token_endpoint}: check the client id and secret", DENIED
+            ) from None
+
+    def extensions(self) -> dict[str, str]:
+        return {}

@@ -1,0 +1,106 @@
+"""Options that every client command has. `client_command` adds them to a function, which gets the objects they make."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..output.results import FORMATS, Output
+from .completing import complete_context
+from .connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, Connection, connection_of
+
+_CONNECTION = "options of the connection"
+
+OutputFormat = Enum("OutputFormat", {name: name for name in FORMATS}, type=str)  # type: ignore[misc]
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT",
+        envvar="ODRADEK_BOOTSTRAP_SERVER",
+        help=f"brokers, separated by commas (default: the context's, or {DEFAULT_BOOTSTRAP})",
+        show_envvar=False,
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option("--command-config", metavar="FILE", help="client properties as Kafka's tools take them"),
+]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", help="a cluster of `odradek context`", autocompletion=complete_context),
+]
+Setting = Annotated[
+    list[str] | None, typer.Option("-X", metavar="KEY=VALUE", help="sets one client property; may be repeated")
+]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="how long a request may take")]
+OutputOption = Annotated[OutputFormat | None, typer.Option("--output", help="how results are written (default: table)")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would change, and change nothing")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_OF_CONNECTION = (
+    inspect.Parameter("bootstrap_server", _KEYWORD, default=None, annotation=Bootstrap),
+    inspect.Parameter("command_config", _KEYWORD, default=None, annotation=CommandConfig),
+    inspect.Parameter("context", _KEYWORD, default=None, annotation=Context),
+    inspect.Parameter("setting", _KEYWORD, default=None, annotation=Setting),
+    inspect.Parameter("timeout", _KEYWORD, default=DEFAULT_TIMEOUT_S, annotation=Timeout),
+)
+_OF_OUTPUT = (inspect.Parameter("output_format", _KEYWORD, default=None, annotation=OutputOption),)
+
+
+def client_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Replaces parameters `connection: Connection` and `output: Output` by the options that make them."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    own = inspect.signature(function).parameters
+    has_connection, has_output = "connection" in own, "output" in own
+    parameters = [
+        parameter.replace(annotation=hints[name], kind=_KEYWORD)
+        for name, parameter in own.items()
+        if name not in ("connection", "output")
+    ]
+    parameters += [*(_OF_CONNECTION if has_connection else ()), *(_OF_OUTPUT if has_output else ())]
+
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        if has_connection:
+            given["connection"] = connection_of(
+                given.pop("bootstrap_server"),
+                given.pop("command_config"),
+                given.pop("context"),
+                given.pop("setting") or [],
+                given.pop("timeout"),
+            )
+        if has_output:
+            chosen = given.pop("output_format")
+            given["output"] = Output(chosen.value if chosen is not None else "table")
+        function(**given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    del run.__wrapped__
+    return run
+
+
+def new_app(help_text: str) -> typer.Typer:
+    """A group of commands with plain help, and errors that `run` explains."""
+    return typer.Typer(
+        help=help_text,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+__all__ = ["Connection", "DryRun", "Output", "Yes", "client_command", "new_app"]

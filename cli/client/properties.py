@@ -1,0 +1,63 @@
+"""Client properties as Kafka's tools take them: files, names of secrets, and JAAS lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from .errors import Misused
+
+#: Parts of names of which no value is shown.
+_SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info")
+HIDDEN = "(hidden)"
+_JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+
+
+def is_secret(name: str) -> bool:
+    lowered = name.lower()
+    if lowered.endswith(("token.endpoint.url", "keystore.location")):
+        return False
+    return any(part in lowered for part in _SECRET)
+
+
+def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with secrets replaced."""
+    return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+
+
+def read_client_properties(path: Path) -> dict[str, str]:
+    """Reads a .properties file. Raises Misused for one that cannot be read."""
+    from ...metadata.configs import InvalidConfig
+    from ...server.config.properties import read_properties
+
+    try:
+        return read_properties(path)
+    except OSError as error:
+        raise Misused(f"cannot read {path}: {error.strerror or error}") from None
+    except InvalidConfig as error:
+        raise Misused(str(error)) from None
+
+
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """KEY=VALUE texts as a mapping. Raises Misused, which never shows the value."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise Misused(f"{option} takes KEY=VALUE, as in {option} client.id=me")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def jaas_options(line: str) -> dict[str, str]:
+    """The options of `sasl.jaas.config`: `Module required username="u" password="p";`. Raises Misused, without the line."""
+    words = line.strip()
+    if not re.match(r"^[\w.$]+\s+(required|requisite|sufficient|optional)\b", words, re.IGNORECASE):
+        raise Misused(
+            'sasl.jaas.config is not `LoginModule required name="value" ...;`: check quotes and the semicolon'
+        )
+    found = {}
+    for name, double, single, bare in _JAAS_OPTION.findall(words):
+        found[name] = re.sub(r"\\(.)", r"\1", double or single) or bare
+    return found

@@ -1,0 +1,164 @@
+"""Runs a client command: finds its module, explains its errors, and completes words for the shell."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..options import FAILED, INTERRUPTED, MISUSED, complain, did_you_mean, warn
+from .commands import COMMANDS, EXTRA, ClientCommand
+from .errors import CommandError, from_library
+
+if TYPE_CHECKING:
+    import typer
+
+_PACKAGE = __package__.rpartition(".")[0]
+#: Modules of the extras, and the extra that each is of.
+_EXTRAS = {"typer": EXTRA, "rich": EXTRA, "confluent_kafka": EXTRA, "kafka": EXTRA, "pyarrow": "odradek[parquet]"}
+_EXTRAS |= {"fastavro": "odradek[decoding]", "google": "odradek[decoding]", "grpc_tools": "odradek[decoding]"}
+
+
+def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]) -> int:
+    """Runs the command that `words` name with the `arguments` after them. Returns its exit status."""
+    try:
+        import typer.main
+
+        made = typer.main.get_command(app_of(command))
+        status = made.main(list(arguments), prog_name=" ".join(("odradek", *words)), standalone_mode=False)
+        sys.stdout.flush()
+        return int(status or 0)
+    except ModuleNotFoundError as error:
+        return _missing(words, error)
+    except CommandError as error:
+        return complain(error, error.status)
+    except (KeyboardInterrupt, EOFError):
+        return complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _explained(" ".join(("odradek", *words)), error)
+
+
+def app_of(command: ClientCommand) -> typer.Typer:
+    app: typer.Typer = importlib.import_module(f"{_PACKAGE}.{command.module}").app
+    return app
+
+
+def _missing(words: tuple[str, ...], error: ModuleNotFoundError) -> int:
+    missing = (error.name or "").partition(".")[0]
+    if missing not in _EXTRAS:
+        raise error
+    return complain(
+        f"`odradek {' '.join(words)}` needs {missing}, which is not installed: pip install '{_EXTRAS[missing]}'", FAILED
+    )
+
+
+def _explained(program: str, error: Exception) -> int:
+    """One line for errors of the command line and of the libraries; other exceptions are bugs and pass."""
+    import typer
+
+    if isinstance(error, typer.Abort):
+        return complain("not confirmed: nothing was changed", FAILED)
+    if isinstance(error, typer.TyperException):
+        return _usage(program, error)
+    known = from_library(error)
+    if known is not None:
+        return complain(known, known.status)
+    if isinstance(error, OSError):
+        return complain(error, FAILED)
+    raise error
+
+
+def _usage(program: str, error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else program
+    message = error.format_message().rstrip(".")
+    wrong = getattr(error, "message", "")
+    if context is not None and wrong.startswith("No such command"):
+        names = context.command.list_commands(context)
+        message = f"{wrong.rstrip('.')}{did_you_mean(wrong.split(chr(39))[1], names)}"
+    if not message:  # no arguments: the help was printed
+        return MISUSED
+    return complain(f"{message}; see `{path} --help`", MISUSED)
+
+
+# ---- completion
+
+
+def root(parser: argparse.ArgumentParser) -> typer.Typer:
+    """All commands in one tree, those of argparse as stubs with their options: the shell completes from it."""
+    import typer
+
+    made = typer.Typer(add_completion=True, rich_markup_mode=None)
+    groups: dict[str, typer.Typer] = {}
+    for name, command in _subcommands(parser).items():
+        inner = _subcommands(command)
+        if (name,) in COMMANDS:
+            continue
+        if not inner:
+            made.command(name, help=command.description)(_stub(command))
+            continue
+        groups[name] = typer.Typer(help=command.description)
+        made.add_typer(groups[name], name=name)
+        for verb, parsed in inner.items():
+            if (name, verb) not in COMMANDS:
+                groups[name].command(verb, help=parsed.description)(_stub(parsed))
+    for words, client in COMMANDS.items():
+        into = made if len(words) == 1 else groups[words[0]]
+        _add(into, words[-1], app_of(client))
+    return made
+
+
+def _add(into: typer.Typer, name: str, app: typer.Typer) -> None:
+    if len(app.registered_commands) == 1 and not app.registered_groups and app.registered_callback is None:
+        (only,) = app.registered_commands
+        assert only.callback is not None
+        into.command(name, help=only.help)(only.callback)
+    else:
+        into.add_typer(app, name=name)
+
+
+def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _stub(parser: argparse.ArgumentParser) -> Any:
+    import inspect
+    from typing import Annotated
+
+    import typer
+
+    def nothing(**given: Any) -> None:
+        pass
+
+    parameters = []
+    for action in parser._actions:
+        if not action.option_strings or action.dest == "help":
+            continue
+        kind: Any = bool if action.nargs == 0 else str
+        option = Annotated[kind | None, typer.Option(*action.option_strings, help=action.help)]
+        parameters.append(
+            inspect.Parameter(action.dest, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        )
+    nothing.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    nothing.__annotations__ = {one.name: one.annotation for one in parameters}
+    return nothing
+
+
+def complete(parser: argparse.ArgumentParser) -> int:
+    """Answers the shell's question in the environment variable `_ODRADEK_COMPLETE`."""
+    import typer.main
+
+    try:
+        typer.main.get_command(root(parser)).main(args=[], prog_name="odradek", complete_var="_ODRADEK_COMPLETE")
+    except SystemExit as end:
+        return int(end.code or 0)
+    except ModuleNotFoundError as error:
+        warn(error)
+    return FAILED

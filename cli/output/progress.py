@@ -1,0 +1,44 @@
+"""A progress bar on standard error, when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+#: Fewer steps need no bar.
+_FEWEST = 2
+
+
+class Progress:
+    """`with Progress("creating topics", total) as progress: progress.advance()`. `total` None: not known."""
+
+    def __init__(self, words: str, total: int | None, *, shown: bool | None = None) -> None:
+        is_long = total is None or total >= _FEWEST
+        self._is_shown = (sys.stderr.isatty() if shown is None else shown) and is_long
+        self._words = words
+        self._total = total
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Progress:
+        if self._is_shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self._words, total=self._total)
+        return self
+
+    def advance(self, count: int = 1) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._task, count)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,1 @@
+"""`odradek topic`: list, describe, create, alter and delete topics."""

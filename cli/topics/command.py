@@ -1,0 +1,234 @@
+"""`odradek topic`: its commands."""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ..client.admin_calls import EARLIEST, LATEST, config_values, described_topics, partition_offsets, replica_sizes
+from ..client.completing import complete_topic
+from ..client.errors import Misused
+from ..client.options import Connection, DryRun, Output, Yes, client_command, new_app
+from ..client.properties import pairs
+from ..output.results import Table
+from .changes import alter_topic, create_topics, delete_topics, trim_topic
+
+app = new_app("List, describe, create, alter and delete topics.")
+
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]
+Config = Annotated[
+    list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="a topic config; may be repeated")
+]
+
+
+@app.command("list")
+@client_command
+def list_topics(
+    connection: Connection,
+    output: Output,
+    pattern: Annotated[str | None, typer.Argument(metavar="PATTERN", help="names, as in 'orders*'")] = None,
+    internal: Annotated[bool, typer.Option("--internal", help="internal topics, too")] = False,
+    sizes: Annotated[bool, typer.Option("--sizes", help="with records and bytes")] = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="only topics with partitions out of sync or without leader")
+    ] = False,
+) -> None:
+    """List topics."""
+    with connection.admin() as admin:
+        topics = [
+            topic
+            for topic in described_topics(admin, None)
+            if (internal or not topic["is_internal"])
+            and (pattern is None or fnmatch.fnmatchcase(topic["name"], pattern))
+            and (not under_replicated or _lacks_replicas(topic))
+        ]
+        found = [_summary(topic) for topic in topics]
+        if sizes:
+            _add_sizes(admin, topics, found)
+    columns = ["NAME", "PARTITIONS", "REPLICAS", "UNDER REPLICATED", *(["RECORDS", "BYTES"] if sizes else [])]
+    keys = ["name", "partitions", "replicas", "under_replicated", *(["records", "bytes"] if sizes else [])]
+    output.show(found, Table("", columns, [[one[key] for key in keys] for one in found]))
+
+
+def _summary(topic: dict[str, Any]) -> dict[str, Any]:
+    partitions = topic["partitions"]
+    return {
+        "name": topic["name"],
+        "id": str(topic["topic_id"]),
+        "internal": topic["is_internal"],
+        "partitions": len(partitions),
+        "replicas": max((len(partition["replica_nodes"]) for partition in partitions), default=0),
+        "under_replicated": sum(_is_short(partition) for partition in partitions),
+    }
+
+
+def _is_short(partition: dict[str, Any]) -> bool:
+    return len(partition["isr_nodes"]) < len(partition["replica_nodes"]) or partition["leader_id"] < 0
+
+
+def _lacks_replicas(topic: dict[str, Any]) -> bool:
+    return any(_is_short(partition) for partition in topic["partitions"])
+
+
+def _add_sizes(admin: Any, topics: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
+    first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
+    sizes = replica_sizes(admin)
+    for one in found:
+        places = [place for place in last if place[0] == one["name"]]
+        one["records"] = sum(last[place] - first.get(place, 0) for place in places)
+        one["bytes"] = sum(size for place, size in sizes.items() if place[0] == one["name"])
+
+
+@app.command()
+@client_command
+def describe(names: Names, connection: Connection, output: Output) -> None:
+    """Show partitions, leaders, replicas, offsets, sizes and configs of topics."""
+    with connection.admin() as admin:
+        topics = described_topics(admin, names)
+        first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
+        sizes = replica_sizes(admin)
+        configs = {
+            topic["name"]: {key: value["value"] for key, value in found.items()}
+            for topic in topics
+            for found in [config_values(admin, "topic", topic["name"], which="modified")]
+        }
+    described = []
+    for topic in topics:
+        places = [_partition(topic["name"], partition, first, last, sizes) for partition in topic["partitions"]]
+        described.append({**_summary(topic), "configs": configs[topic["name"]], "partitions": places})
+    rows = [[one["name"], *(place[key] for key in _PARTITION_KEYS)] for one in described for place in one["partitions"]]
+    columns = ("TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "OFFLINE", "FIRST", "END", "BYTES")
+    about = [
+        (one["name"], one["id"], len(one["partitions"]), one["replicas"], _config_text(one["configs"]))
+        for one in described
+    ]
+    overview = Table("Topics", ("NAME", "ID", "PARTITIONS", "REPLICAS", "CONFIGS"), about)
+    output.show(described, Table("Partitions", columns, rows), overview)
+
+
+_PARTITION_KEYS = (
+    "partition", "leader", "leader_epoch", "replicas", "isr", "offline", "first_offset", "end_offset", "bytes",
+)  # fmt: skip
+
+
+def _partition(
+    name: str,
+    partition: dict[str, Any],
+    first: dict[tuple[str, int], int],
+    last: dict[tuple[str, int], int],
+    sizes: dict[tuple[str, int], int],
+) -> dict[str, Any]:
+    place = (name, partition["partition_index"])
+    return {
+        "partition": partition["partition_index"],
+        "leader": partition["leader_id"],
+        "leader_epoch": partition["leader_epoch"],
+        "replicas": partition["replica_nodes"],
+        "isr": partition["isr_nodes"],
+        "offline": partition["offline_replicas"],
+        "first_offset": first.get(place),
+        "end_offset": last.get(place),
+        "bytes": sizes.get(place),
+    }
+
+
+def _config_text(configs: dict[str, Any]) -> str:
+    return " ".join(f"{key}={value}" for key, value in sorted(configs.items()))
+
+
+@app.command()
+@client_command
+def create(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    connection: Connection,
+    output: Output,
+    partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="default: the broker's")] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "--replicas", "-r", help="default: the broker's")
+    ] = None,
+    config: Config = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="a topic that exists is no error")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Create topics."""
+    for option, value in (("--partitions", partitions), ("--replication-factor", replication_factor)):
+        if value is not None and value < 1:
+            raise Misused(f"{option} is at least 1")
+    options = {
+        "num_partitions": -1 if partitions is None else partitions,
+        "replication_factor": -1 if replication_factor is None else replication_factor,
+        "configs": pairs(config or [], "--config"),
+    }
+    with connection.admin() as admin:
+        made = create_topics(admin, names, options, if_not_exists=if_not_exists, dry_run=dry_run)
+    output.changed("created", made, dry_run=dry_run)
+
+
+@app.command()
+@client_command
+def alter(
+    name: Name,
+    connection: Connection,
+    output: Output,
+    partitions: Annotated[int | None, typer.Option("--partitions", "-p", help="more partitions, in all")] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "--replicas", "-r", help="replicas of each partition")
+    ] = None,
+    config: Config = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option("--delete-config", metavar="KEY", help="back to the broker's default")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Change partitions, replicas or configs of a topic."""
+    configs: dict[str, tuple[str, str | None]] = {
+        key: ("SET", value) for key, value in pairs(config or [], "--config").items()
+    }
+    configs |= dict.fromkeys(delete_config or [], ("DELETE", None))
+    if partitions is None and replication_factor is None and not configs:
+        raise Misused("nothing to change: give --partitions, --replication-factor, --config or --delete-config")
+    with connection.admin() as admin:
+        done = alter_topic(admin, name, partitions, replication_factor, configs, dry_run=dry_run)
+    output.changed("altered", done, dry_run=dry_run)
+
+
+@app.command()
+@client_command
+def delete(
+    names: Names,
+    connection: Connection,
+    output: Output,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="a topic that does not exist is no error")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete topics with their records. Asks first, on a terminal."""
+    if sys.stdin.isatty() and not yes and not dry_run:
+        typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+    with connection.admin() as admin:
+        gone = delete_topics(admin, names, if_exists=if_exists, dry_run=dry_run)
+    output.changed("deleted", gone, dry_run=dry_run)
+
+
+@app.command()
+@client_command
+def trim(
+    name: Name,
+    connection: Connection,
+    output: Output,
+    before: Annotated[
+        str, typer.Option("--before", metavar="OFFSET|end", help="records before this offset are deleted")
+    ],
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="default: all")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete the oldest records of a topic."""
+    if before != "end" and not (before.isascii() and before.isdecimal() and len(before) <= 19):
+        raise Misused("--before takes an offset, or `end` for all records")
+    with connection.admin() as admin:
+        done = trim_topic(admin, name, partition, None if before == "end" else int(before), dry_run=dry_run)
+    output.changed("trimmed", done, dry_run=dry_run)

@@ -1,0 +1,55 @@
+"""A command of `odradek` in this process: what it printed, and its exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.cli.main import main
+
+
+@dataclass
+class Done:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class _Input(io.TextIOWrapper):
+    """Standard input with bytes, which is no terminal."""
+
+
+def odradek_command(*words: str, stdin: bytes | str = b"") -> Done:
+    """Runs `odradek WORDS` in this process."""
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    before = sys.stdin
+    sys.stdin = _Input(io.BytesIO(data), "utf-8")
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = main(words)
+            except SystemExit as end:
+                status = int(end.code or 0)
+            out.flush(), err.flush()
+    finally:
+        sys.stdin = before
+    return Done(status, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())  # type: ignore[attr-defined]
+
+
+Run = Callable[..., Done]

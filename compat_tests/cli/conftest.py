@@ -1,0 +1,58 @@
+"""Clusters that the commands are tried on: three nodes of Odradek, and Apache Kafka 4.3.1."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.cli.commands import Done, Run, odradek_command
+from compat_tests.oracle import ApacheKafka
+
+_SERVING = re.compile(r"^odradek: 3 brokers serving on (?P<addresses>\S+)")
+
+
+@pytest.fixture(autouse=True)
+def own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No context and no variable of the person who runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("ODRADEK_BOOTSTRAP_SERVER", raising=False)
+
+
+@pytest.fixture(scope="session")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The addresses of three Odradek nodes."""
+    directory = tmp_path_factory.mktemp("three")
+    command = [sys.executable, "-m", "odradek", "cluster", "start", "--port", "0", "--data-dir", str(directory)]
+    overrides = ["--override", "group.initial.rebalance.delay.ms=0", "--override", "offsets.topic.num.partitions=6"]
+    process = subprocess.Popen([*command, *overrides], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    found = _SERVING.match(process.stdout.readline())
+    assert found
+    yield found["addresses"]
+    process.terminate()
+    process.wait(60)
+
+
+@pytest.fixture(scope="session", params=["odradek", "apache"])
+def cluster(request: pytest.FixtureRequest) -> str:
+    """The bootstrap addresses of either cluster."""
+    if request.param == "odradek":
+        addresses: str = request.getfixturevalue("three")
+        return addresses
+    apache: ApacheKafka = request.getfixturevalue("apache_kafka")
+    return apache.bootstrap
+
+
+@pytest.fixture
+def run(cluster: str) -> Run:
+    """Runs a command against the cluster."""
+
+    def on_cluster(*words: str, stdin: bytes | str = b"") -> Done:
+        return odradek_command(*words, "--bootstrap-server", cluster, stdin=stdin)
+
+    return on_cluster
