@@ -1,20 +1,34 @@
 """Builds the wheel and the sdist into ./dist, checks them, and tries each in a clean environment: `make dist`.
 
+The package's description is the README without relative links, and `[project.urls]` is written, from the project's public
+address (`docs/links.py`): docs/development/releasing.md.
+
 The smoke test starts the installed command on a free port and has it serve a topic to a raw Metadata request, so it needs
 nothing that the package itself does not install.
 """
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+#: The README as the package's description has it.
+DESCRIPTION = "README.package.md"
+#: The names of `[project.urls]`, and their places below the public address.
+URLS = {
+    "Homepage": "",
+    "Documentation": "/tree/v{version}/docs",
+    "Changelog": "/blob/v{version}/CHANGELOG.md",
+    "Issues": "/issues",
+}
 #: ApiVersions v0, correlation id 7, client id "smoke".
 REQUEST = "0000000f" + "0012" + "0000" + "00000007" + "0005" + b"smoke".hex()
 SMOKE = f"""
@@ -48,17 +62,37 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def build() -> list[Path]:
-    """The wheel and the sdist of what git tracks: nothing that lies about gets in."""
+def build(address: str) -> list[Path]:
+    """Builds the wheel and the sdist of what git tracks: untracked files do not get in."""
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "source"
-        for name in run("git", "ls-files", "-z").split("\0"):
-            if name and (ROOT / name).is_file():
-                (source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, source / name)
+        copy_tracked(source)
+        describe(source, address)
         run(sys.executable, "-m", "build", "--outdir", DIST, source)
     return sorted(DIST.iterdir())
+
+
+def copy_tracked(source: Path) -> None:
+    for name in run("git", "ls-files", "-z").split("\0"):
+        if name and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name)
+
+
+def describe(source: Path, address: str) -> None:
+    """Gives a copy of the repository a description without relative links, and its URLs where the address is known."""
+    links = runpy.run_path(str(ROOT / "docs" / "links.py"))
+    detached: Callable[[str, str, str, str], str] = links["detached"]
+    version = runpy.run_path(str(ROOT / "version.py"))["__version__"]
+    readme = (source / "README.md").read_text(encoding="utf-8")
+    (source / DESCRIPTION).write_text(detached(readme, "README.md", address, f"v{version}"), encoding="utf-8")
+    settings = source / "pyproject.toml"
+    text = settings.read_text(encoding="utf-8").replace('readme = "README.md"', f'readme = "{DESCRIPTION}"')
+    if address:
+        urls = [f'{name} = "{address}{place.format(version=version)}"' for name, place in URLS.items()]
+        text = text.replace("\n[project.scripts]\n", "\n".join(["\n[project.urls]", *urls, "", "[project.scripts]\n"]))
+    settings.write_text(text, encoding="utf-8")
 
 
 def smoke(distribution: Path) -> None:
@@ -73,7 +107,10 @@ def smoke(distribution: Path) -> None:
 
 
 def main() -> None:
-    made = build()
+    address = runpy.run_path(str(ROOT / "docs" / "links.py"))["home"]()
+    if not address:
+        print("no public address is set (ODRADEK_HOME_URL): no [project.urls], and links name files of the sdist")
+    made = build(address)
     run(sys.executable, "-m", "twine", "check", "--strict", *made)
     for distribution in made:
         smoke(distribution)

@@ -1,14 +1,19 @@
-"""The wheel holds every room, nothing else, and needs neither a compiler nor a JVM."""
+"""The wheel holds every package and nothing else. tests/docs/test_deployment.py installs it into clean environments."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import email
+import re
 import tomllib
 import zipfile
+from email.message import Message
 from pathlib import Path
 
 import pytest
+from odradek.version import __version__
+
+from tests.release import DESCRIPTION, URLS, copy_tracked, describe
+from tests.wheels import ADDRESS, built_wheel
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("cli", "coordinator", "metadata", "protocol", "replication", "server", "storage", "testing")
@@ -33,19 +38,49 @@ def test_every_folder_of_a_room_is_a_package() -> None:
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    for name in tracked.decode().split("\0"):
-        if name and (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
-    subprocess.run(build, check=True, capture_output=True)
-    (made,) = folder.glob("*.whl")
-    return made
+@pytest.fixture
+def wheel() -> Path:
+    return built_wheel()
+
+
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return email.message_from_bytes(archive.read(name))
+
+
+def link_targets(description: str) -> list[str]:
+    text = re.sub(r"```.*?^```", "", description, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def test_description_without_a_public_address_has_no_relative_link(tmp_path: Path) -> None:
+    copy_tracked(tmp_path)
+    describe(tmp_path, "")
+    text = (tmp_path / DESCRIPTION).read_text(encoding="utf-8")
+    assert [target for target in link_targets(text) if not target.startswith("https://")] == []
+    assert "`docs/operations.md`" in text
+    settings = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["readme"] == DESCRIPTION and "urls" not in settings["project"]
+
+
+def test_description_with_a_public_address_links_to_files_of_the_tag(wheel: Path) -> None:
+    about = metadata(wheel)
+    targets = link_targets(str(about.get_payload()))
+    base = f"{ADDRESS}/blob/v{about['Version']}/"
+    of_the_project = [target for target in targets if target.startswith(ADDRESS)]
+    assert [target for target in targets if not target.startswith("https://")] == []
+    assert len(of_the_project) > 10 and f"{base}docs/operations.md" in of_the_project
+    missing = [target for target in of_the_project if not (ROOT / target.removeprefix(base).partition("#")[0]).exists()]
+    assert missing == []
+    urls = about.get_all("Project-URL") or []
+    assert [url.split(", ")[0] for url in urls] == list(URLS)
+    assert all(url.split(", ")[1].startswith(ADDRESS) for url in urls)
+
+
+def test_version_is_the_same_everywhere(wheel: Path) -> None:
+    assert metadata(wheel)["Version"] == __version__
+    assert f"odradek=={__version__}" in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 def test_the_wheel_is_pure_python_and_holds_only_the_package(wheel: Path) -> None:
@@ -54,21 +89,3 @@ def test_the_wheel_is_pure_python_and_holds_only_the_package(wheel: Path) -> Non
     assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"odradek"}
     assert "odradek/py.typed" in names
     assert not [name for name in names if name.startswith(("odradek/tests/", "odradek/benchmarks/"))]
-
-
-def test_the_installed_wheel_starts_a_broker_that_a_client_can_use(wheel: Path, tmp_path: Path) -> None:
-    """Installed in an environment of its own: only what the package itself asks for is there."""
-    environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel)]
-    subprocess.run(install, check=True, capture_output=True, timeout=240)
-    program = (
-        "import odradek, socket\n"
-        "with odradek.Broker() as broker:\n"
-        "    host, port = broker.bootstrap_servers.rsplit(':', 1)\n"
-        "    socket.create_connection((host, int(port))).close()\n"
-        "    print('served')\n"
-    )
-    done = subprocess.run([str(python), "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "served\n", done.stderr
