@@ -1,39 +1,36 @@
-"""The README's tour, pasted as a newcomer would."""
+"""The README, pasted from its first block to its last as a newcomer would."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import odradek
 import pytest
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
-SNIPPETS = {code.splitlines()[0].lstrip("# "): code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL)}
-DEADLINE_S = 60
+from tests.docs.pages import ROOT, Block, blocks
+from tests.docs.shells import Shells
+
+README = ROOT / "README.md"
+#: `make run` has a test of its own (tests/test_make_run.py); here its broker is that of the checkout.
+MAKE_RUN = Block("sh", "first shell", "odradek start --port 9092")
 
 
-def run(snippet: str, broker: odradek.Broker, folder: Path) -> str:
-    program = folder / "snippet.py"
-    program.write_text(SNIPPETS[snippet].replace("127.0.0.1:9092", broker.bootstrap_servers))
-    done = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def pasted() -> list[Block]:
+    """The blocks in order, but for the one with PySpark: spark_examples/tests/test_guide.py runs it in a Spark session."""
+    found = [MAKE_RUN if block.text.startswith("make run") else block for block in blocks(README)]
+    return [block for block in found if "pyspark" not in block.text]
 
 
 @pytest.fixture
-def broker(odradek_broker: odradek.Broker) -> odradek.Broker:
-    return odradek_broker
+def shells(tmp_path: Path) -> Iterator[Shells]:
+    opened = Shells(tmp_path)
+    yield opened
+    opened.stop()
 
 
-def test_the_tour_with_kafka_python_reads_what_it_wrote(broker: odradek.Broker, tmp_path: Path) -> None:
-    lines = run("kafka-python", broker, tmp_path).splitlines()
-    assert [line.rsplit(" ", 1)[1] for line in lines] == [f"{number}'" for number in range(10)]
-
-
-def test_the_tour_with_aiokafka_reads_what_it_wrote(broker: odradek.Broker, tmp_path: Path) -> None:
-    assert run("aiokafka", broker, tmp_path) == "b'hello from a coroutine'\n"
+def test_blocks_of_the_readme_run_in_order_and_print_what_they_wrote(shells: Shells) -> None:
+    printed = {block.text.splitlines()[0]: shells.run(block) for block in pasted()}
+    tour = printed["# kafka-python"].splitlines()
+    assert [line.rsplit(" ", 1)[1] for line in tour] == [f"{number}'" for number in range(10)]
+    assert printed["# aiokafka"] == "b'hello from a coroutine'\n"
+    assert "# in your own tests" in printed and "under-replicated 0" in printed["odradek cluster status"]

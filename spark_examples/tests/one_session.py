@@ -1,0 +1,76 @@
+"""Runs the steps of a guide one after the other in one Spark session: a JVM starts in 5 s, and a guide has ten of them.
+
+    python one_session.py BOOTSTRAP STEPS.json
+
+A step is a list of words, or the text of a Python program. `python FILE ...` runs in this process, with BOOTSTRAP for the
+default address; `spark.stop()` does nothing before the end. A command whose last word is `&` runs beside the others, in a
+process of its own. A stream without an end gets SIGINT, as from Ctrl-C, when it has committed to both sinks; the commands
+beside it get it at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+EXAMPLES = Path(__file__).resolve().parents[1]
+LOOK_EVERY_S = 0.1
+#: The option of a stream that has no end, and names its checkpoint.
+CHECKPOINT = "--checkpoint"
+
+
+def interrupt_when_committed(checkpoint: Path) -> None:
+    """Sends Ctrl-C to this process when the stream has written to both sinks: to Parquet with its second batch."""
+    while not all((checkpoint / batch).exists() for batch in ("kafka/commits/0", "parquet/commits/1")):
+        time.sleep(LOOK_EVERY_S)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def run_program(words: list[str]) -> None:
+    if CHECKPOINT in words and "--available-now" not in words:
+        checkpoint = Path(words[words.index(CHECKPOINT) + 1])
+        threading.Thread(target=interrupt_when_committed, args=(checkpoint,), daemon=True).start()
+    sys.argv = words
+    try:
+        runpy.run_path(str(EXAMPLES.parent / words[0]), run_name="__main__")
+    except SystemExit as ended:
+        if ended.code:
+            raise
+
+
+def main(bootstrap: str, steps: list[list[str] | str]) -> None:
+    stop, beside = SparkSession.stop, []
+    SparkSession.stop = lambda self: None  # type: ignore[method-assign]
+    sys.path.append(str(EXAMPLES))
+    for step in steps:
+        began = time.monotonic()
+        if isinstance(step, str):
+            exec(compile(step.replace("127.0.0.1:9092", bootstrap), "the guide", "exec"), {"__name__": "guide"})
+        else:
+            python, *words = step
+            assert python == "python", step
+            runs_beside = words[-1] == "&"
+            if not words[0].endswith("jars.py"):
+                words = [*words[: len(words) - runs_beside], "--bootstrap", bootstrap]
+            if runs_beside:
+                beside.append(subprocess.Popen([sys.executable, str(EXAMPLES.parent / words[0]), *words[1:]]))
+            else:
+                run_program(words)
+        print(f"== {time.monotonic() - began:.1f} s: {step}", flush=True)
+    for process in beside:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    stop(SparkSession.builder.getOrCreate())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))

@@ -1,0 +1,91 @@
+"""The blocks of docs/spark.md and the README's PySpark, in the order of the pages, in one Spark session."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import odradek
+import pytest
+from confluent_kafka import Producer
+from jars import connector_jars, scala
+from pyspark import __version__ as spark_version
+from topics import read_topic
+
+from spark_examples.tests.programs import QUICK_JVM
+from tests.docs.pages import DOCS, ROOT, Block, blocks
+
+DEADLINE_S = 600
+ONE_SESSION = Path(__file__).with_name("one_session.py")
+#: Fewer orders than the guide's million: they are three quarters of an hour of its day, so the first minutes are complete.
+EVENTS = 30_000
+#: The broker is the test's, and its environment is active already.
+NOT_RUN = ("make run", "source .venv/bin/activate")
+
+Step = list[str] | str
+
+
+def steps_of(block: Block) -> list[Step]:
+    """Returns the commands of a block of shell, or the text of a Python program."""
+    if block.language == "python":
+        return [block.text]
+    commands = [shlex.split(line, comments=True) for line in block.text.splitlines() if not line.startswith(NOT_RUN)]
+    return [[str(EVENTS) if word == "1000000" else word for word in command] for command in commands if command]
+
+
+def pasted() -> list[Step]:
+    tour = [block for block in blocks(ROOT / "README.md") if "pyspark" in block.text]
+    guide = [block for block in blocks(DOCS / "spark.md") if block.language in ("sh", "python")]
+    assert len(tour) == 1 and len(guide) >= 5
+    return [step for block in (*guide, *tour) for step in steps_of(block)]
+
+
+def test_blocks_of_the_guide_run_in_order(odradek_broker: odradek.Broker, tmp_path: Path) -> None:
+    bootstrap = odradek_broker.bootstrap_servers
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(10):
+        producer.produce("greetings", b"hello %d" % number)
+    producer.flush()
+    (tmp_path / ".tools").symlink_to(ROOT / ".tools")
+    (tmp_path / "steps.json").write_text(json.dumps(pasted()), encoding="utf-8")
+    command = [sys.executable, str(ONE_SESSION), bootstrap, "steps.json"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **QUICK_JVM},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-8_000:]
+    print("\n".join(line for line in done.stdout.splitlines() if line.startswith("== ")))
+
+    assert set(re.findall(r"too late: (\d+)", done.stdout)) == {"0"}
+    assert (tmp_path / "revenue.png").read_bytes()[:4] == b"\x89PNG"
+    for table in ("revenue.parquet", "live.parquet", "revenue-again.parquet"):
+        assert any((tmp_path / table).rglob("*.parquet")), table
+    orders = sum(1 for _ in read_topic(bootstrap, "order-events"))
+    copied = sum(1 for _ in read_topic(bootstrap, "backup.order-events"))
+    assert EVENTS < copied <= orders
+    assert any(True for _ in read_topic(bootstrap, "revenue-live"))
+    assert "hello 9" in done.stdout, "the README's table"
+
+
+def test_connector_that_the_guide_names_is_that_of_the_jars() -> None:
+    named = set(re.findall(r"org\.apache\.spark:([\w.-]+):([\d.]+)", (DOCS / "spark.md").read_text(encoding="utf-8")))
+    assert named == {(f"spark-sql-kafka-0-10_{scala(spark_version)}", spark_version)}
+    assert [jar.name for jar in connector_jars() if jar.name.startswith("spark-sql-kafka")] == [
+        f"{name}-{version}.jar" for name, version in named
+    ]
+
+
+@pytest.mark.parametrize("page", [DOCS / "spark.md", ROOT / "README.md"], ids=lambda page: page.name)
+def test_programs_that_a_page_names_exist(page: Path) -> None:
+    named = set(re.findall(r"spark_examples/(\w+\.py)", page.read_text(encoding="utf-8")))
+    assert named and [name for name in named if not (ONE_SESSION.parents[1] / name).is_file()] == []
