@@ -56,7 +56,8 @@ class Shells:
         if tools:
             write_kafka_tools(folder / "kafka-tools")
             path.insert(0, str(folder / "kafka-tools"))
-        self.environment = {**os.environ, "PATH": os.pathsep.join(path)}
+        config = str(folder / "config")  # contexts of `odradek context`
+        self.environment = {**os.environ, "PATH": os.pathsep.join(path), "XDG_CONFIG_HOME": config}
         self.first: subprocess.Popen[str] | None = None
 
     def placed(self, text: str) -> str:
