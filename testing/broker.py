@@ -33,6 +33,7 @@ from ..server.config.broker_config import BrokerConfig
 from ..server.reset import delete_everything
 from .broker_run import EmbeddedRun
 from .completion import Completion
+from .faults.faults import Faults
 from .loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -71,6 +72,8 @@ class Broker:
         self._port = port
         self._data_dir = data_dir
         self._config = {key: _text(value) for key, value in (config or {}).items()}
+        #: Faults that a test scripts; `reset` ends them.
+        self.faults = Faults()
         #: Held by the one start or stop that is under way.
         self._changing = threading.Lock()
 
@@ -94,8 +97,9 @@ class Broker:
         return Completion("stop()", value=None)
 
     def reset(self) -> Completion[None]:
-        """Deletes every topic and every group, as if the broker were new, in milliseconds."""
+        """Deletes every topic and every group and ends all faults, as if the broker were new, in milliseconds."""
         server = self.server
+        self.faults.clear()
         return self._do("reset()", lambda: delete_everything(server))
 
     def __enter__(self) -> Self:
@@ -153,7 +157,7 @@ class Broker:
         with self._change("start"):
             self._check_stopped()
             config, temporary = self._configured()
-            run = EmbeddedRun(config, temporary)
+            run = EmbeddedRun(config, temporary, self.faults)
             try:
                 run.thread = LoopThread()
                 run.thread.run(run.start())
@@ -167,7 +171,7 @@ class Broker:
         with self._change("start"):
             self._check_stopped()
             config, temporary = self._configured()
-            run = EmbeddedRun(config, temporary)
+            run = EmbeddedRun(config, temporary, self.faults)
             await run.start()
             self._run = run
         return self

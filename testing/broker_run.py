@@ -16,6 +16,8 @@ from pathlib import Path
 
 from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig
+from .faults.faults import Faults
+from .faults.intercepting import Interceptor
 from .loop_thread import LoopThread
 
 log = logging.getLogger("odradek.embedded")
@@ -30,8 +32,9 @@ _unfinished: set[EmbeddedRun] = set()
 class EmbeddedRun:
     """`thread` is None when the broker shares the loop in which `start` was awaited."""
 
-    def __init__(self, config: BrokerConfig, temporary: Path | None) -> None:
+    def __init__(self, config: BrokerConfig, temporary: Path | None, faults: Faults) -> None:
         self.server = BrokerServer(config)
+        self.interceptor = Interceptor(self.server, faults)
         self.temporary = temporary
         self.thread: LoopThread | None = None
         self.bootstrap_servers = ""

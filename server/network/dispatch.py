@@ -67,6 +67,8 @@ class Dispatcher:
             key: api for key, api in APIS.items() if kind in api.listeners and api in handlers
         }
         self._routes: dict[tuple[int, int], Route] = {}
+        #: Called with each new route: a test kit puts its faults before the handlers. None in a broker of its own.
+        self.on_route: Callable[[Route], object] | None = None
 
     def call(self, connection: ClientConnection, frame: Any) -> None:
         """Handles one frame (without its length). Raises PeerFault."""
@@ -174,6 +176,8 @@ class Dispatcher:
             return Route(api, version, handle, answer_version=0)
         else:
             raise ProtocolViolation(f"{api.name} request of version {version}; this broker has {api.versions}")
+        if self.on_route is not None:
+            self.on_route(route)
         self._routes[key, version] = route
         return route
 

@@ -37,6 +37,8 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
 
 /**
  * Apache's own codecs behind pipes: codec_oracle.py is the other end.
@@ -93,6 +95,7 @@ public final class CodecOracle {
             blocks = switch (question) {
                 case 'E' -> message(name, version, ByteBuffer.wrap(data));
                 case 'R' -> message(name, version, randomBytes(name, version, new Random(seed)));
+                case 'G' -> errorResponse(name, version, (short) seed, ByteBuffer.wrap(data));
                 case 'A' -> new byte[][] {JSON.writeValueAsBytes(apis())};
                 case 'X' -> new byte[][] {JSON.writeValueAsBytes(errors())};
                 case 'B' -> batches(data);
@@ -131,6 +134,20 @@ public final class CodecOracle {
         Class<?> converter = Class.forName(name + "JsonConverter");
         JsonNode shown = (JsonNode) converter.getMethod("write", generated, short.class).invoke(null, read, version);
         return new byte[][] {written.array(), JSON.writeValueAsBytes(shown)};
+    }
+
+    /** The response that Apache's request class gives for an exception. */
+    private static byte[][] errorResponse(String api, short version, short error, ByteBuffer data) throws Exception {
+        AbstractRequest request =
+            AbstractRequest.parseRequest(ApiKeys.valueOf(api), version, new ByteBufferAccessor(data)).request;
+        AbstractResponse response = request.getErrorResponse(0, Errors.forCode(error).exception());
+        if (response == null) {
+            throw new IllegalStateException("no response");
+        }
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        ByteBuffer written = ByteBuffer.allocate(response.data().size(cache, version));
+        response.data().write(new ByteBufferAccessor(written), cache, version);
+        return new byte[][] {written.array()};
     }
 
     private static ByteBuffer randomBytes(String name, short version, Random random) throws Exception {

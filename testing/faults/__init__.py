@@ -1,0 +1,6 @@
+"""Scripted faults: errors, delays, lost connections and truncated answers for the requests that a test means."""
+
+from .fault import Fault
+from .faults import Faults
+
+__all__ = ["Fault", "Faults"]

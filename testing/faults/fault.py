@@ -1,0 +1,91 @@
+"""One fault: which requests it strikes, what it does to them, and how often it did."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from .effects import Effect, described
+
+if TYPE_CHECKING:
+    from .matching import Match
+    from .striking import Struck
+
+#: The last requests struck that a fault remembers.
+MOST_REMEMBERED = 100
+
+
+class Fault:
+    """A fault that is on until it has struck `times` requests, or is cancelled. As a context it is on within it::
+
+        with broker.faults.delay("Fetch", seconds=2) as fault:
+            ...
+        assert fault.count > 0
+
+    `count`: how many requests it struck. `struck`: the last of them in words.
+    """
+
+    def __init__(self, match: Match, effect: Effect, times: int | None, ended: Callable[[Fault], None]) -> None:
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: a fault strikes at least once")
+        if match.nth < 1:
+            raise ValueError(f"nth={match.nth}: requests are counted from 1")
+        self.match = match
+        self.effect = effect
+        self.times = times
+        self.count = 0
+        self.struck: deque[str] = deque(maxlen=MOST_REMEMBERED)
+        self._ended = ended
+        self._seen = 0
+        self._changed = threading.Condition()
+
+    def strike(self, struck: Struck) -> bool:
+        """Strikes a request that fits, unless its turn has not come. Called on the loop's thread of a broker."""
+        with self._changed:
+            self._seen += 1
+            if self._seen < self.match.nth or (self.times is not None and self.count >= self.times):
+                return False
+            self.count += 1
+            call = struck.call
+            self.struck.append(f"{call.api.name} v{call.version} of {call.client_id}")
+            self._changed.notify_all()
+        if self.count == self.times:
+            self._ended(self)
+        self.effect.strike(struck)
+        return True
+
+    def cancel(self) -> None:
+        """Ends the fault. Requests that it keeps go on to the broker."""
+        self._ended(self)
+        end = getattr(self.effect, "end", None)
+        if end is not None:
+            end()
+
+    def wait(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Waits until it has struck `count` requests: for plain programs, and threads. Raises TimeoutError."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.count >= count, timeout):
+                raise TimeoutError(f"{self} struck {self.count} requests in {timeout:g} s, not {count}")
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the fault as data for reports and the control port."""
+        return {"fault": str(self), "count": self.count, "times": self.times, "struck": list(self.struck)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def __str__(self) -> str:
+        often = "" if self.times is None else f", {self.times} times" if self.times > 1 else ", once"
+        start = f", from request {self.match.nth} on" if self.match.nth > 1 else ""
+        return f"{self.match}: {described(self.effect)}{often}{start}"
+
+    def __repr__(self) -> str:
+        return f"<Fault {self}; struck {self.count}>"

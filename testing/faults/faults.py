@@ -1,0 +1,157 @@
+"""`broker.faults`: scripted faults. The first that fits a request strikes it, then the next ones where it lets it pass."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypedDict, Union
+
+from ...protocol.errors import ErrorCode
+from .effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
+from .fault import Fault
+from .matching import ApiNames, Match, VersionRange, error_of, keys_of
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+ErrorName = Union[str, int, ErrorCode, None]
+
+#: What goes to the coordinator of a group, and to that of a transaction.
+GROUP_APIS = (
+    "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "TxnOffsetCommit",
+)  # fmt: skip
+TRANSACTION_APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
+LEADER_APIS = ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "ShareFetch", "ShareAcknowledge")
+#: What a broker writes to its disk before it answers.
+WRITING_APIS = (
+    "Produce", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn",
+    "CreateTopics", "DeleteTopics", "CreatePartitions", "IncrementalAlterConfigs",
+)  # fmt: skip
+
+
+class Which(TypedDict, total=False):
+    """The requests that a fault strikes: see `matching.Match`. `times`: how many, None for all until it is cancelled."""
+
+    times: int | None
+    topic: str | None
+    partition: int | None
+    client_id: str | None
+    group: str | None
+    transactional_id: str | None
+    version: VersionRange
+    nth: int
+    node_id: int | None
+
+
+class Faults:
+    """The faults of a broker, or of all brokers of a cluster.
+
+    Each method switches one fault on and returns it; its `count` says how many requests it struck. `api` is a name
+    ("Produce"), a key, several of them, or None for every request of clients. All methods may be called on any thread,
+    before the broker starts too.
+    """
+
+    def __init__(self) -> None:
+        #: Replaced, never changed: brokers read it without a lock.
+        self.active: tuple[Fault, ...] = ()
+        self._lock = threading.Lock()
+
+    def fail(
+        self,
+        api: ApiNames,
+        error: ErrorName | Iterable[ErrorName] = ErrorCode.UNKNOWN_SERVER_ERROR,
+        *,
+        after: bool = False,
+        **which: Unpack[Which],
+    ) -> Fault:
+        """Answers with an error: by name ("NOT_LEADER_OR_FOLLOWER") or number, or several in turn, None for success.
+
+        `after`: the broker does what was asked, and the client does not learn it. Raises ValueError for an API or an error
+        that Kafka does not have.
+        """
+        if error is None or isinstance(error, str | int):
+            errors: tuple[ErrorName, ...] = (error,)
+        else:
+            errors = tuple(error)
+            which.setdefault("times", len(errors))
+        codes = tuple(None if one is None else error_of(one) for one in errors)
+        return self.add(api, Fail(codes, after), **which)
+
+    def delay(self, api: ApiNames, seconds: float, *, after: bool = False, **which: Unpack[Which]) -> Fault:
+        """Holds requests back, or `after` the broker did what they ask their answers. Each connection keeps its order."""
+        return self.add(api, Delay(seconds, after), **which)
+
+    def drop(self, api: ApiNames, *, after: bool = False, **which: Unpack[Which]) -> Fault:
+        """Ends the connection in place of an answer: before the broker does anything, or `after` it has."""
+        return self.add(api, Drop(after), **which)
+
+    def hang(self, api: ApiNames, *, after: bool = False, **which: Unpack[Which]) -> Fault:
+        """Never answers: the client's time-out decides."""
+        return self.add(api, Hang(after), **which)
+
+    def truncate(self, api: ApiNames, size: int = -1, **which: Unpack[Which]) -> Fault:
+        """Sends the first `size` bytes of the answer and ends the connection; -1 leaves out the last byte."""
+        return self.add(api, Truncate(size), **which)
+
+    def throttle(self, api: ApiNames, seconds: float, **which: Unpack[Which]) -> Fault:
+        """Answers with a throttle time and takes no request of the connection for so long (KIP-219)."""
+        return self.add(api, Throttle(int(seconds * 1000)), **which)
+
+    def coordinator_moved(self, **which: Unpack[Which]) -> Fault:
+        """The coordinator has moved: NOT_COORDINATOR, once by default. With `transactional_id` that of transactions."""
+        return self._coordinator(ErrorCode.NOT_COORDINATOR, which)
+
+    def coordinator_loading(self, **which: Unpack[Which]) -> Fault:
+        """The coordinator has not read its log yet: COORDINATOR_LOAD_IN_PROGRESS, once by default."""
+        return self._coordinator(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, which)
+
+    def _coordinator(self, error: ErrorCode, which: Which) -> Fault:
+        which.setdefault("times", 1)
+        apis = TRANSACTION_APIS if which.get("transactional_id") is not None else GROUP_APIS
+        return self.add(apis, Fail((error,)), **which)
+
+    def leader_moved(self, **which: Unpack[Which]) -> Fault:
+        """Another broker leads the partitions now: NOT_LEADER_OR_FOLLOWER, once by default."""
+        which.setdefault("times", 1)
+        return self.add(LEADER_APIS, Fail((ErrorCode.NOT_LEADER_OR_FOLLOWER,)), **which)
+
+    def pause(self, api: ApiNames = None, **which: Unpack[Which]) -> Fault:
+        """The broker does nothing, as one whose process is stopped; connections stay. `cancel()` has it go on."""
+        return self.add(api, Pause(), **which)
+
+    def disk_full(self, **which: Unpack[Which]) -> Fault:
+        """Nothing can be written: KAFKA_STORAGE_ERROR for each write, as from a log directory that has failed."""
+        return self.add(WRITING_APIS, Fail((ErrorCode.KAFKA_STORAGE_ERROR,)), **which)
+
+    def slow_disk(self, seconds: float, **which: Unpack[Which]) -> Fault:
+        """Each write takes so much longer."""
+        return self.add(WRITING_APIS, Delay(seconds), **which)
+
+    def add(self, api: ApiNames, effect: Effect, *, brokers: bool = False, **which: Unpack[Which]) -> Fault:
+        """Switches on a fault of any effect. `brokers`: it strikes other brokers' requests instead of clients'."""
+        criteria: dict[str, Any] = dict(which)
+        times = criteria.pop("times", 1 if "nth" in which else None)
+        fault = Fault(Match(apis=keys_of(api), brokers=brokers, **criteria), effect, times, self._remove)
+        with self._lock:
+            self.active += (fault,)
+        return fault
+
+    def clear(self) -> None:
+        """Cancels all faults."""
+        for fault in self.active:
+            fault.cancel()
+
+    def _remove(self, fault: Fault) -> None:
+        with self._lock:
+            self.active = tuple(one for one in self.active if one is not fault)
+
+    def __iter__(self) -> Iterator[Fault]:
+        """The faults that are on."""
+        return iter(self.active)
+
+    def __len__(self) -> int:
+        return len(self.active)
+
+    def __repr__(self) -> str:
+        return f"<Faults {list(self.active)}>"

@@ -1,0 +1,280 @@
+"""A request that faults strike, between the dispatcher and its handler.
+
+The request that the handler gets is a call of its own, whose answer comes here first. What waits keeps copies of its record
+batches: those of a request are views of a buffer that other requests use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse
+from ...protocol.schema import RECORDS, ArrayOf, Message
+from ...server.network.call import Call
+from .effects import Answered
+from .error_responses import ERROR_FIELDS, error_response, has_place_for_errors, merge, struct_arrays
+from .named_items import TopicNames, divided
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .fault import Fault
+
+Handle = Callable[[Any], "Message | None"]
+#: How often a connection is looked at that ends once its last bytes are handed over.
+_SENT_CHECK_S = 0.001
+
+
+class Flow:
+    """The way of one request: past the faults that fit it, in their order, and then to the handler."""
+
+    def __init__(
+        self, call: Call, handle: Handle, fits: Iterator[Fault], names: TopicNames, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.call = call
+        self.names = names
+        self.loop = loop
+        self._handle = handle
+        self._fits = fits
+
+    def begin(self) -> None:
+        self.go_on(self._send)
+
+    def go_on(self, answered: Answered) -> None:
+        """Lets the next fault strike, or else the handler take the request. `answered` gets the response."""
+        for fault in self._fits:
+            if fault.strike(Struck(self, fault, answered)):
+                return
+        inner = StruckCall(self.call, answered)
+        response = self._handle(inner)
+        if response is not None:
+            inner.reply(response)
+
+    def _send(self, response: Message | None) -> None:
+        if response is None:
+            self.call.reply_nothing()
+        elif not self.call.connection.closed:
+            self.call.reply(response)
+
+
+class Struck:
+    """A request as one fault has it. All methods belong to the loop's thread.
+
+    `answer` sends a response, None where the protocol gives none, past the faults that struck before.
+    """
+
+    def __init__(self, flow: Flow, fault: Fault, answer: Answered) -> None:
+        self.call = flow.call
+        self.answer = answer
+        self._flow = flow
+        self._match = fault.match
+
+    def proceed(self, answered: Answered | None = None) -> None:
+        """Lets the request go on to the broker. `answered` gets the response, which otherwise is sent as it is."""
+        self._flow.go_on(answered or self.answer)
+
+    # ---- ways to fail
+
+    def fail(self, error: ErrorCode) -> None:
+        """Answers the parts that are meant with an error, and has the broker do the rest."""
+        call = self.call
+        if not has_place_for_errors(call.api.response, call.version):
+            self.abort()
+            return
+        if call.api.name == "Produce" and call.request.acks == 0:
+            self.abort()  # the only way to say so
+            return
+        if call.api.name == "Fetch" and call.request.session_epoch > 0:
+            # A session's request names no partitions. As when sessions are evicted, the client names them anew.
+            self.answer(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        meant, rest = self._divided()
+        errors = error_response(call.api.response, call.version, meant, error, call.api.name)
+        if rest is None:
+            self.answer(errors)
+            return
+        call.request = rest
+
+        def answered(response: Message | None) -> None:
+            if response is not None and not getattr(response, "error_code", 0):
+                merge(response, errors, call.version)
+            self.answer(response)
+
+        self.proceed(answered)
+
+    def _divided(self) -> tuple[Message, Message | None]:
+        call = self.call
+        if not self._match.names_items:
+            return call.request, None
+        meant, rest = divided(call.request, call.version, self._flow.names, self._match.means)
+        return meant or call.request, rest
+
+    def with_errors(self, response: Message | None, error: ErrorCode) -> Message | None:
+        """Returns the broker's response with an error in place of each result that is meant."""
+        if response is None:
+            return None
+        call = self.call
+        if call.api.name == "Metadata":
+            if error is ErrorCode.REBOOTSTRAP_REQUIRED:
+                response.error_code = error  # type: ignore[attr-defined]
+                return response
+            for topic in response.topics:  # type: ignore[attr-defined]
+                if self._match.means(topic.name or "", -1):
+                    topic.error_code, topic.partitions = error, []
+            return response
+        if self._match.names_items:
+            meant, _ = divided(response, call.version, self._flow.names, self._match.means)
+            if meant is not None:
+                _set_errors(meant, call.version, error)
+            return response
+        return error_response(call.api.response, call.version, call.request, error, call.api.name)
+
+    def abort(self) -> None:
+        """Ends the connection now."""
+        connection: Any = self.call.connection
+        connection.abort()
+
+    def answer_part(self, response: Message | None, size: int) -> None:
+        """Sends the first `size` bytes of the answer, its length included, and ends the connection."""
+        call, whole = self.call, []
+
+        def take(pieces: list[Any]) -> None:
+            whole.extend(pieces)
+
+        if response is None:
+            self.abort()
+            return
+        part = _Recorded(call, take)
+        part.reply(response)
+        data = b"".join(piece.bytes() if hasattr(piece, "bytes") else bytes(piece) for piece in whole)
+        call.pieces = [data[: size if size >= 0 else max(0, len(data) + size)]]
+        call.size = len(call.pieces[0])
+        self.hold()
+        call.connection.answered(call)
+        self._end_when_sent()
+
+    def _end_when_sent(self) -> None:
+        connection: Any = self.call.connection
+        if self.call in connection.calls:
+            self.later(_SENT_CHECK_S, self._end_when_sent)
+        else:
+            self._flow.loop.call_soon(connection.close)
+
+    # ---- waiting
+
+    def hold(self) -> None:
+        """Takes no further request of the connection before this one is answered, as Kafka's brokers do."""
+        if self.call.pieces is None:
+            self.call.hold_connection()
+
+    def keep(self) -> None:
+        """Makes the request outlive its turn."""
+        self.hold()
+        self.call.request = kept(self.call.request)
+
+    def later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Calls `function` after a time, unless the connection has ended."""
+        self._flow.loop.call_later(seconds, self._guarded, function)
+
+    def resume(self) -> None:
+        """Lets a kept request go on to the broker. Any thread may call this."""
+        with contextlib.suppress(RuntimeError):  # the broker has stopped
+            self._flow.loop.call_soon_threadsafe(self._guarded, self.proceed)
+
+    def _guarded(self, function: Callable[[], None]) -> None:
+        call = self.call
+        if call.connection.closed:
+            return
+        try:
+            function()
+        except Exception as failure:
+            call.connection.dispatcher.failed_later(call, call.route, failure)
+
+
+class StruckCall(Call):
+    """A call whose answer passes the faults before it is sent. The handler gets it in place of the client's."""
+
+    __slots__ = ("_answered", "_outer")
+
+    def __init__(self, outer: Call, answered: Answered) -> None:
+        super().__init__(outer.connection, outer.route, outer.correlation_id, outer.client_id, outer.request)
+        self._outer = outer
+        self._answered = answered
+        self.is_parked = True  # the client's call is what the connection keeps
+
+    def reply(self, response: Message) -> None:
+        if self.pieces is None:
+            self.pieces = []
+            self._outer.throttle_time_ms = max(self._outer.throttle_time_ms, self.throttle_time_ms)
+            self._answered(response)
+
+    def reply_nothing(self) -> None:
+        if self.pieces is None:
+            self.pieces = []
+            self._answered(None)
+
+    def finish(self, pieces: list[Any]) -> None:
+        """An answer that is encoded already passes as it is."""
+        self.pieces = []
+        self._outer.finish(pieces)
+
+    def fail(self) -> None:
+        self.has_failed = True
+        self._outer.fail()
+
+    def hold_connection(self) -> None:
+        self._outer.hold_connection()
+
+
+class _Recorded(Call):
+    """A call whose encoded answer is taken instead of sent."""
+
+    __slots__ = ("_take",)
+
+    may_reply_in_slices = False
+
+    def __init__(self, outer: Call, take: Callable[[list[Any]], None]) -> None:
+        super().__init__(outer.connection, outer.route, outer.correlation_id, outer.client_id, None)
+        self._arrays = ()
+        self._take = take
+
+    def finish(self, pieces: list[Any]) -> None:
+        connection, self.connection = self.connection, _NOWHERE
+        super().finish(pieces)
+        self.connection = connection
+        self._take(self.pieces or [])
+
+
+class _Nowhere:
+    def answered(self, call: Call) -> None:
+        """Sends nothing."""
+
+
+_NOWHERE: Any = _Nowhere()
+
+
+def kept(message: Any) -> Any:
+    """Returns the message with copies of its record batches."""
+    made = copy.copy(message)
+    for field in message.SCHEMA.fields:
+        value = getattr(message, field.name)
+        if field.type is RECORDS and value is not None:
+            setattr(made, field.name, memoryview(bytearray(value)))
+        elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, type) and value:
+            setattr(made, field.name, [kept(item) for item in value])
+    return made
+
+
+def _set_errors(message: Message, version: int, error: ErrorCode) -> None:
+    """Sets the errors of all items of a response."""
+    for field, element in struct_arrays(type(message), version):
+        own = [one.name for one in element.SCHEMA.fields if one.name in ERROR_FIELDS and version in one.versions]
+        for item in getattr(message, field.name) or ():
+            for name in own:
+                setattr(item, name, int(error))
+            if not own:
+                _set_errors(item, version, error)
