@@ -22,6 +22,7 @@ from .network.listener_set import ListenerSet
 from .node import Node
 from .partitions.online_directories import open_directories
 from .quorum.formatting import ensure_formatted
+from .quotas.client_quotas import ClientQuotas
 from .runtime.clock import Clock
 from .runtime.counters import Metrics
 from .runtime.damage_counters import DamageCounters
@@ -68,8 +69,10 @@ class BrokerServer(Node):
             BROKER: Dispatcher(BROKER, handlers),
             CONTROLLER: Dispatcher(CONTROLLER, handlers),
         }
+        self.client_quotas = ClientQuotas(config)
+        self.client_quotas.on_metering = self.dispatchers[BROKER].meter
         self.listeners = ListenerSet(
-            config, self.clock, self.lines, self.turns, self.dispatchers, self._count_other_nodes
+            config, self.clock, self.lines, self.turns, self.client_quotas, self.dispatchers, self._count_other_nodes
         )
         self.broker_sessions = None
         self.lifecycle = None

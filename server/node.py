@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .produce.parked_produce import ProducePath
     from .produce.transactional_produce import TransactionalProduce
     from .quorum.driver import QuorumDriver
+    from .quotas.client_quotas import ClientQuotas
     from .replica_fetch.healing import Healer
     from .replica_fetch.replica_requests import ReplicaRequests
     from .replica_fetch.replication import Replication
@@ -82,6 +83,7 @@ class Node:
     turns: Turns
     late_imports: LateImports
     dispatchers: dict[ListenerKind, Dispatcher]
+    client_quotas: ClientQuotas
     listeners: ListenerSet
     directories: list[LogDirectory]
     fetch_sessions: FetchSessions

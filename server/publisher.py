@@ -1,6 +1,6 @@
 """Makes all parts of a node follow a new image, in a fixed order: a partition exists before Metadata names it.
 
-1. the broker's dynamic configuration, since logs and roles are made by it;
+1. the broker's dynamic configuration, since logs and roles are made by it, and the quotas of clients;
 2. logs and the roles of partitions;
 3. the coordinator's shards, which live in some of them;
 4. the image that Metadata and the other handlers answer from.
@@ -46,6 +46,8 @@ class Publisher:
         assert image.offset >= published.offset, f"offset {image.offset} published after {published.offset}"
         with self._contained("the broker's configuration"):
             node.config.apply(delta, image)
+        with self._contained("quotas of clients"):
+            node.client_quotas.apply(delta.client_quotas, image.client_quotas)
         if node.config.is_broker:
             with self._contained("partitions"):
                 yield from node.partition_changes.steps(delta, image)

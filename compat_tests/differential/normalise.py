@@ -117,6 +117,8 @@ def plain(name: str, value: Any, names: Names) -> Any:
         return names.of(IDS[name], value)
     if name in TIMES:
         return value if value < 0 else "<time>"
+    if name == "throttle_time_ms":
+        return value and "<throttled>"
     if name in names.unsteady:
         return "<changing>"
     if name in ENVIRONMENT:

@@ -17,7 +17,7 @@ KEYS = (
     key("metrics.num.samples", INT, 2, at_least(1), inert=COUNTERS),
     key("metrics.recording.level", STRING, "INFO", inert=COUNTERS),
     key("metrics.sample.window.ms", LONG, 30_000, at_least(1), inert=COUNTERS),
-    key("quota.window.num", INT, 11, at_least(1), inert=QUOTAS),
-    key("quota.window.size.seconds", INT, 1, at_least(1), inert=QUOTAS),
+    key("quota.window.num", INT, 11, at_least(1)),
+    key("quota.window.size.seconds", INT, 1, at_least(1)),
     key("telemetry.max.bytes", INT, 1_048_576, at_least(1), inert=TELEMETRY),
 )

@@ -19,7 +19,7 @@ from .bootstrap import activation_records
 from .chance import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
 from .sessions import BrokerSessions
-from .state import ControllerState, Elections
+from .state import ControllerState, Elections, MutationQuota
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
@@ -128,8 +128,12 @@ class Controller:
         """
         return activation_records(self._state, bootstrap, transaction_open)
 
-    def handle(self, request: Message, version: int) -> ControllerResult:
-        """Decides on a request of an API in `DECISIONS`. Every API error is in the response; exceptions are bugs."""
+    def handle(self, request: Message, version: int, quota: MutationQuota | None = None) -> ControllerResult:
+        """Decides on a request of an API in `DECISIONS`. Every API error is in the response; exceptions are bugs.
+
+        `quota`: the client's quota of created and deleted partitions, if it has one.
+        """
+        self._state.mutation_quota = quota
         api = type(request).__name__.removesuffix("Request")
         try:
             if api in _EXPIRE and getattr(request, "timeout_ms", 1) <= 0:

@@ -57,6 +57,8 @@ def _grown(state: ControllerState, asked: CreatePartitionsTopic, most: int) -> l
             return error
     if asked.count - len(topic.partitions) > most:
         raise RefusedRequest(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if state.refuses_mutation(asked.count - len(topic.partitions)):
+        return ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     replicas = _replicas(state, topic, asked)
     if isinstance(replicas, ApiError):
         return replicas

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
 from ...metadata.delta import MetadataDelta
@@ -26,6 +27,13 @@ from .topic_names import has_collision_chars, unified
 
 #: The recovery state of a partition after an unclean election (KIP-704).
 RECOVERING = 1
+
+
+class MutationQuota(Protocol):
+    """The quota of a client for partitions that it creates and deletes (KIP-599)."""
+
+    def refuses(self, partitions: int) -> bool:
+        """Counts so many partitions. Returns True if the change may not be made."""
 
 
 class Elections:
@@ -68,6 +76,8 @@ class ControllerState:
         #: Broker sessions; they are not in the log.
         self.sessions = BrokerSessions(session_timeout_ms)
         self.elections = Elections()
+        #: Of the client whose request is decided.
+        self.mutation_quota: MutationQuota | None = None
 
     def load(self, image: MetadataImage, next_offset: int, kraft_version: int) -> None:
         """Starts with an existing image. Topics prepared with `learn` are not processed again."""
@@ -135,6 +145,10 @@ class ControllerState:
 
     def unclean_elections(self, topic: str) -> bool:
         return self.topic_value(topic, "unclean.leader.election.enable") is True
+
+    def refuses_mutation(self, partitions: int) -> bool:
+        """Counts created or deleted partitions. Returns True if the client's quota is exceeded."""
+        return self.mutation_quota is not None and self.mutation_quota.refuses(partitions)
 
     def is_active(self, broker_id: int) -> bool:
         broker = self.image.broker(broker_id)

@@ -94,6 +94,8 @@ def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _Ne
     partitions = _assigned(state, topic_id, topic) if topic.assignments else _placed(state, topic_id, topic)
     if isinstance(partitions, ApiError):
         return partitions
+    if state.refuses_mutation(len(partitions)):
+        return ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     result = CreatableTopicResult(name=topic.name, topic_id=topic_id, error_message=None, configs=[])
     if version >= _SHOWS_CONFIGS:
         result.num_partitions = len(partitions)
@@ -216,8 +218,12 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version:
         _add_named(state, name, by_id, ids, response)
     records: list[Message] = []
     for topic_id, name in ids.items():
-        records.append(RemoveTopicRecord(topic_id=topic_id))
-        response.responses.append(_deletion(name, topic_id, None))
+        error = None
+        if state.refuses_mutation(len(state.image.topics.by_id[topic_id].partitions)):
+            error = in_own_words(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        else:
+            records.append(RemoveTopicRecord(topic_id=topic_id))
+        response.responses.append(_deletion(name, topic_id, error))
     return ControllerResult(records, response)
 
 

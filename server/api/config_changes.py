@@ -69,6 +69,7 @@ def change_configs(services: NodeServices, call: Call, check: Check, outcome_cla
         lambda decided: call.reply(answer(decided)),
         principal=call.principal,
         client_host=call.client_host,
+        client_id=call.client_id,
     )
     return None
 

@@ -75,6 +75,7 @@ def controller(node: Node) -> QuorumDriver:
         node.lines,
         node.pools,
         Publisher(node),
+        node.client_quotas,
         node.halt,
     )
     made.forward = lambda *request, **client: node.forwarding().submit(*request, **client)

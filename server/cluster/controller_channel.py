@@ -177,7 +177,10 @@ def enveloped(forwarded: _Forwarded) -> EnvelopeRequest:
     key = forwarded.request.SCHEMA.key
     assert key is not None
     header = RequestHeader(
-        request_api_key=key, request_api_version=forwarded.version, correlation_id=0, client_id=_CLIENT_ID
+        request_api_key=key,
+        request_api_version=forwarded.version,
+        correlation_id=0,
+        client_id=forwarded.client.get("client_id", _CLIENT_ID),
     )
     head = encode(header, APIS[key].request_header_version(forwarded.version))
     return EnvelopeRequest(

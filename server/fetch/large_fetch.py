@@ -44,6 +44,8 @@ def open_and_fetch(path: FetchPath, call: Call, *, is_follower: bool) -> None:
 
 
 def fetch(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bool) -> None:
+    if is_follower:
+        call.exempt()
     (LargeFollowerFetch if is_follower else LargeFetch)(path, call, context).start()
 
 
@@ -84,6 +86,7 @@ class LargeFetch(Fetch):
         if response is not None:
             self._waits.deadlines.remove(self)
             if is_large(response, _ARRAYS):
+                call.announce_throttle(response)
                 reply_in_slices(call, response, self._version, _PARTITIONS)
             else:
                 call.reply(response)

@@ -60,6 +60,13 @@ def _decide(
 ) -> None:
     def decided(response: AlterClientQuotasResponse) -> None:
         response.entries += refused
-        call.reply(response)
+        call.reply_forwarded(response)
 
-    services.controller.submit(request, call.version, decided, principal=call.principal, client_host=call.client_host)
+    services.controller.submit(
+        request,
+        call.version,
+        decided,
+        principal=call.principal,
+        client_host=call.client_host,
+        client_id=call.client_id,
+    )

@@ -65,10 +65,15 @@ def _handle(services: NodeServices, call: Call, opened: _Opened | None) -> None:
         def decided(response: Message) -> None:
             if not is_elsewhere:  # of a request in portions the first one: what it has created is not asked for again
                 is_elsewhere.append(is_not_controller(part.request, response))
-            part.reply(response)
+            part.reply_forwarded(response)
 
         services.controller.decide(
-            part.request, part.version, decided, principal=part.principal, client_host=part.client_host
+            part.request,
+            part.version,
+            decided,
+            principal=part.principal,
+            client_host=part.client_host,
+            client_id=part.client_id,
         )
 
     enveloped = EnvelopedCall(

@@ -20,8 +20,10 @@ from ..fetch.fetch import FIRST_VERSION_WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_session import INITIAL_EPOCH, FetchContext
 from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
 from ..network.call import CONTROLLER
+from ..network.metered_call import MeteredCall
 
 if TYPE_CHECKING:
+    from ..fetch.fetch_path import FetchPath
     from ..network.call import Call
     from ..services import Services
 
@@ -49,11 +51,25 @@ def handle(services: Services, call: Call) -> FetchResponse | None:
 
         fetch(path, call, context, is_follower=is_follower)
         return None
+    if call.is_metered:
+        return _metered(path, call, context, is_follower=is_follower)
     if is_follower:
         from ..fetch.follower_fetch import FollowerFetch
 
         return FollowerFetch(path, call, context).start()
     return Fetch(path, call, context).start()
+
+
+def _metered(path: FetchPath, call: Call, context: FetchContext, *, is_follower: bool) -> FetchResponse | None:
+    """Fetches while there are quotas, which do not hold for followers."""
+    from ..fetch.follower_fetch import FollowerFetch
+    from ..fetch.throttled_fetch import ThrottledFetch
+
+    if is_follower:
+        call.exempt()
+        return FollowerFetch(path, call, context).start()
+    assert isinstance(call, MeteredCall)
+    return ThrottledFetch(path, call, context).start()
 
 
 def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:

@@ -15,7 +15,12 @@ from ..services import NodeServices, Services
 def to_controller(services: NodeServices, call: Call) -> None:
     """The active controller decides, wherever it is; the answer comes when this node has what was decided."""
     services.controller.submit(
-        call.request, call.version, call.reply, principal=call.principal, client_host=call.client_host
+        call.request,
+        call.version,
+        call.reply_forwarded,
+        principal=call.principal,
+        client_host=call.client_host,
+        client_id=call.client_id,
     )
 
 

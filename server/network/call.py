@@ -37,6 +37,8 @@ class RequestDispatch(Protocol):
 
     #: By key: the APIs that are served.
     served: dict[int, Api]
+    #: Bytes of the frame that is handled; kept only while calls are metered.
+    frame_bytes: int
 
     def handle(self, call: Call, route: Route, handle: Any) -> None:
         """Has a handler answer the call, now or later. Raises ProtocolViolation."""
@@ -122,6 +124,8 @@ class Call:
         "version",
     )
 
+    #: Whether its cost is recorded: some client has a quota. See metered_call.py.
+    is_metered = False
     #: Whether a large response is encoded in slices; not where it becomes a part of another one.
     may_reply_in_slices = True
 
@@ -206,6 +210,19 @@ class Call:
         self.pieces = pieces
         self.size = size + 4
         self.connection.answered(self)
+
+    def announce_throttle(self, response: Message) -> None:
+        """Throttles the client for a response that does not go through `reply`."""
+        if self.throttle_time_ms:
+            self._throttle(response)
+
+    def reply_forwarded(self, response: Any) -> None:
+        """Answers with the controller's response: the client is throttled for as long as the controller says."""
+        self.throttle_time_ms = max(self.throttle_time_ms, getattr(response, "throttle_time_ms", 0))
+        self.reply(response)
+
+    def exempt(self) -> None:
+        """The request is one of a broker, which no quota holds for."""
 
     def _throttle(self, response: Message) -> None:
         """Tells the client for how long its connection takes no request; the response itself is sent at once."""

@@ -69,9 +69,27 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
         #: Called with each new route: a test kit puts its faults before the handlers. None in a broker of its own.
         self.on_route: Callable[[Route], object] | None = None
+        #: Handles one frame (without its length). Raises ProtocolViolation.
+        self.call: Callable[[ClientConnection, Any], None] = self._call
+        self._plain_call: type[Call] = Call
+        self._timed_call: type[Call] = TimedCall
+        self.frame_bytes = 0
 
-    def call(self, connection: ClientConnection, frame: Any) -> None:
-        """Handles one frame (without its length). Raises PeerFault."""
+    def meter(self, on: bool) -> None:
+        """Begins or ends to record what calls cost."""
+        if on:
+            from .metered_call import MeteredCall
+
+            self._plain_call = self._timed_call = MeteredCall
+        else:
+            self._plain_call, self._timed_call = Call, TimedCall
+        self.call = self._metered if on else self._call
+
+    def _metered(self, connection: ClientConnection, frame: Any) -> None:
+        self.frame_bytes = len(frame)
+        self._call(connection, frame)
+
+    def _call(self, connection: ClientConnection, frame: Any) -> None:
         try:
             key, version, correlation_id, size = _HEADER.unpack_from(frame)
             route = self._routes.get((key, version)) or self._route(key, version)
@@ -100,7 +118,7 @@ class Dispatcher:
             raise self.explained(frame, error) from None
         route.requests = count = route.requests + 1
         # The first of 64 is timed: reading a clock twice costs more than counting.
-        make = Call if count & 63 != 1 else TimedCall
+        make = self._plain_call if count & 63 != 1 else self._timed_call
         self.handle(make(connection, route, correlation_id, client_id, request), route, route.handle)
 
     def _call_large(
@@ -116,7 +134,7 @@ class Dispatcher:
         from .large_requests import take
 
         route.requests = count = route.requests + 1
-        make = Call if count & 63 != 1 else TimedCall
+        make = self._plain_call if count & 63 != 1 else self._timed_call
         call = make(connection, route, correlation_id, client_id, None)
         if route.decode is None or take(self, connection, route, call, frame, pos):
             self.handle(call, route, route.handle)

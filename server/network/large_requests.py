@@ -18,6 +18,7 @@ from .answer_size import arrays_of, is_large
 from .call import Call, ClientConnection, ProtocolViolation, RequestDispatch
 from .departed_peers import has_left
 from .frame_buffer import READ_BUFFER_BYTES
+from .metered_call import MeteredCall
 from .portions import LARGEST_PORTION, LARGEST_WAITING_PORTION, Merged, Portion, Portioning, has_more_than, portions
 from .request_limits import PORTIONINGS, is_refused_whole, item_limit
 from .route import Handle, Route
@@ -80,6 +81,8 @@ def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -
         dispatcher.failed_later(call, route, failure)
 
     task = call.connection.listener.shared.turns.begin(steps, failed)
+    if isinstance(call, MeteredCall):
+        task.spent = call.spent
     task.api, task.version, task.client_id, task.size = route.api.name, route.version, call.client_id, call.size
     return task
 
@@ -202,6 +205,7 @@ class PortionedCall:
         elif merged.response is None:
             call.reply_nothing()
         elif call.may_reply_in_slices and is_large(merged.response, arrays_of(type(merged.response))):
+            call.announce_throttle(merged.response)
             reply_in_slices(call, merged.response, call.route.answer_version, self._portioning.answered)
         else:
             call.reply(merged.response)

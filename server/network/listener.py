@@ -233,10 +233,25 @@ class Listener:
         loop = asyncio.get_running_loop()
         connection.opened_s = loop.time()
         self._unproven[connection] = None
+        refused_ms = self._throttled_ms(ip)
+        if refused_ms:
+            connection.hold(CREATION_RATE)
+            loop.call_later(refused_ms / 1000, connection.abort)
+            return
         pause_s = self.limits.pause_s(self.name, connection.opened_s)
         if pause_s > 0:
             connection.hold(CREATION_RATE)
             loop.call_later(pause_s, connection.release, CREATION_RATE)
+
+    def _throttled_ms(self, ip: str) -> int:
+        """Returns after how many ms a new connection is closed unserved: its address makes too many (KIP-612)."""
+        rates = self.shared.quotas.connections
+        if not rates.is_on:
+            return 0
+        throttle_ms = rates.throttle_ms(ip, self.shared.clock.now_ms())
+        if throttle_ms:
+            self._refuse("connection_creation_rate", ip, f"{ip} exceeds its quota of new connections on {self.name}")
+        return throttle_ms
 
     def lost(self, connection: Connection) -> None:
         if connection.counted_as is None:

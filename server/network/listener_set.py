@@ -24,6 +24,7 @@ from .shared_parts import SharedParts
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..config.listeners import ListenerEndpoint
+    from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
@@ -46,10 +47,11 @@ class ListenerSet(SharedParts):
         clock: Clock,
         lines: RepeatedLines,
         turns: Turns,
+        quotas: ClientQuotas,
         dispatchers: Mapping[ListenerKind, Dispatcher],
         other_nodes: Callable[[], int],
     ) -> None:
-        super().__init__(config, clock, lines, turns)
+        super().__init__(config, clock, lines, turns, quotas)
         self.other_nodes = other_nodes
         self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)
         self._dispatchers = dispatchers

@@ -9,6 +9,7 @@ from .connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
+    from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
@@ -21,12 +22,15 @@ class SharedParts:
     #: The memory for requests that have not come whole.
     receiving: ReceiveBudget
 
-    def __init__(self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, turns: Turns) -> None:
+    def __init__(
+        self, config: BrokerConfig, clock: Clock, lines: RepeatedLines, turns: Turns, quotas: ClientQuotas
+    ) -> None:
         self.config = config
         self.clock = clock
         #: Lines of the log that peers provoke.
         self.lines = lines
         self.turns = turns
+        self.quotas = quotas
         self.turn_watch = turns.watch
         self.limits = ConnectionLimits(config)
         #: Called with each connection that ended.

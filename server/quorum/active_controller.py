@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
+from ...replication.controller.result import ControllerResult
 from ...storage.files.open_files import LogDirectoryFailure
+from ..network.call import set_throttle_time
+from ..quotas.mutations import mutation_quota
 from ..runtime.halting import cannot_begin
 from ..runtime.sliced_work import SlicedWork
 from .commits import Appended, replay_decision
@@ -22,6 +25,7 @@ from .startup import activation, new_controller
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
+    from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
     from .image_publishing import ImagePublishing
     from .log_room import LogRoom
@@ -44,6 +48,7 @@ class ActiveController:
         member: QuorumMembership,
         images: ImagePublishing,
         room: LogRoom,
+        quotas: ClientQuotas,
     ) -> None:
         #: Called when the controller has become active.
         self.on_activated: Callable[[], None]
@@ -58,6 +63,7 @@ class ActiveController:
         self._member = member
         self._images = images
         self._room = room
+        self._quotas = quotas
         self._waiting = WaitingReplies()
         self._controller: Controller | None = None
         #: Builds the state of a controller that becomes active.
@@ -79,7 +85,7 @@ class ActiveController:
         if controller.next_offset != quorum_log.end_offset:  # the quorum has appended records of its own
             controller.load(controller.image, quorum_log.end_offset, self._member.kraft_version)
         try:
-            result = self._room.admitted(request, controller.handle(request, version))
+            result = self._room.admitted(request, self._decided(controller, request, version, client))
             self.append(result.records, result.atomic)
         except LogDirectoryFailure as failure:
             self.on_failed(failure)
@@ -97,6 +103,18 @@ class ActiveController:
             reply(result.response)
         else:
             self._waiting.add(offset, request, reply, result.response)
+
+    def _decided(
+        self, controller: Controller, request: Message, version: int, client: ClientFields
+    ) -> ControllerResult:
+        """Returns the decision, with the throttle time of a client that makes too many changes."""
+        api = type(request).__name__.removesuffix("Request")
+        principal, client_id = client.get("principal"), client.get("client_id")
+        quota = mutation_quota(self._quotas, api, version, principal, client_id, self._clock.now_ms())
+        result = controller.handle(request, version, quota)
+        if quota is not None and quota.throttle_ms:
+            set_throttle_time(result.response, quota.throttle_ms)
+        return result
 
     def append(self, records: Sequence[Message], atomic: bool) -> None:
         """Replays records that the controller has decided, and appends them. Raises LogDirectoryFailure."""

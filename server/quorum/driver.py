@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ...storage.directory import LogDirectory
     from ..config.broker_config import BrokerConfig
     from ..peers.peers import Peers
+    from ..quotas.client_quotas import ClientQuotas
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.repeated_lines import RepeatedLines
@@ -76,6 +77,7 @@ class QuorumDriver:
         lines: RepeatedLines,
         pools: ThreadPools,
         publisher: ImagePublisher,
+        quotas: ClientQuotas,
         halt: Callable[[Exception], bool],
     ) -> None:
         #: The epoch of this broker's registration. It shows that a request comes from this incarnation of the broker.
@@ -96,7 +98,7 @@ class QuorumDriver:
         self._member = member = QuorumMembership(config, registration, clock, peers, pools.metadata)
         self._images = images = ImagePublishing(publisher, lambda: member.is_caught_up)
         room = LogRoom(config.metadata_log_dir, lines)
-        self._active = active = ActiveController(config, registration.cluster_id, clock, member, images, room)
+        self._active = active = ActiveController(config, registration.cluster_id, clock, member, images, room, quotas)
         self._snapshots: Snapshotting | None = None
         member.on_committed, member.on_replaced = images.advance, lambda snapshot: images.commits.replaced(snapshot)
         images.on_published = self._published

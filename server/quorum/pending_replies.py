@@ -24,6 +24,7 @@ class ClientFields(TypedDict, total=False):
     principal: str
     #: As `Call.client_host`.
     client_host: str
+    client_id: str | None
 
 
 class _Waiting(NamedTuple):

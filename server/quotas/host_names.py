@@ -15,7 +15,7 @@ MOST_NAMES = 100
 #: By name, the addresses that it has: none for a name that cannot be resolved.
 Addresses = dict[str, tuple[str, ...]]
 
-_running: set[asyncio.Task[None]] = set()
+_running: dict[asyncio.Task[None], int] = {}
 
 
 def is_address(name: str) -> bool:
@@ -29,15 +29,17 @@ def is_address(name: str) -> bool:
 
 def resolve(names: Iterable[str], done: Callable[[Addresses], None]) -> None:
     """Calls `done` on the loop, later, with the addresses of each name."""
-    task = asyncio.get_running_loop().create_task(_resolve(sorted(set(names)), done), name="resolve hosts of quotas")
-    _running.add(task)
-    task.add_done_callback(_running.discard)
+    wanted = sorted(set(names))
+    looked_up = wanted[: max(0, MOST_NAMES - sum(_running.values()))]
+    found: Addresses = dict.fromkeys(wanted, ())
+    task = asyncio.get_running_loop().create_task(_resolve(looked_up, found, done), name="resolve hosts of quotas")
+    _running[task] = len(looked_up)
+    task.add_done_callback(_running.pop)
 
 
-async def _resolve(names: list[str], done: Callable[[Addresses], None]) -> None:
-    room = MOST_NAMES if len(_running) <= 1 else 0
-    found = await asyncio.gather(*(_addresses(name) for name in names[:room]))
-    done({**dict.fromkeys(names, ()), **dict(zip(names, found))})
+async def _resolve(names: list[str], found: Addresses, done: Callable[[Addresses], None]) -> None:
+    found.update(zip(names, await asyncio.gather(*map(_addresses, names))))
+    done(found)
 
 
 async def _addresses(name: str) -> tuple[str, ...]:

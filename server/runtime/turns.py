@@ -41,13 +41,26 @@ Work = Generator[Any, None, None]
 class Task:
     """One piece of work. `failed` is called with its exception."""
 
-    __slots__ = ("_is_resumed", "_is_waiting", "_turns", "api", "client_id", "failed", "size", "steps", "version")
+    __slots__ = (
+        "_is_resumed",
+        "_is_waiting",
+        "_turns",
+        "api",
+        "client_id",
+        "failed",
+        "size",
+        "spent",
+        "steps",
+        "version",
+    )
 
     def __init__(self, turns: Turns, steps: Work, failed: Callable[[Exception], None]) -> None:
         self._turns = turns
         self.steps = steps
         self.failed = failed
         self._is_waiting = self._is_resumed = False
+        #: Called with the seconds of each slice, where somebody pays for them.
+        self.spent: Callable[[float], None] | None = None
         # For the watch.
         self.api, self.version, self.size = "", 0, 0
         self.client_id: str | None = None
@@ -133,6 +146,8 @@ class Turns:
         began = self.clock()
         has_more = task.run(began + SLICE_S)
         took = self.clock() - began
+        if task.spent is not None:
+            task.spent(took)
         if took > TURN_BUDGET_S:
             self.watch.exceeded(took, task.api, task.version, task.client_id, task.size)
         # Cleared only here, so that work resumed meanwhile does not start a second chain of turns.

@@ -219,4 +219,68 @@ DESCRIBED = [
         describe(component("group", 9), component("")),
     ),
 ]
-SCENARIOS = [*ALTERED, *DESCRIBED]
+
+MUTATOR: Entity = {"user": "ANONYMOUS"}
+OF_MUTATOR = component("user", EXACT, "ANONYMOUS")
+
+
+def mutations(per_second: float) -> list[Step]:
+    """Sets the quota of all connections together, and waits until it holds."""
+
+    def is_set(answer: Any) -> bool:
+        return bool(answer.entries) and answer.entries[0].values[0].value == per_second
+
+    changed = prepared(entry(MUTATOR, controller_mutation_rate=per_second))
+    seen = prepare("DescribeClientQuotas", components=[OF_MUTATOR], strict=True, until=is_set)
+    return [changed, seen]
+
+
+def created(*names: str, partitions: int = 6) -> dict[str, Any]:
+    wanted = [{"name": name, "num_partitions": partitions, "replication_factor": 1} for name in names]
+    return {"topics": wanted, "timeout_ms": 10_000}
+
+
+def with_eleven_tokens(*names: str) -> list[Step]:
+    """Makes topics of six partitions without a limit, which fills the bucket of any former run, then limits it to 11."""
+    filled = prepare("CreateTopics", on="mutator", version=7, **created("$filling", *names))
+    return [*mutations(1e9), filled, *mutations(1.0)]
+
+
+def grown(name: str, count: int, *, on: str) -> Step:
+    topics = [{"name": name, "count": count, "assignments": None}]
+    return ask("CreatePartitions", on=on, topics=topics, timeout_ms=10_000, validate_only=False)
+
+
+THROTTLED = [
+    scenario(
+        "CreateTopics",
+        "the topic that overdraws a quota is made and the next is refused",
+        with_eleven_tokens(),
+        ask("CreateTopics", on="mutator", **created("$a", "$b", "$c")),
+        removed(MUTATOR),
+    ),
+    scenario(
+        "CreateTopics",
+        "validation counts towards a quota",
+        with_eleven_tokens(),
+        ask("CreateTopics", on="mutator", **created("$a", "$b", "$c"), validate_only=True),
+        removed(MUTATOR),
+    ),
+    scenario(
+        "CreatePartitions",
+        "new partitions count towards a quota",
+        with_eleven_tokens("$a", "$b"),
+        grown("$a", 18, on="mutator"),
+        grown("$b", 12, on="other"),
+        removed(MUTATOR),
+    ),
+    scenario(
+        "DeleteTopics",
+        "deleted partitions count towards a quota",
+        with_eleven_tokens("$a", "$b"),
+        ask("DeleteTopics", on="mutator", topic_names=["$a", "$b"], timeout_ms=10_000),
+        removed(MUTATOR),
+        versions="1-5",
+    ),
+]
+SCENARIOS = [*ALTERED, *DESCRIBED, *THROTTLED]

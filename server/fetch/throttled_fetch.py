@@ -1,0 +1,42 @@
+"""A consumer's Fetch while clients have quotas: it finds no more than the quota allows, and waits with what exceeds it.
+
+A response that would exceed the quota is not sent. The client gets an empty one with the throttle time, and its session
+stays as it was, so that it asks for the same records again (KIP-219). Bytes are those of the records and 64 for each
+partition; Kafka counts the response with its names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import FetchResponse
+from .fetch import Fetch
+from .fetch_response import NO_NODES, Found
+
+if TYPE_CHECKING:
+    from ..network.metered_call import MeteredCall
+    from .fetch_path import FetchPath
+    from .fetch_session import FetchContext
+
+#: Of a response, for a partition with its share of the topic.
+_PARTITION_BYTES = 64
+
+
+class ThrottledFetch(Fetch):
+    __slots__ = ("_metered",)
+
+    def __init__(self, path: FetchPath, call: MeteredCall, context: FetchContext) -> None:
+        super().__init__(path, call, context)
+        self._metered = call
+        most = call.most_fetched_bytes()
+        if most < self._max_bytes:
+            self._max_bytes = int(most)
+            self._min_bytes = min(self._min_bytes, self._max_bytes)
+
+    def _answer(self, found: list[Found]) -> FetchResponse:
+        session = self._context.session
+        size = sum(one.records.size + _PARTITION_BYTES for one in found if one.records is not None)
+        if size and (session is None or session.epoch == self._context.epoch) and self._metered.throttles_fetch(size):
+            return FetchResponse(0, ErrorCode.NONE, 0 if session is None else session.id, [], NO_NODES)
+        return super()._answer(found)

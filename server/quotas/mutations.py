@@ -1,0 +1,54 @@
+"""The quota of changes of a client to topics: partitions created and deleted, counted at the active controller (KIP-599).
+
+Versions of a request that know THROTTLING_QUOTA_EXCEEDED are held strictly: no change is made while the quota is exceeded,
+and one that exceeds it is made whole. Of older versions every change is made, and the client is throttled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .sensors import BucketSensor
+
+if TYPE_CHECKING:
+    from .client_quotas import ClientQuotas
+
+#: By API: the first version that is held strictly.
+STRICT_SINCE = {"CreateTopics": 6, "CreatePartitions": 3, "DeleteTopics": 5}
+
+
+class MutationQuota:
+    """The quota for the changes of one request."""
+
+    __slots__ = ("_is_strict", "_now_ms", "_sensor", "throttle_ms")
+
+    def __init__(self, sensor: BucketSensor, now_ms: int, *, is_strict: bool) -> None:
+        self._sensor = sensor
+        self._now_ms = now_ms
+        self._is_strict = is_strict
+        #: The throttle time of the response; 0 while the quota is kept.
+        self.throttle_ms = 0
+
+    def refuses(self, partitions: int) -> bool:
+        """Counts a change of so many partitions. Returns True if it may not be made, and then is not counted."""
+        if not self._is_strict:
+            self.throttle_ms = self._sensor.record(partitions, self._now_ms)
+            return False
+        exceeded_ms = self._sensor.throttle_ms(self._now_ms)
+        if exceeded_ms:
+            self.throttle_ms = exceeded_ms
+            return True
+        self._sensor.record(partitions, self._now_ms)
+        return False
+
+
+def mutation_quota(
+    quotas: ClientQuotas, api: str, version: int, principal: str | None, client_id: str | None, now_ms: int
+) -> MutationQuota | None:
+    """Returns the quota that holds for a request; None without one, and for requests of nodes (no principal)."""
+    if api not in STRICT_SINCE or principal is None:
+        return None
+    sensor = quotas.mutations.of(principal.partition(":")[2], client_id or "", now_ms)
+    if sensor is None:
+        return None
+    return MutationQuota(sensor, now_ms, is_strict=version >= STRICT_SINCE[api])

@@ -1,0 +1,135 @@
+"""Measures of the clients that have a quota of one kind: found by client, shared as the quota says, bounded in number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from heapq import nsmallest
+from typing import Generic, Protocol, TypeVar
+
+from .precedence import Find, Share, quota_of
+from .rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
+
+#: A measure of a client that was silent for so long is dropped, as in Kafka.
+EXPIRY_MS = 3_600_000
+#: Measures of one kind of quota, some 1 KB each. Beyond it those that were not used for longest are dropped: a client that
+#: makes up client ids without end has a new measure for each of them anyway.
+MOST_SENSORS = 10_000
+#: That are dropped at once to make room: to find them takes 2 ms.
+DROPPED_SENSORS = 100
+#: Clients (a user and a client id each) whose quota is remembered.
+MOST_CLIENTS = 20_000
+#: Longer client ids are kept as digests. The protocol allows 32 KB.
+LONGEST_KEPT_ID = 200
+
+
+class Sensor(Protocol):
+    """A measure, with the quota that holds for it now and the time of its last use."""
+
+    bound: float
+    used_ms: int
+
+
+class RateSensor:
+    """A rate against its quota."""
+
+    __slots__ = ("bound", "rate", "used_ms")
+
+    def __init__(self, windows: int, window_ms: int) -> None:
+        self.rate = Rate(windows, window_ms)
+        self.bound = 0.0
+        self.used_ms = 0
+
+    def record(self, value: float, now_ms: int) -> int:
+        """Records a value. Returns the throttle time in ms, 0 within the quota."""
+        self.rate.record(value, now_ms)
+        rate, over_ms = self.rate.measure(now_ms)
+        return rate_throttle_ms(rate, self.bound, over_ms)
+
+
+class BucketSensor:
+    """A bucket of tokens against its quota."""
+
+    __slots__ = ("bound", "bucket", "used_ms")
+
+    def __init__(self, windows: int, window_ms: int) -> None:
+        self.bucket = TokenBucket(windows, window_ms)
+        self.bound = 0.0
+        self.used_ms = 0
+
+    def throttle_ms(self, now_ms: int) -> int:
+        """Returns the time until the bucket is not overdrawn any more, in ms."""
+        return bucket_throttle_ms(self.bucket.measure(self.bound, now_ms), self.bound)
+
+    def record(self, value: float, now_ms: int) -> int:
+        """Takes tokens. Returns the throttle time in ms, 0 within the quota."""
+        self.bucket.record(value, self.bound, now_ms)
+        return self.throttle_ms(now_ms)
+
+
+SensorT = TypeVar("SensorT", bound=Sensor)
+
+
+class Sensors(Generic[SensorT]):
+    """The sensors of one kind of quota. `find` looks up the quota of an entity, `make` makes a sensor."""
+
+    def __init__(self, find: Find, make: Callable[[], SensorT]) -> None:
+        self._find = find
+        self._make = make
+        self._sensors: dict[Share, SensorT] = {}
+        self._clients: dict[tuple[str, str], SensorT | None] = {}
+        self._swept_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._sensors)
+
+    def of(self, user: str, client_id: str, now_ms: int) -> SensorT | None:
+        """Returns the sensor of a client, None if it has no quota."""
+        client = (user, client_id if len(client_id) <= LONGEST_KEPT_ID else _digest(client_id))
+        try:
+            sensor = self._clients[client]
+        except KeyError:
+            sensor = self._learn(client, client_id, now_ms)
+        if sensor is not None:
+            sensor.used_ms = now_ms
+        return sensor
+
+    def forget_quotas(self) -> None:
+        """Has each quota looked up again: some have changed. What was measured stays."""
+        self._clients.clear()
+
+    def _learn(self, client: tuple[str, str], client_id: str, now_ms: int) -> SensorT | None:
+        if len(self._clients) >= MOST_CLIENTS:
+            self._clients.clear()
+        if now_ms - self._swept_ms >= EXPIRY_MS:
+            self._sweep(now_ms)
+        quota = quota_of(self._find, client[0], client_id)
+        sensor = None
+        if quota is not None:
+            share = Share(quota.share.user, client[1] if quota.share.client_id else "")
+            sensor = self._sensors.get(share)
+            if sensor is None:
+                self._make_room()
+                sensor = self._sensors[share] = self._make()
+            sensor.bound = quota.bound
+        self._clients[client] = sensor
+        return sensor
+
+    def _sweep(self, now_ms: int) -> None:
+        """Drops the sensors that were not used for `EXPIRY_MS`."""
+        self._swept_ms = now_ms
+        self._clients.clear()
+        for share in [share for share, one in self._sensors.items() if now_ms - one.used_ms >= EXPIRY_MS]:
+            del self._sensors[share]
+
+    def _make_room(self) -> None:
+        """Drops sensors where there are too many. Clients that were found by them find new ones."""
+        if len(self._sensors) < MOST_SENSORS:
+            return
+        for share in nsmallest(DROPPED_SENSORS, self._sensors, key=lambda share: self._sensors[share].used_ms):
+            del self._sensors[share]
+        self._clients.clear()
+
+
+def _digest(client_id: str) -> str:
+    return sha256(client_id.encode()).hexdigest()

@@ -1,0 +1,154 @@
+"""The rates behind client quotas: as Kafka's classes measure them, and the quota that applies to a client."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from odradek.metadata.client_quotas import CLIENT_ID, USER
+from odradek.metadata.image import QuotaEntity
+from odradek.server.quotas import sensors
+from odradek.server.quotas.precedence import Quota, Share, quota_of
+from odradek.server.quotas.rates import Rate, TokenBucket, bucket_throttle_ms, rate_throttle_ms
+from odradek.server.quotas.sensors import RateSensor, Sensors
+
+from compat_tests.java.fetch import ORACLE, classpath, java
+
+_SOURCE = Path(__file__).parent / "java" / "QuotaRates.java"
+NOW_MS = 1_700_000_000_000
+
+
+def history(seed: int) -> Iterator[tuple[float, int]]:
+    """Yields values and times: bursts, steps of a window, and long pauses."""
+    chance = random.Random(seed)
+    now_ms = NOW_MS + seed
+    for _ in range(60):
+        now_ms += chance.choice((0, 1, 137, 999, 1000, 1001, 3500, 10_999, 11_000, 11_001, 40_000))
+        yield float(chance.randrange(-100, 2000)), now_ms
+
+
+def test_rates_and_buckets_measure_as_apache_kafkas(java_tools: None) -> None:
+    shapes = [
+        (seed, windows, window_ms) for seed in range(12) for windows, window_ms in ((11, 1000), (1, 1000), (3, 250))
+    ]
+    lines, ours = [], []
+    for seed, windows, window_ms in shapes:
+        bound = 50.0 + seed
+        rate, bucket = Rate(windows, window_ms), TokenBucket(windows, window_ms)
+        lines.append(f"new {windows} {window_ms} {bound}")
+        for value, now_ms in history(seed):
+            rate.record(value, now_ms)
+            bucket.record(value, bound, now_ms)
+            lines += [f"add {value} {now_ms}", f"ask {now_ms + seed * 7}"]
+            ours.append((*rate.measure(now_ms + seed * 7), bucket.measure(bound, now_ms + seed * 7)))
+    command = [java(), "-XX:TieredStopAtLevel=1", "-cp", classpath(ORACLE), str(_SOURCE)]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60)
+    theirs = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    assert len(theirs) == len(ours) == 60 * len(shapes)
+    assert ours == [pytest.approx(one, rel=1e-9, abs=1e-6) for one in theirs]
+
+
+def test_throttle_is_the_pause_that_brings_a_rate_down_to_its_quota() -> None:
+    sensor = RateSensor(11, 1000)
+    sensor.bound = 100.0
+    assert sensor.record(1000, NOW_MS) == 0  # ten windows full
+    assert sensor.record(100, NOW_MS) == 1000
+    assert sensor.record(0, NOW_MS + 500) == 500
+    # A pause counts within its window; at the next one Kafka counts ten windows again.
+    assert sensor.record(0, NOW_MS + 1000) == 1000
+    assert sensor.record(0, NOW_MS + 11_000) == 0
+
+
+def test_throttle_of_a_bucket_is_the_time_until_it_is_full_to_zero() -> None:
+    assert bucket_throttle_ms(-5.0, 2.0) == 2500
+    assert bucket_throttle_ms(0.0, 2.0) == 0
+    assert rate_throttle_ms(1e30, 1e-9, 10_000) == 2**31 - 1
+
+
+Limits = dict[QuotaEntity, float]
+
+
+def entity(user: str | None = "", client_id: str | None = "") -> QuotaEntity:
+    """Returns an entity; "" leaves a part out, None is the default."""
+    return tuple((kind, name) for kind, name in ((CLIENT_ID, client_id), (USER, user)) if name != "")
+
+
+#: From the most specific to the least, each with the clients that share it.
+LEVELS = [
+    (entity("alice", "app"), Share("alice", "app")),
+    (entity("alice", None), Share("alice", "app")),
+    (entity("alice"), Share("alice", "")),
+    (entity(None, "app"), Share("alice", "app")),
+    (entity(None, None), Share("alice", "app")),
+    (entity(None), Share("alice", "")),
+    (entity("", "app"), Share("", "app")),
+    (entity("", None), Share("", "app")),
+]
+
+
+@pytest.mark.parametrize("level", range(8))
+def test_the_most_specific_quota_holds(level: int) -> None:
+    limits = {one: float(number) for number, (one, _) in enumerate(LEVELS) if number >= level}
+    assert quota_of(limits.get, "alice", "app") == Quota(LEVELS[level][1], float(level))
+
+
+def test_quotas_of_others_do_not_hold() -> None:
+    limits = dict.fromkeys(
+        (entity("bob", "app"), entity("bob", None), entity("bob"), entity(None, "b"), entity("", "b")), 1.0
+    )
+    assert quota_of(limits.get, "alice", "app") is None
+
+
+def test_a_client_without_an_id_has_the_quota_of_its_user() -> None:
+    limits: Limits = {entity("alice"): 1.0, entity("", None): 2.0, entity(None): 3.0}
+    assert quota_of(limits.get, "alice", "") == Quota(Share("alice", ""), 1.0)
+    assert quota_of(limits.get, "bob", "") == Quota(Share("bob", ""), 3.0)
+    del limits[entity(None)]
+    assert quota_of(limits.get, "bob", "") is None
+
+
+def made(limits: Limits) -> Sensors[RateSensor]:
+    return Sensors(limits.get, lambda: RateSensor(11, 1000))
+
+
+def test_clients_of_a_user_share_its_measure() -> None:
+    found = made({entity("alice"): 5.0})
+    one, other = (found.of("alice", client, NOW_MS) for client in ("a", "b"))
+    assert one is other
+    assert found.of("bob", "a", NOW_MS) is None
+
+
+def test_a_new_quota_holds_for_what_was_measured() -> None:
+    limits = {entity("alice"): 5.0}
+    found = made(limits)
+    before = found.of("alice", "a", NOW_MS)
+    limits[entity("alice")] = 7.0
+    found.forget_quotas()
+    after = found.of("alice", "a", NOW_MS)
+    assert after is before
+    assert after is not None and after.bound == 7.0
+
+
+def test_unused_measures_expire() -> None:
+    found = made({entity("", None): 5.0})
+    found.of("u", "old", NOW_MS)
+    found.of("u", "new", NOW_MS + sensors.EXPIRY_MS - 1)
+    found.of("u", "newer", NOW_MS + sensors.EXPIRY_MS)
+    assert len(found) == 2
+
+
+def test_clients_that_make_up_ids_do_not_take_memory_or_the_measure_of_an_active_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sensors, "MOST_SENSORS", 300)
+    monkeypatch.setattr(sensors, "MOST_CLIENTS", 500)
+    found = made({entity("", None): 5.0})
+    active = found.of("u", "active", NOW_MS)
+    for number in range(1000):
+        found.of("u", f"{'x' * 30_000}{number}", NOW_MS + number)
+        assert found.of("u", "active", NOW_MS + number) is active
+        assert len(found) <= 300
+    assert sum(len(share.client_id) for share in found._sensors) < 300 * 100

@@ -1,0 +1,238 @@
+"""Client quotas over the wire: who is throttled, for how long, and who is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import odradek
+import pytest
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityDataRequest,
+    EntryDataRequest,
+    OpData,
+)
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.server.network.call import BROKER
+
+from compat_tests.wire import ConnectionClosed, WireClient
+from tests.server.data_path_stand import DataPath, batch_of, fetch_request, values_of, wait_until
+
+#: The client of a quota; other clients have none.
+HELD = "held"
+#: Two windows of a second: a rate is over one second at least, which keeps these tests short.
+WINDOWS = {"quota.window.num": "2", "controller.quota.window.num": "2"}
+_names = iter(range(1, 10_000))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker(config=WINDOWS) as running:
+        yield running
+
+
+@pytest.fixture
+def held(broker: odradek.Broker) -> Iterator[DataPath]:
+    """A client under the quotas that a test sets; they are removed in the end."""
+    found = DataPath(broker, client_id=f"{HELD}-{next(_names)}")
+    yield found
+    found.close()
+    with WireClient(broker.bootstrap_servers) as client:
+        for entity, quotas in list(broker.server.metadata.image.client_quotas.items()):
+            change(client, dict(entity), **dict.fromkeys(quotas))
+
+
+def change(client: WireClient, entity: dict[str, str | None], **quotas: float | None) -> None:
+    ops = [OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()]
+    parts = [EntityDataRequest(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+    request = AlterClientQuotasRequest([EntryDataRequest(entity=parts, ops=ops)], False)
+    (entry,) = client.call(request, 1).entries
+    assert entry.error_code == 0, entry
+
+
+def limit(path: DataPath, **quotas: float | None) -> None:
+    with WireClient(path.broker.bootstrap_servers) as client:
+        change(client, {"client-id": path.client.client_id}, **quotas)
+
+
+def timed_call(client: WireClient) -> float:
+    """Returns how long a request without work waits, in ms."""
+    began = time.monotonic()
+    client.call(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
+    return (time.monotonic() - began) * 1000
+
+
+def produced(path: DataPath, topic: str, size: int, acks: int = 1) -> Any:
+    data = PartitionProduceData(0, batch_of(b"x" * size))
+    request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(topic, partition_data=[data])])
+    number = path.client.send(request, 12)
+    return path.client.receive(request, 12, number) if acks else None
+
+
+def test_a_producer_over_its_quota_is_told_and_held(held: DataPath) -> None:
+    topic = held.topic()
+    limit(held, producer_byte_rate=10_000)
+    assert produced(held, topic, 5000).throttle_time_ms == 0
+    throttled = produced(held, topic, 6000)
+    assert throttled.responses[0].partition_responses[0].error_code == 0
+    # Some 11,300 bytes in a second: 130 ms too many.
+    assert 100 < throttled.throttle_time_ms < 200
+    assert timed_call(held.client) >= throttled.throttle_time_ms - 10
+    with WireClient(held.broker.bootstrap_servers, client_id="another") as other:
+        assert timed_call(other) < 100
+
+
+def test_requests_that_are_already_sent_wait_for_the_throttle(held: DataPath) -> None:
+    topic = held.topic()
+    limit(held, producer_byte_rate=10_000)
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch_of(b"x" * 11_000))])]
+    request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=data)
+    numbers = [held.client.send(request, 12) for _ in range(3)]
+    began = time.monotonic()
+    told = [held.client.receive(request, 12, number).throttle_time_ms for number in numbers]
+    assert all(one > 100 for one in told)
+    assert (time.monotonic() - began) * 1000 >= told[0] + told[1] - 20
+
+
+def test_a_producer_that_wants_no_answer_is_held_too(held: DataPath) -> None:
+    topic = held.topic()
+    limit(held, producer_byte_rate=10_000)
+    produced(held, topic, 12_000, acks=0)
+    assert timed_call(held.client) > 150
+
+
+def test_quotas_change_while_clients_are_connected(held: DataPath) -> None:
+    topic = held.topic()
+    assert produced(held, topic, 20_000).throttle_time_ms == 0
+    limit(held, producer_byte_rate=10_000)
+    assert produced(held, topic, 11_000).throttle_time_ms > 0
+    limit(held, producer_byte_rate=1e9)
+    assert produced(held, topic, 11_000).throttle_time_ms == 0
+    limit(held, producer_byte_rate=None)
+    dispatcher = held.broker.server.dispatchers[BROKER]
+    assert dispatcher.call == dispatcher._call, "calls are metered without a quota"
+
+
+def test_a_consumer_over_its_quota_gets_no_records_and_then_the_same_ones(held: DataPath) -> None:
+    topic = held.topic()
+    for _ in range(2):
+        produced(held, topic, 6000)
+    limit(held, consumer_byte_rate=10_000)
+    request = fetch_request(topic, 0)
+    first = held.client.call(request, 12)
+    assert len(values_of(first.responses[0].partitions[0])) == 1, "as much as the quota allows in a second"
+    assert first.throttle_time_ms == 0
+    request = fetch_request(topic, 1)
+    throttled = held.client.call(request, 12)
+    assert (throttled.responses, throttled.error_code) == ([], 0)
+    assert 150 < throttled.throttle_time_ms < 300
+    began = time.monotonic()
+    again = held.client.call(request, 12)
+    assert (time.monotonic() - began) * 1000 >= throttled.throttle_time_ms - 10
+    assert len(values_of(again.responses[0].partitions[0])) == 1
+
+
+def test_a_session_stays_as_it_was_when_its_fetch_is_throttled(held: DataPath) -> None:
+    topic = held.topic()
+    for _ in range(2):
+        produced(held, topic, 6000)
+    limit(held, consumer_byte_rate=10_000)
+    opened = held.client.call(fetch_request(topic, 0, session_epoch=0), 12)
+    going_on = fetch_request(topic, 1, session_id=opened.session_id, session_epoch=1)
+    throttled = held.client.call(going_on, 12)
+    assert (throttled.responses, throttled.session_id) == ([], opened.session_id)
+    going_on.session_epoch, going_on.topics = 2, []
+    again = held.client.call(going_on, 12)
+    assert len(values_of(again.responses[0].partitions[0])) == 1
+
+
+def test_a_batch_larger_than_the_quota_is_fetched(held: DataPath) -> None:
+    topic = held.topic()
+    produced(held, topic, 30_000)
+    limit(held, consumer_byte_rate=10_000)
+    found = held.client.call(fetch_request(topic, 0), 12)
+    assert len(values_of(found.responses[0].partitions[0])) == 1
+    assert found.throttle_time_ms > 1000
+
+
+def test_time_of_requests_is_limited(held: DataPath) -> None:
+    limit(held, request_percentage=0.01)  # a tenth of a millisecond in a second
+    request = DescribeConfigsRequest(resources=[DescribeConfigsResource(4, "1", None)])
+    told = [held.client.call(request, 4).throttle_time_ms for _ in range(2)]
+    assert max(told) > 0
+    assert max(told) <= 1000, "at most a window"
+    assert timed_call(held.client) >= told[-1] - 10
+
+
+def mutate(path: DataPath, *names: str, version: int, partitions: int = 1) -> Any:
+    topics = [CreatableTopic(name, partitions, 1) for name in names]
+    return path.client.call(CreateTopicsRequest(topics=topics, timeout_ms=10_000), version)
+
+
+def test_partitions_are_created_up_to_the_quota_and_then_refused(held: DataPath) -> None:
+    # A bucket of 2 s x 5; the topic that overdraws it is made.
+    limit(held, controller_mutation_rate=5)
+    names = [f"{held.client.client_id}-{number}" for number in range(3)]
+    answer = mutate(held, *names, version=7, partitions=11)
+    codes = {topic.name: topic.error_code for topic in answer.topics}
+    assert [codes[name] for name in names] == [0, *[ErrorCode.THROTTLING_QUOTA_EXCEEDED] * 2]
+    assert 100 < answer.throttle_time_ms <= 200
+    assert timed_call(held.client) >= answer.throttle_time_ms - 20
+    assert mutate(held, names[1], version=7).topics[0].error_code == 0
+
+
+def test_older_versions_create_and_are_held(held: DataPath) -> None:
+    limit(held, controller_mutation_rate=5)
+    names = [f"{held.client.client_id}-{number}" for number in range(2)]
+    answer = mutate(held, *names, version=5, partitions=11)
+    assert [topic.error_code for topic in answer.topics] == [0, 0]
+    assert 2000 < answer.throttle_time_ms <= 2400
+
+
+def test_new_partitions_and_deletions_count(held: DataPath) -> None:
+    topics = [held.topic(partitions=2) for _ in range(2)]
+    limit(held, controller_mutation_rate=2)
+    grown = CreatePartitionsRequest(topics=[CreatePartitionsTopic(topics[0], 7, None)], timeout_ms=10_000)
+    answer = held.client.call(grown, 3)
+    assert (answer.results[0].error_code, answer.throttle_time_ms) == (0, 0)
+    deleted = DeleteTopicsRequest(topic_names=topics, timeout_ms=10_000)
+    answer = held.client.call(deleted, 5)
+    assert {one.error_code for one in answer.responses} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert 0 < answer.throttle_time_ms <= 500
+    assert {one.error_code for one in held.client.call(deleted, 4).responses} == {0}
+
+
+def test_connections_over_the_quota_of_their_address_are_closed_unserved(held: DataPath) -> None:
+    change(held.client, {"ip": "localhost"}, connection_creation_rate=3)
+    rates = held.broker.server.client_quotas.connections
+    wait_until(lambda: rates.is_on, "the host is resolved")
+    served, refused = 0, 0
+    for _ in range(8):
+        with WireClient(held.broker.bootstrap_servers, client_id="many") as client:
+            try:
+                timed_call(client)
+                served += 1
+            except ConnectionClosed:
+                refused += 1
+    assert served >= 3
+    assert refused >= 1
+    change(held.client, {"ip": "localhost"}, connection_creation_rate=None)
+    assert not rates.is_on
+
+
+def test_quotas_hold_after_a_restart(tmp_path: Path) -> None:
+    with odradek.Broker(data_dir=tmp_path, config=WINDOWS) as running, WireClient(running.bootstrap_servers) as client:
+        change(client, {"client-id": None}, producer_byte_rate=10_000)
+    with odradek.Broker(data_dir=tmp_path, config=WINDOWS) as running:
+        path = DataPath(running, client_id="any")
+        assert produced(path, path.topic(), 11_000).throttle_time_ms > 0
+        path.close()
