@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of, quorum_bootstrap_servers, quorum_voters
-from .inert import ONE_FLUSH, OWN_TIMES, QUOTAS, TEST_ONLY
+from .inert import ONE_FLUSH, OWN_TIMES, TEST_ONLY
 from .key import BOOLEAN, FOREVER, INT, LIST, LONG, NO_DEFAULT, STRING, key
 
 KEYS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of
-from .inert import COUNTERS, JAVA, QUOTAS, TELEMETRY
+from .inert import COUNTERS, JAVA, TELEMETRY
 from .key import CLASS, CLUSTER, INT, LIST, LONG, STRING, key
 
 KEYS = (
