@@ -22,6 +22,8 @@ class ClientCommand(NamedTuple):
 
 COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
+    ("consume",): ClientCommand("records.consume_command", "read records"),
+    ("produce",): ClientCommand("records.produce_command", "write records"),
     ("context",): ClientCommand("client.context_command", "named clusters: addresses and security options"),
     ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),
 }

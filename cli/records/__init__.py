@@ -1,0 +1,1 @@
+"""`odradek produce` and `odradek consume`: records in and out, in many forms."""

@@ -1,0 +1,48 @@
+"""Avro values, decoded by fastavro (`odradek[decoding]`)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..client.errors import Misused
+from .schema_registry import Schema, SchemaRegistry, framed
+
+
+def avro_from_file(path: Path) -> Callable[[bytes], Any]:
+    """Values without a schema's id, written with the schema of a .avsc file."""
+    import fastavro
+
+    try:
+        parsed = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
+        raise Misused(f"{path} is no Avro schema: {error}") from None
+    return lambda data: fastavro.schemaless_reader(io.BytesIO(data), parsed, None)
+
+
+def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:
+    import fastavro
+
+    parsed: dict[int, Any] = {}
+
+    def decode(data: bytes) -> Any:
+        schema_id, rest = framed(data)
+        if schema_id not in parsed:
+            parsed[schema_id] = _parsed(registry.schema(schema_id))
+        return fastavro.schemaless_reader(io.BytesIO(rest), parsed[schema_id], None)
+
+    return decode
+
+
+def _parsed(schema: Schema) -> Any:
+    import fastavro
+
+    if schema.kind != "AVRO":
+        raise ValueError(f"its schema is {schema.kind}")
+    named: dict[str, Any] = {}
+    for text in reversed(schema.references.values()):  # inner ones come last
+        fastavro.parse_schema(json.loads(text), named_schemas=named)
+    return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)

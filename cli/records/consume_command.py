@@ -1,0 +1,215 @@
+"""`odradek consume`: reads records."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from ..client.completing import complete_topic
+from ..client.connection import Connection
+from ..client.errors import Misused
+from ..client.options import client_command, new_app
+from ..output.progress import Progress
+from .decoding import Coding, Form, decoder
+from .filters import Filter, filters_of
+from .positions import END, parse_position
+from .reading import Reader, Selection, default_start
+from .writing import Decode, Writer, writer_of
+
+app = new_app("Read records of topics.")
+
+#: Records that are looked at in one go when a filter keeps only some of them.
+_FILTERED_BATCH = 1000
+#: Between writes of a batch; a table is made for each.
+_MOST_IN_BATCH = 10_000
+
+RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "plain", "parquet"])
+
+
+class Isolation(StrEnum):
+    read_committed = "read_committed"
+    read_uncommitted = "read_uncommitted"
+
+
+@app.command()
+@client_command
+def consume(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
+    connection: Connection,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="the same as -o beginning")] = False,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--offset",
+            metavar="POSITION",
+            help="beginning, end, stored, N, -N (the last N of each partition), @TIME (ms or ISO 8601), -1h",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="POSITION", help="stop before this offset or @TIME")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="wait for more at the end")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", help="only this one; may be repeated")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="read as a member of a group, and commit offsets")
+    ] = None,
+    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
+    output_format: Annotated[
+        RecordFormat | None, typer.Option("--output", help="how records are written (default: plain, the value a line)")
+    ] = None,
+    format_string: Annotated[
+        str | None,
+        typer.Option("-f", "--format", metavar="FORMAT", help="as kcat's -f: %t %p %o %k %s %T %h and so on"),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="write there, not to standard output")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="REGEX", help="only records with this key; plain text is the whole key"),
+    ] = None,
+    value: Annotated[str | None, typer.Option("--value", metavar="REGEX", help="only records with this value")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME[=REGEX]", help="only records with this header")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="JSONPATH", help="only values for which it selects something: '@.total > 10'"),
+    ] = None,
+    key_format: Annotated[Form, typer.Option("--key-format")] = Form.text,
+    value_format: Annotated[Form, typer.Option("--value-format")] = Form.text,
+    schema_registry: Annotated[
+        str | None, typer.Option("--schema-registry", metavar="URL", help="for avro, protobuf and json with schema ids")
+    ] = None,
+    key_schema: Annotated[
+        Path | None, typer.Option("--key-schema", metavar="FILE", help=".avsc, .proto or .desc")
+    ] = None,
+    value_schema: Annotated[
+        Path | None, typer.Option("--value-schema", metavar="FILE", help=".avsc, .proto or .desc")
+    ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type (default: the file's first)")
+    ] = None,
+) -> None:
+    """Read records. Begins at the end and waits for new ones, unless a position is given: then it stops at the end."""
+    form, text = _form(output_format, format_string, file)
+    if count is not None and count < 1:
+        raise Misused("--count is at least 1")
+    start = default_start(group, from_beginning=from_beginning, text=offset)
+    selection = Selection(
+        topics,
+        partition or (),
+        start,
+        parse_position(until) if until is not None else None,
+        follow or (start.offset == END and until is None),
+        count,
+        group,
+        isolation_level is Isolation.read_committed,
+    )
+    decoders = (
+        decoder(Coding(key_format, schema_registry, key_schema, message), connection),
+        decoder(Coding(value_format, schema_registry, value_schema, message), connection),
+    )
+    filters = filters_of(key, value, header or [], where or [])
+    with _destination(file) as out:
+        _read(connection, selection, decoders, filters, writer_of(form, text, out), out)
+
+
+def _form(output_format: Any, format_string: str | None, file: Path | None) -> tuple[str, str | None]:
+    if output_format is not None and format_string is not None:
+        raise Misused("-f and --output exclude each other")
+    by_name = {".json": "json", ".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+    form = output_format.value if output_format is not None else by_name.get(file.suffix if file else "", "plain")
+    if form == "parquet" and file is None and sys.stdout.isatty():
+        raise Misused("Parquet is not for a terminal: give --file NAME.parquet")
+    if form == "table" and file is not None:
+        raise Misused("tables are for standard output: leave --file out, or choose another --output")
+    return form, format_string
+
+
+@contextlib.contextmanager
+def _destination(file: Path | None) -> Iterator[BinaryIO]:
+    if file is None:
+        yield sys.stdout.buffer
+    else:
+        with file.open("wb") as out:
+            yield out
+
+
+def _read(
+    connection: Connection,
+    selection: Selection,
+    decoders: tuple[Decode | None, Decode | None],
+    filters: list[Filter],
+    writer: Writer,
+    out: BinaryIO,
+) -> None:
+    reader = Reader(connection, selection)
+    written = 0
+    done: dict[tuple[str, int], int] = {}
+    try:
+        reader.begin()
+        shows = sys.stderr.isatty() and not sys.stdout.isatty()
+        with Progress("records", selection.count, shown=shows) as progress:
+            left = selection.count
+            for messages in reader.batches(_FILTERED_BATCH if filters else left or _MOST_IN_BATCH):
+                kept = _kept(messages, decoders, filters, left)
+                if kept[0]:
+                    writer.write(*kept)
+                    out.flush()
+                    written += len(kept[0])
+                    progress.advance(len(kept[0]))
+                if messages and selection.group is not None:
+                    full = left is not None and len(kept[0]) >= left
+                    done |= {
+                        (one.topic(), one.partition()): one.offset() + 1
+                        for one in _examined(messages, kept[0], is_full=full)
+                    }
+                    reader.commit(done, is_last=False)
+                if left is not None:
+                    left = selection.count - written if selection.count is not None else None
+                    if left == 0:
+                        break
+    except KeyboardInterrupt:
+        pass  # the usual end of --follow
+    finally:
+        try:
+            writer.end()
+            reader.commit(done, is_last=True)
+        finally:
+            reader.close()
+
+
+def _kept(
+    messages: list[Any], decoders: tuple[Decode | None, Decode | None], filters: list[Filter], most: int | None
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Messages that pass the filters, with their keys and values."""
+    of_key, of_value = decoders
+    if not filters and of_key is None and of_value is None:
+        some = messages if most is None else messages[:most]
+        return some, [one.key() for one in some], [one.value() for one in some]
+    kept: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+    for one in messages:
+        key = one.key() if of_key is None else of_key(one.key(), one.topic())
+        value = one.value() if of_value is None else of_value(one.value(), one.topic())
+        if all(passes(one, key, value) for passes in filters):
+            for column, content in zip(kept, (one, key, value), strict=True):
+                column.append(content)
+            if most is not None and len(kept[0]) >= most:
+                break
+    return kept
+
+
+def _examined(messages: list[Any], kept: list[Any], *, is_full: bool) -> list[Any]:
+    """Messages up to the last one that was looked at: those after it are read again by the group."""
+    return messages[: messages.index(kept[-1]) + 1] if is_full and kept else messages

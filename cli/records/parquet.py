@@ -1,0 +1,71 @@
+"""Records as a Parquet file, and rows of a Parquet file as records. Needs pyarrow (`odradek[parquet]`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+#: Rows of a row group.
+_GROUP_ROWS = 50_000
+
+
+class ParquetWriter:
+    """Keys and values are binary columns as they were, text for decoded ones; headers a list of structs."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        header = pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())])
+        self._schema = pyarrow.schema(
+            [
+                ("topic", pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
+                ("partition", pyarrow.int32()),
+                ("offset", pyarrow.int64()),
+                ("timestamp", pyarrow.timestamp("ms", tz="UTC")),
+                ("key", pyarrow.binary()),
+                ("value", pyarrow.binary()),
+                ("headers", pyarrow.list_(header)),
+            ]
+        )
+        self._arrow = pyarrow
+        self._file = pyarrow.parquet.ParquetWriter(out, self._schema)
+        self._rows: list[tuple[Any, ...]] = []
+
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        for message, key, value in zip(messages, keys, values, strict=True):
+            stamp = message.timestamp()[1]
+            headers = [{"key": name, "value": content} for name, content in message.headers() or ()]
+            position = (message.topic(), message.partition(), message.offset(), None if stamp < 0 else stamp)
+            self._rows.append((*position, _binary(key), _binary(value), headers))
+        if len(self._rows) >= _GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(self._schema)
+        arrays = [
+            self._arrow.array(column, type=field.type) for column, field in zip(columns, self._schema, strict=True)
+        ]
+        self._file.write_table(self._arrow.Table.from_arrays(arrays, schema=self._schema))
+        self._rows = []
+
+    def end(self) -> None:
+        if self._rows:
+            self._flush()
+        self._file.close()
+
+
+def _binary(content: Any) -> bytes | None:
+    from .writing import as_bytes
+
+    return None if content is None else as_bytes(content)
+
+
+def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a file, a group at a time."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()

@@ -1,0 +1,199 @@
+"""`odradek produce`: writes records."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import uuid
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from ..client.completing import complete_topic
+from ..client.connection import Connection
+from ..client.errors import Misused
+from ..client.options import DryRun, client_command, new_app
+from ..output.results import Output, Table
+from .inputs import InputForm, Record, Shape, records_of
+from .positions import timestamp_ms
+from .sending import Sender, Sent
+
+app = new_app("Write records to a topic.")
+
+Compression = StrEnum("Compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+
+
+@app.command()
+@client_command
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    connection: Connection,
+    output: Output,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="default: standard input")] = None,
+    input_form: Annotated[
+        InputForm | None,
+        typer.Option("--input", "-i", help="default: by the file's name, else lines; `file`: each file is one record"),
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="of every record")] = None,
+    key_delimiter: Annotated[
+        str | None, typer.Option("--key-delimiter", "-K", metavar="TEXT", help="lines are key, this text, value")
+    ] = None,
+    delimiter: Annotated[str, typer.Option("--delimiter", "-D", metavar="TEXT", help="between records")] = "\\n",
+    null_value: Annotated[
+        str | None,
+        typer.Option("--null", "-Z", metavar="TEXT", help="a line with this text has no value (a tombstone)"),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="of every record; may be repeated")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="default: by the key, as Java clients")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", metavar="TIME", help="of every record: ms or ISO 8601 (default: now)")
+    ] = None,
+    key_column: Annotated[str | None, typer.Option("--key-column", help="of CSV or Parquet")] = None,
+    value_column: Annotated[str | None, typer.Option("--value-column", help="default: the row as JSON")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")] = None,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="begin again at the end of the input, until --count")
+    ] = False,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="records a second, at most")] = None,
+    transactional: Annotated[bool, typer.Option("--transactional", help="all records in one transaction")] = False,
+    transactional_id: Annotated[str | None, typer.Option("--transactional-id", help="default: a new one")] = None,
+    transaction_size: Annotated[
+        int | None, typer.Option("--transaction-size", metavar="N", help="commit after every N records")
+    ] = None,
+    compression: Annotated[Compression | None, typer.Option("--compression", "-z")] = None,
+    acks: Annotated[str | None, typer.Option("--acks", help="all, 1 or 0 (default: all)")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Write records, from standard input or files."""
+    shape = Shape(
+        unescaped(delimiter),
+        unescaped(key_delimiter) if key_delimiter is not None else None,
+        null_value.encode() if null_value is not None else None,
+        key_column,
+        value_column,
+    )
+    _check(count, rate, transaction_size, shape, repeat=repeat)
+    fixed = _Fixed(
+        key.encode() if key is not None else None,
+        [_header(text) for text in header or []],
+        partition,
+        timestamp_ms(timestamp) if timestamp is not None else None,
+    )
+    records = _repeated(files or [], input_form, shape) if repeat else _once(files or [], input_form, shape)
+    limited = itertools.islice((fixed.applied(record) for record in records), count)
+    if dry_run:
+        _show(output, topic, _counted(limited), dry_run=True)
+        return
+    settings = _settings(compression, acks)
+    if transactional or transactional_id is not None or transaction_size is not None:
+        chosen = transactional_id or f"odradek-cli-{uuid.uuid4()}"
+        sender = Sender(connection, topic, settings, transactional_id=chosen, transaction_size=transaction_size)
+    else:
+        sender = Sender(connection, topic, settings)
+    _show(output, topic, sender.send(limited, rate, count), dry_run=False)
+
+
+def unescaped(text: str) -> bytes:
+    """A delimiter of the command line, in which \\n, \\t, \\0 and \\xHH are characters. Raises Misused."""
+    try:
+        made = text.encode().decode("unicode_escape").encode("latin-1") if "\\" in text else text.encode()
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        raise Misused(f"{text!r} is no delimiter: \\n, \\t, \\0 and \\xHH are known") from None
+    if not made:
+        raise Misused("a delimiter has at least one character")
+    return made
+
+
+def _check(count: int | None, rate: float | None, size: int | None, shape: Shape, *, repeat: bool) -> None:
+    for option, number in (("--count", count), ("--rate", rate), ("--transaction-size", size)):
+        if number is not None and number <= 0:
+            raise Misused(f"{option} is more than 0")
+    if repeat and count is None:
+        raise Misused("--repeat needs --count: how many records in all")
+
+
+def _settings(compression: Any, acks: str | None) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if compression is not None:
+        made["compression.type"] = compression.value
+    if acks is not None:
+        if acks not in ("all", "-1", "0", "1"):
+            raise Misused("--acks is all, 1 or 0")
+        made |= {"acks": acks} | ({} if acks in ("all", "-1") else {"enable.idempotence": False})
+    return made
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise Misused("--header takes NAME=VALUE")
+    return name, value.encode()
+
+
+class _Fixed:
+    """What options say about every record; a key, partition or time of the record itself stays."""
+
+    def __init__(
+        self, key: bytes | None, headers: list[tuple[str, bytes]], partition: int | None, timestamp: int | None
+    ) -> None:
+        self._key, self._headers, self._partition, self._timestamp = key, headers, partition, timestamp
+
+    def applied(self, record: Record) -> Record:
+        if record.key is None:
+            record.key = self._key
+        if self._headers:
+            record.headers = [*record.headers, *self._headers]
+        if self._partition is not None:
+            record.partition = self._partition
+        if self._timestamp is not None and not record.timestamp_ms:
+            record.timestamp_ms = self._timestamp
+        return record
+
+
+def _once(files: list[Path], form: InputForm | None, shape: Shape) -> Iterator[Record]:
+    stdin: BinaryIO = sys.stdin.buffer
+    for source in files or [None]:
+        yield from records_of(source, stdin, form, shape)
+
+
+def _repeated(files: list[Path], form: InputForm | None, shape: Shape) -> Iterator[Record]:
+    """Standard input is kept in memory: it cannot be read twice."""
+    kept = list(_once(files, form, shape)) if not files else None
+    while True:
+        some = False
+        for record in kept if kept is not None else _once(files, form, shape):
+            some = True
+            yield Record(record.value, record.key, list(record.headers), record.partition, record.timestamp_ms)
+        if not some:
+            return
+
+
+def _counted(records: Iterator[Record]) -> Sent:
+    sent = Sent()
+    for record in records:
+        sent.records += 1
+        sent.bytes += len(record.value or b"") + len(record.key or b"")
+    return sent
+
+
+def _show(output: Output, topic: str, sent: Sent, *, dry_run: bool) -> None:
+    found = {
+        "topic": topic,
+        "records": sent.records,
+        "bytes": sent.bytes,
+        "transactions": sent.transactions,
+        "seconds": round(sent.seconds, 3),
+        "dry_run": dry_run,
+    }
+    if output.form == "table":
+        noun = "record" if sent.records == 1 else "records"
+        typer.echo(f"{'would be produced' if dry_run else 'produced'}: {sent.records} {noun} to {topic}")
+    else:
+        output.show([found], Table("", [name.upper() for name in found], [list(found.values())]))

@@ -1,0 +1,163 @@
+"""Protobuf values, decoded with protobuf; .proto texts are compiled by grpcio-tools (`odradek[decoding]`)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..client.errors import Misused
+from .schema_registry import Schema, SchemaRegistry, framed
+
+#: Levels of messages within messages that an index path may have.
+_MOST_LEVELS = 32
+_COMPILER_TIMEOUT_S = 30
+
+
+def protobuf_from_file(path: Path, message: str | None) -> Callable[[bytes], Any]:
+    """Values without a schema's id. The file is a .proto text or a descriptor set (`protoc -o`)."""
+    if path.suffix == ".proto":
+        files = _compiled(path.name, {path.name: _text(path)}, include=path.parent)
+    else:
+        files = _descriptor_set(path.read_bytes() if path.is_file() else b"", path)
+    pool, last = _pool(files)
+    chosen = _message_named(pool, last, message)
+    return lambda data: _decoded(chosen, data)
+
+
+def protobuf_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Any]:
+    known: dict[tuple[int, tuple[int, ...]], Any] = {}
+
+    def decode(data: bytes) -> Any:
+        schema_id, rest = framed(data)
+        path, rest = _index_path(rest)
+        if (schema_id, path) not in known:
+            known[schema_id, path] = _message_at(registry.schema(schema_id), path)
+        return _decoded(known[schema_id, path], rest)
+
+    return decode
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Misused(f"cannot read {path}: {error}") from None
+
+
+def _index_path(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    """The message's place in its file: a count and indexes as zigzag varints; a single zero means the first message."""
+    count, position = _varint(data, 0)
+    if count == 0:
+        return (0,), data[position:]
+    if not 0 < count <= _MOST_LEVELS:
+        raise ValueError("its message index is damaged")
+    found = []
+    for _ in range(count):
+        index, position = _varint(data, position)
+        found.append(index)
+    return tuple(found), data[position:]
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    raw = shift = 0
+    while shift < 64:
+        byte = data[position]
+        raw |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7
+    raise ValueError("its message index is damaged")
+
+
+def _compiled(name: str, texts: dict[str, str], include: Path | None = None) -> Any:
+    """A FileDescriptorSet of .proto texts. Raises Misused with the compiler's first line."""
+    import importlib.resources
+    import subprocess
+    import sys
+
+    import grpc_tools
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for one, text in texts.items():
+            place = (root / one).resolve()
+            if not place.is_relative_to(root.resolve()):
+                raise Misused(f"a schema refers to {one!r}, outside of its folder")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+        made = root / ".descriptors"
+        well_known = str(importlib.resources.files(grpc_tools) / "_proto")
+        paths = [f"-I{folder}", *([f"-I{include}"] if include is not None else []), f"-I{well_known}"]
+        command = [sys.executable, "-m", "grpc_tools.protoc", *paths, "--include_imports", f"-o{made}", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_COMPILER_TIMEOUT_S)
+        if done.returncode:
+            line = (done.stderr.strip() or "no reason given").splitlines()[0]
+            raise Misused(f"{name} is no Protobuf schema: {line}")
+        return _descriptor_set(made.read_bytes(), Path(name))
+
+
+def _descriptor_set(data: bytes, path: Path) -> Any:
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.message import DecodeError
+
+    try:
+        found = FileDescriptorSet.FromString(data)
+    except DecodeError:
+        found = FileDescriptorSet()
+    if not found.file:
+        raise Misused(f"{path} is no .proto file and no descriptor set of `protoc --include_imports -o FILE`")
+    return found
+
+
+def _pool(files: Any) -> tuple[Any, Any]:
+    """A pool of all files, and the last one: protoc writes the file that was asked for last."""
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool = DescriptorPool()
+    for one in files.file:
+        pool.Add(one) if hasattr(pool, "Add") else pool.AddSerializedFile(one.SerializeToString())
+    return pool, pool.FindFileByName(files.file[-1].name)
+
+
+def _message_named(pool: Any, file: Any, name: str | None) -> Any:
+    if name is None:
+        if not file.message_types_by_name:
+            raise Misused(f"{file.name} has no message")
+        return next(iter(file.message_types_by_name.values()))
+    for full in (name, f"{file.package}.{name}" if file.package else name):
+        try:
+            return pool.FindMessageTypeByName(full)
+        except KeyError:
+            continue
+    raise Misused(f"there is no message {name}: {', '.join(file.message_types_by_name) or 'the file has none'}")
+
+
+def _message_at(schema: Schema, path: tuple[int, ...]) -> Any:
+    if schema.kind != "PROTOBUF":
+        raise ValueError(f"its schema is {schema.kind}")
+    files = _compiled("schema.proto", {"schema.proto": schema.text, **schema.references})
+    pool, file = _pool(files)
+    described = next(one for one in files.file if one.name == file.name)
+    names, level = [], described.message_type
+    for index in path:
+        if not 0 <= index < len(level):
+            raise ValueError("its message index names no message")
+        names.append(level[index].name)
+        level = level[index].nested_type
+    full = ".".join([*([described.package] if described.package else []), *names])
+    return pool.FindMessageTypeByName(full)
+
+
+def _decoded(message: Any, data: bytes) -> Any:
+    from google.protobuf import json_format, message_factory
+    from google.protobuf.message import DecodeError
+
+    made = message_factory.GetMessageClass(message)()
+    try:
+        made.ParseFromString(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+    return json_format.MessageToDict(made, preserving_proto_field_name=True)

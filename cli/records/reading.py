@@ -1,0 +1,205 @@
+"""Reads records with confluent-kafka: of chosen partitions without a group, or as a member of one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..client.connection import Connection
+from ..client.errors import NOT_FOUND, UNREACHABLE, CommandError, Misused, status_of_code
+from .positions import BEGINNING, END, STORED, Position
+
+#: Records in one batch; each is an object until it is written.
+_BATCH = 10_000
+#: A call of the library fills a batch or waits so long: it delays the end of a read, not its records.
+_WAIT_S = 0.02
+_EOF = -191
+_SETTINGS = {
+    "enable.partition.eof": True,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "allow.auto.create.topics": False,
+    # A full queue would make librdkafka pause for a second.
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 100,
+}
+
+
+@dataclass(slots=True)
+class Selection:
+    """What to read. `partitions` empty: all. `until` None: to the end, or for ever with `follow`."""
+
+    topics: Sequence[str]
+    partitions: Sequence[int] = ()
+    start: Position = field(default_factory=lambda: Position(END))
+    until: Position | None = None
+    follow: bool = False
+    count: int | None = None
+    group: str | None = None
+    committed: bool = True
+
+
+class Reader:
+    """`batches()` yields lists of messages without errors, in the order of each partition, until the selection ends."""
+
+    def __init__(self, connection: Connection, selection: Selection) -> None:
+        from confluent_kafka import Consumer
+
+        self.selection = selection
+        self._connection = connection
+        self._open: set[tuple[str, int]] = set()
+        self._is_assigned = False
+        self._lost: CommandError | None = None
+        own = {
+            "group.id": selection.group or "odradek-cli",
+            "isolation.level": "read_committed" if selection.committed else "read_uncommitted",
+            "auto.offset.reset": "latest" if selection.start.offset == END else "earliest",
+        }
+        settings = _SETTINGS | own | connection.librdkafka() | {"error_cb": self._note_error}
+        if selection.group is not None:
+            settings["group.id"] = selection.group
+        self._consumer = Consumer(settings)
+
+    def _note_error(self, error: Any) -> None:
+        if error.fatal() or error.code() == -187 or status_of_code(error.code()) > 4:
+            self._lost = CommandError(f"{error.str()}", status_of_code(error.code()))
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._consumer.close()
+
+    # ---- partitions
+
+    def begin(self) -> None:
+        """Assigns partitions, or joins the group. Raises CommandError for a topic that does not exist."""
+        partitions = self._partitions()
+        if self.selection.group is not None:
+            if self.selection.partitions:
+                raise Misused("--partition and --group exclude each other: a group assigns its members' partitions")
+            self._consumer.subscribe(list(self.selection.topics), on_assign=self._assigned, on_revoke=self._revoked)
+        else:
+            self._take(partitions)
+
+    def _partitions(self) -> list[Any]:
+        from confluent_kafka import TopicPartition
+
+        found = []
+        for topic in self.selection.topics:
+            described = self._described(topic)
+            known = sorted(described.partitions)
+            for partition in self.selection.partitions or known:
+                if partition not in described.partitions:
+                    raise CommandError(f"{topic} has no partition {partition}, but 0 to {len(known) - 1}", NOT_FOUND)
+                found.append(TopicPartition(topic, partition))
+        return found
+
+    def _described(self, topic: str) -> Any:
+        metadata = self._consumer.list_topics(topic, timeout=self._connection.timeout_s)
+        described = metadata.topics[topic]
+        if described.error is not None:
+            raise CommandError(f"topic {topic}: {described.error.str()}", status_of_code(described.error.code()))
+        return described
+
+    def _take(self, partitions: list[Any]) -> None:
+        self._open = {(one.topic, one.partition) for one in partitions}
+        self._is_assigned = True
+        self._consumer.assign(self._placed(partitions))
+
+    def _placed(self, partitions: list[Any]) -> list[Any]:
+        """The partitions with the offsets that the selection begins at."""
+        from confluent_kafka import TopicPartition
+
+        start = self.selection.start
+        if start.timestamp_ms is not None:
+            asked = [TopicPartition(one.topic, one.partition, start.timestamp_ms) for one in partitions]
+            return list(self._consumer.offsets_for_times(asked, timeout=self._connection.timeout_s)) if asked else []
+        offset = start.offset if start.offset is not None else END
+        return [TopicPartition(one.topic, one.partition, offset) for one in partitions]
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        self._is_assigned = True
+        self._open |= {(one.topic, one.partition) for one in partitions}
+        if self.selection.start.offset != STORED:
+            consumer.assign(self._placed(partitions))
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        self._open -= {(one.topic, one.partition) for one in partitions}
+
+    # ---- records
+
+    def batches(self, most: int) -> Iterator[list[Any]]:
+        """Batches of `most` records at most; empty ones while nothing comes."""
+        until = self._ends()
+        deadline = time.monotonic() + self._connection.timeout_s
+        while True:
+            messages = self._consumer.consume(min(most, _BATCH), _WAIT_S)
+            found = []
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    if until is None or self._is_before(message, until):
+                        found.append(message)
+                else:
+                    self._handle(message, error)
+            if messages:
+                deadline = time.monotonic() + self._connection.timeout_s
+            yield found
+            if self._is_assigned and not self._open and not self.selection.follow:
+                return
+            if self._lost is not None and not messages:
+                raise self._lost
+            if not self.selection.follow and time.monotonic() > deadline:
+                raise CommandError(f"no answer for {self._connection.timeout_s:g} s; check the brokers", UNREACHABLE)
+
+    def _handle(self, message: Any, error: Any) -> None:
+        if error.code() == _EOF:
+            self._lost = None
+            if not self.selection.follow:
+                self._open.discard((message.topic(), message.partition()))
+        elif not error.retriable() and error.code() != 3:
+            where = f"{message.topic()}-{message.partition()}"
+            raise CommandError(f"{where}: {error.str()}", status_of_code(error.code()))
+        elif error.code() == 3:
+            raise CommandError(f"topic {message.topic()}: {error.str()}", NOT_FOUND)
+
+    def _ends(self) -> Position | None:
+        until = self.selection.until
+        if until is not None and until.timestamp_ms is None and (until.offset is None or until.offset < 0):
+            if until.offset == END:
+                return None
+            raise Misused("--until takes an offset or @TIME")
+        return until
+
+    def _is_before(self, message: Any, until: Position) -> bool:
+        if until.timestamp_ms is not None:
+            past = message.timestamp()[1] >= until.timestamp_ms
+        else:
+            past = until.offset is not None and message.offset() >= until.offset
+        if past:
+            self._open.discard((message.topic(), message.partition()))
+        return not past
+
+    def commit(self, offsets: dict[tuple[str, int], int], *, is_last: bool) -> None:
+        """Commits the group's positions: the offset after the last record that was written."""
+        from confluent_kafka import TopicPartition
+
+        if self.selection.group is None or not offsets:
+            return
+        places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        self._consumer.commit(offsets=places, asynchronous=not is_last)
+
+
+def default_start(group: str | None, *, from_beginning: bool, text: str | None) -> Position:
+    """The position of `--from-beginning` and `-o`; without both the group's, or the end."""
+    from .positions import parse_position
+
+    if from_beginning and text is not None:
+        raise Misused("--from-beginning and -o exclude each other")
+    if from_beginning:
+        return Position(BEGINNING)
+    if text is not None:
+        return parse_position(text)
+    return Position(STORED if group is not None else END)

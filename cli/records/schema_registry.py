@@ -1,0 +1,83 @@
+"""Schemas by their ids, from a registry with Confluent's REST interface (Apicurio and Karapace have it, too)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..client.errors import DENIED, NOT_FOUND, UNREACHABLE, CommandError, Misused
+
+_TIMEOUT_S = 10
+#: Of one schema.
+_MOST_BYTES = 4 << 20
+#: Schemas of a schema's references, all levels together.
+_MOST_REFERENCES = 100
+
+
+@dataclass(slots=True)
+class Schema:
+    """`kind`: AVRO, PROTOBUF or JSON. `references`: name -> text of the schemas that it names, inner ones included."""
+
+    kind: str
+    text: str
+    references: dict[str, str] = field(default_factory=dict)
+
+
+class SchemaRegistry:
+    """Schemas are kept: an id never changes its schema."""
+
+    def __init__(self, url: str, user_info: str | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise Misused("--schema-registry takes an http:// or https:// address")
+        self._url = url.rstrip("/")
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if user_info:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
+        self._known: dict[int, Schema] = {}
+
+    def schema(self, schema_id: int) -> Schema:
+        """Raises CommandError when there is none, or no answer."""
+        if schema_id not in self._known:
+            answer = self._get(f"/schemas/ids/{schema_id}")
+            made = Schema(answer.get("schemaType") or "AVRO", answer["schema"])
+            self._add_references(made, answer.get("references") or [])
+            self._known[schema_id] = made
+        return self._known[schema_id]
+
+    def _add_references(self, into: Schema, references: list[dict[str, Any]]) -> None:
+        for one in references:
+            if one["name"] in into.references:
+                continue
+            if len(into.references) >= _MOST_REFERENCES:
+                raise CommandError(f"a schema has more than {_MOST_REFERENCES} references")
+            subject = urllib.parse.quote(str(one["subject"]), safe="")
+            answer = self._get(f"/subjects/{subject}/versions/{int(one['version'])}")
+            into.references[one["name"]] = answer["schema"]
+            self._add_references(into, answer.get("references") or [])
+
+    def _get(self, path: str) -> dict[str, Any]:
+        request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+                found = json.loads(answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            status = {401: DENIED, 403: DENIED, 404: NOT_FOUND}.get(error.code, 1)
+            raise CommandError(f"the schema registry answers {error.code} for {path}", status) from None
+        except (OSError, ValueError) as error:
+            raise CommandError(f"no answer from the schema registry at {self._url}: {error}", UNREACHABLE) from None
+        if not isinstance(found, dict) or "schema" not in found:
+            raise CommandError(f"the schema registry's answer for {path} has no schema")
+        return found
+
+
+def framed(data: bytes) -> tuple[int, bytes]:
+    """The schema's id and the rest: a zero byte, the id in four bytes. Raises ValueError."""
+    if len(data) < 5 or data[0] != 0:
+        raise ValueError("there is no schema id before it; name a schema file if it was written without a registry")
+    return struct.unpack_from(">I", data, 1)[0], data[5:]

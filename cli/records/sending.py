@@ -1,0 +1,139 @@
+"""Sends records with confluent-kafka, in transactions or without."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..client.connection import Connection
+from ..client.errors import CommandError, status_of_code
+from ..output.progress import Progress
+from .inputs import Record
+
+#: Callbacks run, and a bar moves, once for so many records.
+_POLL_EVERY = 500
+_SETTINGS = {
+    # As Java's clients place keys.
+    "partitioner": "murmur2_random",
+    "linger.ms": 5,
+    "enable.idempotence": True,
+    "delivery.report.only.error": True,
+    "queue.buffering.max.messages": 500_000,
+}
+
+
+@dataclass(slots=True)
+class Sent:
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    seconds: float = 0.0
+
+
+class Sender:
+    """Raises CommandError with the first error of a delivery."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        settings: dict[str, Any],
+        *,
+        transactional_id: str | None = None,
+        transaction_size: int | None = None,
+    ) -> None:
+        from confluent_kafka import Producer
+
+        own = _SETTINGS | settings | connection.librdkafka()
+        if transactional_id is not None:
+            own["transactional.id"] = transactional_id
+        own["on_delivery"] = self._delivered
+        self._topic = topic
+        self._timeout_s = connection.timeout_s
+        self._producer = Producer(own)
+        self._is_transactional = transactional_id is not None
+        self._transaction_size = transaction_size
+        self._failed: Any = None
+        self.sent = Sent()
+        if self._is_transactional:
+            self._producer.init_transactions(self._timeout_s)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._failed is None:
+            self._failed = error
+
+    def send(self, records: Iterable[Record], rate: float | None, total: int | None) -> Sent:
+        """Sends all, `rate` of them a second at most. A transaction is aborted when anything fails, Ctrl-C included."""
+        began = time.monotonic()
+        if self._is_transactional:
+            self._producer.begin_transaction()
+        try:
+            with Progress("records", total) as progress:
+                for record in records:
+                    self._produce(record)
+                    self.sent.records += 1
+                    self.sent.bytes += len(record.value or b"") + len(record.key or b"")
+                    if rate is not None:
+                        self._wait_until(began + self.sent.records / rate)
+                    if self.sent.records % _POLL_EVERY == 0:
+                        self._producer.poll(0)
+                        self._raise_failed()
+                        progress.advance(_POLL_EVERY)
+                    if self._transaction_size and self.sent.records % self._transaction_size == 0:
+                        self._commit()
+                        self._producer.begin_transaction()
+            self._end()
+        except BaseException:
+            if self._is_transactional:
+                self._abort()
+            else:
+                self._producer.purge()
+            raise
+        self.sent.seconds = time.monotonic() - began
+        return self.sent
+
+    def _produce(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, record.value, record.key, record.partition,
+                    timestamp=record.timestamp_ms, headers=record.headers or None,
+                )  # fmt: skip
+                return
+            except BufferError:  # the queue is full: the brokers are slower than the input
+                self._producer.poll(0.1)
+                self._raise_failed()
+
+    def _wait_until(self, due: float) -> None:
+        while (left := due - time.monotonic()) > 0:
+            self._producer.poll(left)
+
+    def _raise_failed(self) -> None:
+        if self._failed is not None:
+            code = self._failed.code()
+            raise CommandError(f"topic {self._topic}: {self._failed.str()}", status_of_code(code))
+
+    def _end(self) -> None:
+        if self._is_transactional:
+            self._commit()
+            return
+        left = self._producer.flush(self._timeout_s)
+        self._raise_failed()
+        if left:
+            raise CommandError(
+                f"{left} records were not acknowledged within {self._timeout_s:g} s; their fate is not known", 4
+            )
+
+    def _commit(self) -> None:
+        self._producer.flush(self._timeout_s)
+        self._raise_failed()
+        self._producer.commit_transaction(self._timeout_s)
+        self.sent.transactions += 1
+
+    def _abort(self) -> None:
+        import contextlib
+
+        with contextlib.suppress(Exception):
+            self._producer.abort_transaction(self._timeout_s)

@@ -1,0 +1,195 @@
+"""Writes records in the form of `--output`, a batch at a time.
+
+JSON has `topic`, `partition`, `offset`, `timestamp` (ms), `key`, `value` and `headers` (a list of `key` and `value`).
+Bytes that are no UTF-8 stand as base64 under `key_base64` or `value_base64`. Decoded keys and values are JSON themselves.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from json.encoder import encode_basestring
+from typing import Any, BinaryIO, Protocol
+
+from .format_string import compile_format
+
+Decode = Callable[[bytes | None, str], Any]
+"""Takes the bytes and the topic; returns text, bytes, or a value of JSON."""
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+class Writer(Protocol):
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def _field(name: str, content: Any) -> str:
+    """`"name":content` of JSON."""
+    if type(content) is bytes:
+        try:
+            return f'"{name}":{encode_basestring(content.decode())}'
+        except UnicodeDecodeError:
+            return f'"{name}":null,"{name}_base64":"{base64.b64encode(content).decode()}"'
+    if content is None:
+        return f'"{name}":null'
+    return f'"{name}":{json.dumps(content, ensure_ascii=False, default=_unknown)}'
+
+
+def _unknown(content: Any) -> Any:
+    """Avro has bytes, dates and decimals, which JSON has not."""
+    return base64.b64encode(content).decode() if isinstance(content, bytes) else str(content)
+
+
+def _headers(message: Any) -> str:
+    headers = message.headers()
+    if not headers:
+        return "[]"
+    return (
+        "["
+        + ",".join(f'{{"key":{encode_basestring(name)},{_field("value", content)}}}' for name, content in headers)
+        + "]"
+    )
+
+
+class JsonLines:
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._topics: dict[str, str] = {}
+
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        lines = self.lines(messages, keys, values)
+        if lines:
+            self._out.write(("\n".join(lines) + "\n").encode(errors="surrogatepass"))
+
+    def lines(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> list[str]:
+        topics = self._topics
+        made = []
+        for message, key, value in zip(messages, keys, values, strict=True):
+            topic = message.topic()
+            begin = topics.get(topic)
+            if begin is None:
+                begin = topics[topic] = f'{{"topic":{encode_basestring(topic)},"partition":'
+            made.append(
+                f'{begin}{message.partition()},"offset":{message.offset()},"timestamp":{message.timestamp()[1]},'
+                f'{_field("key", key)},{_field("value", value)},"headers":{_headers(message)}}}'
+            )
+        return made
+
+    def end(self) -> None:
+        self._out.flush()
+
+
+class JsonArray(JsonLines):
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__(out)
+        self._is_first = True
+
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        lines = self.lines(messages, keys, values)
+        if lines:
+            self._out.write((("[\n" if self._is_first else ",\n") + ",\n".join(lines)).encode())
+            self._is_first = False
+
+    def end(self) -> None:
+        self._out.write(b"[]\n" if self._is_first else b"\n]\n")
+        self._out.flush()
+
+
+class Formatted:
+    """kcat's `-f`, and plain values with a line break."""
+
+    def __init__(self, out: BinaryIO, text: str) -> None:
+        self._out = out
+        self._format = None if text == "%s\\n" else compile_format(text)
+
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        if self._format is None:
+            self._out.write(b"".join([as_bytes(value) + b"\n" for value in values]))
+            return
+        form = self._format
+        self._out.write(
+            b"".join(
+                [
+                    form(message, as_bytes(key), as_bytes(value))
+                    for message, key, value in zip(messages, keys, values, strict=True)
+                ]
+            )
+        )
+
+    def end(self) -> None:
+        self._out.flush()
+
+
+def as_bytes(content: Any) -> bytes:
+    if content is None:
+        return b""
+    return content if isinstance(content, bytes) else as_text(content).encode()
+
+
+def as_text(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, bytes):
+        return content.decode(errors="backslashreplace")
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=_unknown)
+
+
+def cells(message: Any, key: Any, value: Any) -> list[Any]:
+    """The record under COLUMNS."""
+    headers = _headers(message)
+    position = [message.topic(), message.partition(), message.offset(), message.timestamp()[1]]
+    return [*position, as_text(key), as_text(value), "" if headers == "[]" else headers]
+
+
+class Csv:
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._text = io.StringIO()
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        self._writer.writerow(COLUMNS)
+
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        self._writer.writerows(map(cells, messages, keys, values))
+        self._out.write(self._text.getvalue().encode())
+        self._text.seek(0)
+        self._text.truncate()
+
+    def end(self) -> None:
+        self.write((), (), ())
+        self._out.flush()
+
+
+class Tables:
+    """A table for each batch, for people."""
+
+    def write(self, messages: Sequence[Any], keys: Sequence[Any], values: Sequence[Any]) -> None:
+        from ..output.results import Output, Table
+
+        rows = [cells(*one) for one in zip(messages, keys, values, strict=True)]
+        if rows:
+            Output("table").show((), Table("", [name.upper() for name in COLUMNS], rows))
+
+    def end(self) -> None:
+        pass
+
+
+def writer_of(form: str, format_string: str | None, out: BinaryIO) -> Writer:
+    """The writer for one of table, json, jsonl, csv, plain and parquet; `-f` wins over all."""
+    if format_string is not None:
+        return Formatted(out, format_string)
+    if form == "parquet":
+        from .parquet import ParquetWriter
+
+        return ParquetWriter(out)
+    return {
+        "json": lambda: JsonArray(out),
+        "jsonl": lambda: JsonLines(out),
+        "csv": lambda: Csv(out),
+        "table": Tables,
+        "plain": lambda: Formatted(out, "%s\\n"),
+    }[form]()

@@ -1,0 +1,172 @@
+"""Avro, Protobuf and JSON values, decoded with a local schema or those of a registry."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from odradek.cli.client.connection import Connection
+from odradek.cli.client.errors import CommandError, Misused
+from odradek.cli.records.decoding import Coding, Form, decoder
+from odradek.cli.records.protobuf import _compiled, _pool
+
+AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "Amount"}],
+}
+PROTO = """syntax = "proto3"; package shop; import "money.proto"; import "google/protobuf/timestamp.proto";
+message Other { string name = 1; }
+message Order { string id = 1; Money price = 2; message Line { int32 count = 1; } google.protobuf.Timestamp at = 3; }
+"""
+MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
+
+
+class Registry(BaseHTTPRequestHandler):
+    answers: dict[str, Any] = {
+        "/schemas/ids/1": {
+            "schema": json.dumps(ORDER),
+            "references": [{"name": "Amount", "subject": "amount", "version": 2}],
+        },
+        "/subjects/amount/versions/2": {"schema": json.dumps(AMOUNT)},
+        "/schemas/ids/2": {
+            "schemaType": "PROTOBUF",
+            "schema": PROTO,
+            "references": [{"name": "money.proto", "subject": "money", "version": 1}],
+        },
+        "/subjects/money/versions/1": {"schemaType": "PROTOBUF", "schema": MONEY},
+    }
+
+    def do_GET(self) -> None:
+        answer = self.answers.get(self.path)
+        self.send_response(200 if answer else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer or {"error_code": 40403}).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def avro(schema: Any, content: Any, **named: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema, named_schemas=named), content)
+    return out.getvalue()
+
+
+def order() -> bytes:
+    named: dict[str, Any] = {}
+    fastavro.parse_schema(AMOUNT, named_schemas=named)
+    return avro(ORDER, {"id": "a", "amount": {"cents": 5}}, **named)
+
+
+def decoded(coding: Coding, data: bytes | None) -> Any:
+    made = decoder(coding, Connection({}))
+    assert made is not None
+    return made(data, "orders")
+
+
+def framed(schema_id: int, data: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", schema_id) + data
+
+
+def test_avro_is_decoded_by_a_registry_with_references(registry: str) -> None:
+    assert decoded(Coding(Form.avro, registry), framed(1, order())) == {"id": "a", "amount": {"cents": 5}}
+    assert decoded(Coding(Form.avro, registry), None) is None
+
+
+def test_avro_is_decoded_by_a_file(tmp_path: Path) -> None:
+    (tmp_path / "amount.avsc").write_text(json.dumps(AMOUNT))
+    assert decoded(Coding(Form.avro, schema=tmp_path / "amount.avsc"), avro(AMOUNT, {"cents": -1})) == {"cents": -1}
+
+
+def protobuf_order() -> bytes:
+    from google.protobuf import message_factory
+
+    pool, _ = _pool(_compiled("order.proto", {"order.proto": PROTO, "money.proto": MONEY}))
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))()
+    made.id, made.price.cents = "a", 5
+    made.at.seconds = 0
+    return bytes(made.SerializeToString())
+
+
+ORDER_AS_JSON = {"id": "a", "price": {"cents": "5"}, "at": "1970-01-01T00:00:00Z"}
+
+
+def test_protobuf_is_decoded_by_a_registry_and_its_message_index(registry: str) -> None:
+    coding = Coding(Form.protobuf, registry)
+    assert decoded(coding, framed(2, b"\x02\x02" + protobuf_order())) == ORDER_AS_JSON
+    assert decoded(coding, framed(2, b"\x00" + b"\x0a\x01x")) == {"name": "x"}
+    assert decoded(coding, framed(2, b"\x04\x02\x00" + b"\x08\x07")) == {"count": 7}
+
+
+def test_protobuf_is_decoded_by_proto_files_and_descriptor_sets(tmp_path: Path) -> None:
+    (tmp_path / "order.proto").write_text(PROTO)
+    (tmp_path / "money.proto").write_text(MONEY)
+    for name in ("Order", "shop.Order"):
+        found = decoded(Coding(Form.protobuf, schema=tmp_path / "order.proto", message=name), protobuf_order())
+        assert found == ORDER_AS_JSON
+    files = _compiled("order.proto", {"order.proto": PROTO, "money.proto": MONEY})
+    (tmp_path / "order.desc").write_bytes(files.SerializeToString())
+    assert decoded(Coding(Form.protobuf, schema=tmp_path / "order.desc"), b"\x0a\x01x") == {"name": "x"}
+
+
+def test_plain_forms_are_decoded(registry: str) -> None:
+    for form, data, value in (
+        (Form.json, b'{"a":1}', {"a": 1}),
+        (Form.json, framed(9, b"[1]"), [1]),
+        (Form.hex, b"\xff\x00", "ff00"),
+        (Form.base64, b"\xff\x00", "/wA="),
+        (Form.int32, b"\xff\xff\xff\xfe", -2),
+        (Form.int64, b"\0" * 7 + b"\x05", 5),
+        (Form.double, struct.pack(">d", 0.5), 0.5),
+    ):
+        assert decoded(Coding(form), data) == value
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "words"),
+    [
+        (Form.avro, b"no frame", "no schema id"),
+        (Form.avro, framed(99, b""), "404"),
+        (Form.avro, framed(1, b"\xff"), "no avro"),
+        (Form.protobuf, framed(2, b"\x02\x63"), "names no message"),
+        (Form.protobuf, framed(2, b"\xff" * 20), "damaged"),
+        (Form.protobuf, framed(2, b"\x00\xff\xff\xff"), "no protobuf"),
+        (Form.protobuf, framed(1, b"\x00"), "AVRO"),
+    ],
+)
+def test_bytes_of_another_form_are_explained(registry: str, form: Form, data: bytes, words: str) -> None:
+    with pytest.raises(CommandError, match=words):
+        decoded(Coding(form, registry), data)
+
+
+def test_schemas_that_are_none_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "bad.avsc").write_text("{")
+    (tmp_path / "bad.proto").write_text("message {")
+    (tmp_path / "bad.desc").write_bytes(b"\xff\xff")
+    for form, name in ((Form.avro, "bad.avsc"), (Form.protobuf, "bad.proto"), (Form.protobuf, "bad.desc")):
+        with pytest.raises(Misused, match=name):
+            decoder(Coding(form, schema=tmp_path / name), Connection({}))
+    with pytest.raises(Misused, match="one of the two"):
+        decoder(Coding(Form.avro), Connection({}))
+    with pytest.raises(Misused, match="http://"):
+        decoder(Coding(Form.avro, "file:///etc/passwd"), Connection({}))
