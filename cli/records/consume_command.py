@@ -5,17 +5,38 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO
 
-import typer
-
-from ..client.completing import complete_topic
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import client_command, new_app
 from ..output.progress import Progress
+from .consume_options import (
+    CountOption,
+    FileOption,
+    FollowOption,
+    FormatStringOption,
+    FromBeginningOption,
+    GroupOption,
+    HeaderOption,
+    Isolation,
+    IsolationLevelOption,
+    KeyFormatOption,
+    KeyOption,
+    KeySchemaOption,
+    MessageOption,
+    OffsetOption,
+    OutputFormatOption,
+    PartitionOption,
+    SchemaRegistryOption,
+    TopicsArgument,
+    UntilOption,
+    ValueFormatOption,
+    ValueOption,
+    ValueSchemaOption,
+    WhereOption,
+)
 from .decoding import Coding, Form, decoder
 from .filters import Filter, filters_of
 from .positions import END, parse_position
@@ -29,77 +50,33 @@ _FILTERED_BATCH = 1000
 #: Between writes of a batch; a table is made for each.
 _MOST_IN_BATCH = 10_000
 
-RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "plain", "parquet"])
-
-
-class Isolation(StrEnum):
-    read_committed = "read_committed"
-    read_uncommitted = "read_uncommitted"
-
 
 @app.command()
 @client_command
 def consume(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)],
+    topics: TopicsArgument,
     connection: Connection,
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="the same as -o beginning")] = False,
-    offset: Annotated[
-        str | None,
-        typer.Option(
-            "-o",
-            "--offset",
-            metavar="POSITION",
-            help="beginning, end, stored, N, -N (the last N of each partition), @TIME (ms or ISO 8601), -1h",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="POSITION", help="stop before this offset or @TIME")
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-F", help="wait for more at the end")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")] = None,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", help="only this one; may be repeated")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option("--group", "-g", help="read as a member of a group, and commit offsets")
-    ] = None,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
-    output_format: Annotated[
-        RecordFormat | None, typer.Option("--output", help="how records are written (default: plain, the value a line)")
-    ] = None,
-    format_string: Annotated[
-        str | None,
-        typer.Option("-f", "--format", metavar="FORMAT", help="as kcat's -f: %t %p %o %k %s %T %h and so on"),
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="write there, not to standard output")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="REGEX", help="only records with this key; plain text is the whole key"),
-    ] = None,
-    value: Annotated[str | None, typer.Option("--value", metavar="REGEX", help="only records with this value")] = None,
-    header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME[=REGEX]", help="only records with this header")
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="JSONPATH", help="only values for which it selects something: '@.total > 10'"),
-    ] = None,
-    key_format: Annotated[Form, typer.Option("--key-format")] = Form.text,
-    value_format: Annotated[Form, typer.Option("--value-format")] = Form.text,
-    schema_registry: Annotated[
-        str | None, typer.Option("--schema-registry", metavar="URL", help="for avro, protobuf and json with schema ids")
-    ] = None,
-    key_schema: Annotated[
-        Path | None, typer.Option("--key-schema", metavar="FILE", help=".avsc, .proto or .desc")
-    ] = None,
-    value_schema: Annotated[
-        Path | None, typer.Option("--value-schema", metavar="FILE", help=".avsc, .proto or .desc")
-    ] = None,
-    message: Annotated[
-        str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type (default: the file's first)")
-    ] = None,
+    from_beginning: FromBeginningOption = False,
+    offset: OffsetOption = None,
+    until: UntilOption = None,
+    follow: FollowOption = False,
+    count: CountOption = None,
+    partition: PartitionOption = None,
+    group: GroupOption = None,
+    isolation_level: IsolationLevelOption = Isolation.read_committed,
+    output_format: OutputFormatOption = None,
+    format_string: FormatStringOption = None,
+    file: FileOption = None,
+    key: KeyOption = None,
+    value: ValueOption = None,
+    header: HeaderOption = None,
+    where: WhereOption = None,
+    key_format: KeyFormatOption = Form.text,
+    value_format: ValueFormatOption = Form.text,
+    schema_registry: SchemaRegistryOption = None,
+    key_schema: KeySchemaOption = None,
+    value_schema: ValueSchemaOption = None,
+    message: MessageOption = None,
 ) -> None:
     """Read records. Begins at the end and waits for new ones, unless a position is given: then it stops at the end."""
     form, text = _form(output_format, format_string, file)

@@ -6,69 +6,69 @@ import itertools
 import sys
 import uuid
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import typer
 
-from ..client.completing import complete_topic
 from ..client.connection import Connection
 from ..client.errors import Misused
 from ..client.options import DryRun, client_command, new_app
 from ..output.results import Output, Table
 from .inputs import InputForm, Record, Shape, records_of
 from .positions import timestamp_ms
+from .produce_options import (
+    AcksOption,
+    CompressionOption,
+    CountOption,
+    DelimiterOption,
+    FilesArgument,
+    HeaderOption,
+    InputFormOption,
+    KeyColumnOption,
+    KeyDelimiterOption,
+    KeyOption,
+    NullValueOption,
+    PartitionOption,
+    RateOption,
+    RepeatOption,
+    TimestampOption,
+    TopicArgument,
+    TransactionalIdOption,
+    TransactionalOption,
+    TransactionSizeOption,
+    ValueColumnOption,
+)
 from .sending import Sender, Sent
 
 app = new_app("Write records to a topic.")
-
-Compression = StrEnum("Compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 
 
 @app.command()
 @client_command
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)],
+    topic: TopicArgument,
     connection: Connection,
     output: Output,
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="default: standard input")] = None,
-    input_form: Annotated[
-        InputForm | None,
-        typer.Option("--input", "-i", help="default: by the file's name, else lines; `file`: each file is one record"),
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="of every record")] = None,
-    key_delimiter: Annotated[
-        str | None, typer.Option("--key-delimiter", "-K", metavar="TEXT", help="lines are key, this text, value")
-    ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", "-D", metavar="TEXT", help="between records")] = "\\n",
-    null_value: Annotated[
-        str | None,
-        typer.Option("--null", "-Z", metavar="TEXT", help="a line with this text has no value (a tombstone)"),
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="of every record; may be repeated")
-    ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="default: by the key, as Java clients")
-    ] = None,
-    timestamp: Annotated[
-        str | None, typer.Option("--timestamp", metavar="TIME", help="of every record: ms or ISO 8601 (default: now)")
-    ] = None,
-    key_column: Annotated[str | None, typer.Option("--key-column", help="of CSV or Parquet")] = None,
-    value_column: Annotated[str | None, typer.Option("--value-column", help="default: the row as JSON")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")] = None,
-    repeat: Annotated[
-        bool, typer.Option("--repeat", help="begin again at the end of the input, until --count")
-    ] = False,
-    rate: Annotated[float | None, typer.Option("--rate", metavar="N", help="records a second, at most")] = None,
-    transactional: Annotated[bool, typer.Option("--transactional", help="all records in one transaction")] = False,
-    transactional_id: Annotated[str | None, typer.Option("--transactional-id", help="default: a new one")] = None,
-    transaction_size: Annotated[
-        int | None, typer.Option("--transaction-size", metavar="N", help="commit after every N records")
-    ] = None,
-    compression: Annotated[Compression | None, typer.Option("--compression", "-z")] = None,
-    acks: Annotated[str | None, typer.Option("--acks", help="all, 1 or 0 (default: all)")] = None,
+    files: FilesArgument = None,
+    input_form: InputFormOption = None,
+    key: KeyOption = None,
+    key_delimiter: KeyDelimiterOption = None,
+    delimiter: DelimiterOption = "\\n",
+    null_value: NullValueOption = None,
+    header: HeaderOption = None,
+    partition: PartitionOption = None,
+    timestamp: TimestampOption = None,
+    key_column: KeyColumnOption = None,
+    value_column: ValueColumnOption = None,
+    count: CountOption = None,
+    repeat: RepeatOption = False,
+    rate: RateOption = None,
+    transactional: TransactionalOption = False,
+    transactional_id: TransactionalIdOption = None,
+    transaction_size: TransactionSizeOption = None,
+    compression: CompressionOption = None,
+    acks: AcksOption = None,
     dry_run: DryRun = False,
 ) -> None:
     """Write records, from standard input or files."""
@@ -159,7 +159,8 @@ class _Fixed:
 
 def _once(files: list[Path], form: InputForm | None, shape: Shape) -> Iterator[Record]:
     stdin: BinaryIO = sys.stdin.buffer
-    for source in files or [None]:
+    sources: list[Path | None] = [*files] or [None]
+    for source in sources:
         yield from records_of(source, stdin, form, shape)
 
 

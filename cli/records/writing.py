@@ -186,10 +186,11 @@ def writer_of(form: str, format_string: str | None, out: BinaryIO) -> Writer:
         from .parquet import ParquetWriter
 
         return ParquetWriter(out)
-    return {
+    made: dict[str, Callable[[], Writer]] = {
         "json": lambda: JsonArray(out),
         "jsonl": lambda: JsonLines(out),
         "csv": lambda: Csv(out),
         "table": Tables,
         "plain": lambda: Formatted(out, "%s\\n"),
-    }[form]()
+    }
+    return made[form]()

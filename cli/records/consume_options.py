@@ -1,0 +1,95 @@
+"""Options of `odradek consume`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..client.completing import complete_topic
+from .decoding import Form
+
+RecordFormat = StrEnum("RecordFormat", ["table", "json", "jsonl", "csv", "plain", "parquet"])
+
+
+class Isolation(StrEnum):
+    read_committed = "read_committed"
+    read_uncommitted = "read_uncommitted"
+
+
+TopicsArgument = Annotated[list[str], typer.Argument(metavar="TOPIC...", autocompletion=complete_topic)]
+
+FromBeginningOption = Annotated[bool, typer.Option("--from-beginning", help="the same as -o beginning")]
+
+OffsetOption = Annotated[
+    str | None,
+    typer.Option(
+        "-o",
+        "--offset",
+        metavar="POSITION",
+        help="beginning, end, stored, N, -N (the last N of each partition), @TIME (ms or ISO 8601), -1h",
+    ),
+]
+
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="POSITION", help="stop before this offset or @TIME")
+]
+
+FollowOption = Annotated[bool, typer.Option("--follow", "-F", help="wait for more at the end")]
+
+CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", help="stop after N records")]
+
+PartitionOption = Annotated[list[int] | None, typer.Option("--partition", "-p", help="only this one; may be repeated")]
+
+GroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", help="read as a member of a group, and commit offsets")
+]
+
+IsolationLevelOption = Annotated[Isolation, typer.Option("--isolation-level")]
+
+OutputFormatOption = Annotated[
+    RecordFormat | None, typer.Option("--output", help="how records are written (default: plain, the value a line)")
+]
+
+FormatStringOption = Annotated[
+    str | None,
+    typer.Option("-f", "--format", metavar="FORMAT", help="as kcat's -f: %t %p %o %k %s %T %h and so on"),
+]
+
+FileOption = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="write there, not to standard output")]
+
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", metavar="REGEX", help="only records with this key; plain text is the whole key"),
+]
+
+ValueOption = Annotated[str | None, typer.Option("--value", metavar="REGEX", help="only records with this value")]
+
+HeaderOption = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME[=REGEX]", help="only records with this header")
+]
+
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="JSONPATH", help="only values for which it selects something: '@.total > 10'"),
+]
+
+KeyFormatOption = Annotated[Form, typer.Option("--key-format")]
+
+ValueFormatOption = Annotated[Form, typer.Option("--value-format")]
+
+SchemaRegistryOption = Annotated[
+    str | None, typer.Option("--schema-registry", metavar="URL", help="for avro, protobuf and json with schema ids")
+]
+
+KeySchemaOption = Annotated[Path | None, typer.Option("--key-schema", metavar="FILE", help=".avsc, .proto or .desc")]
+
+ValueSchemaOption = Annotated[
+    Path | None, typer.Option("--value-schema", metavar="FILE", help=".avsc, .proto or .desc")
+]
+
+MessageOption = Annotated[
+    str | None, typer.Option("--message", metavar="NAME", help="Protobuf message type (default: the file's first)")
+]
