@@ -42,6 +42,14 @@ def add_to(commands: Any) -> None:
         default=[],
         help="a feature's level in the new cluster, as share.version=2; may be given several times",
     )
+    command.add_argument(
+        "-S",
+        "--add-scram",
+        metavar="MECHANISM=[...]",
+        action="append",
+        default=[],
+        help="a user of the new cluster, as SCRAM-SHA-512=[name=alice,password=...]; may be given several times",
+    )
     voters = command.add_mutually_exclusive_group()
     voters.add_argument("-s", "--standalone", action="store_true", help="this node is the first and only voter")
     voters.add_argument(
@@ -73,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
             ignore_formatted=options.ignore_formatted,
             initial_voters=_initial_voters(options, config),
             features=_features(options.feature),
+            users=_users(options.add_scram),
         )
     except (UsageError, InvalidConfig) as error:
         return complain(error, MISUSED)
@@ -125,6 +134,15 @@ def _features(texts: list[str]) -> dict[str, int]:
             raise UsageError(f"--feature {shown(text)} is not NAME=LEVEL, as in share.version=2, with each name once")
         levels[name] = int(level)
     return levels
+
+
+def _users(texts: list[str]) -> list[Any]:
+    """The records of SCRAM users; raises UsageError."""
+    if not texts:
+        return []
+    from .scram_option import scram_user
+
+    return [scram_user(text) for text in texts]
 
 
 def _initial_voters(options: argparse.Namespace, config: Any) -> Any:

@@ -11,8 +11,12 @@ from __future__ import annotations
 MINIMUM = 7
 #: 3.4-IV0: RegisterBrokerRecord has a field for migration from ZooKeeper.
 ZK_MIGRATION = 8
+#: 3.5-IV2: SCRAM credentials (KIP-900).
+SCRAM = 11
 #: 3.6-IV0: the leader epoch stays when the ISR shrinks (KAFKA-15021).
 NO_EPOCH_BUMP_ON_ISR_SHRINK = 12
+#: 3.6-IV2: delegation tokens (KIP-900).
+DELEGATION_TOKENS = 14
 #: 3.7-IV2: partitions list the log directories of their replicas (KIP-858).
 DIRECTORY_ASSIGNMENT = 17
 #: 4.0-IV1: partitions carry eligible leader replicas (KIP-966).

@@ -34,6 +34,7 @@ from .runtime.thread_pools import ThreadPools
 from .runtime.turn_budget import Stopwatch, TurnWatch
 from .runtime.turns import Turns
 from .runtime.waiters import Deadlines, Wakeups
+from .security.authentication.sasl_listeners import SaslListeners
 from .services import NodeServices, Services
 
 if TYPE_CHECKING:
@@ -71,8 +72,16 @@ class BrokerServer(Node):
         }
         self.client_quotas = ClientQuotas(config)
         self.client_quotas.on_metering = self.dispatchers[BROKER].meter
+        self.sasl = SaslListeners(config, self.metadata)
         self.listeners = ListenerSet(
-            config, self.clock, self.lines, self.turns, self.client_quotas, self.dispatchers, self._count_other_nodes
+            config,
+            self.clock,
+            self.lines,
+            self.turns,
+            self.client_quotas,
+            self.dispatchers,
+            self._count_other_nodes,
+            self.sasl.of,
         )
         self.broker_sessions = None
         self.lifecycle = None
@@ -114,6 +123,7 @@ class BrokerServer(Node):
         self.deadlines = Deadlines(loop)
         self.wakeups = Wakeups(loop)
         try:
+            self.sasl.check()
             self.listeners.bind()
             self.cluster_id = ensure_formatted(self.config)
             self.directories += open_directories(self.config.log_dirs)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .runtime.turn_budget import TurnWatch
     from .runtime.turns import Turns
     from .runtime.waiters import Deadlines, Wakeups
+    from .security.authentication.sasl_listeners import SaslListeners
     from .services import NodeServices
     from .share.dead_letters import DeadLetters
     from .share.latest_offsets import LatestOffsets
@@ -85,6 +86,7 @@ class Node:
     dispatchers: dict[ListenerKind, Dispatcher]
     client_quotas: ClientQuotas
     listeners: ListenerSet
+    sasl: SaslListeners
     directories: list[LogDirectory]
     fetch_sessions: FetchSessions
     producer_ids: Lazy[ProducerIds]

@@ -22,8 +22,8 @@ LISTENER_ONLY = (
 
 KEYS = (
     key("authorizer.class.name", STRING, "", non_null, inert=SECURITY),
-    key("connection.failed.authentication.delay.ms", INT, 100, at_least(0), inert=SECURITY),
-    key("connections.max.reauth.ms", LONG, 0, inert=SECURITY),
+    key("connection.failed.authentication.delay.ms", INT, 100, at_least(0)),
+    key("connections.max.reauth.ms", LONG, 0),
     key("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, at_least(1), inert=SECURITY),
     key("delegation.token.expiry.time.ms", LONG, 86_400_000, at_least(1), inert=SECURITY),
     key("delegation.token.max.lifetime.ms", LONG, 604_800_000, at_least(1), inert=SECURITY),
@@ -36,8 +36,8 @@ KEYS = (
         inert=SECURITY,
     ),
     key("sasl.client.callback.handler.class", CLASS, inert=SECURITY),
-    key("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER, inert=SECURITY),
-    key("sasl.jaas.config", PASSWORD, scope=PER_BROKER, inert=SECURITY),
+    key("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER),
+    key("sasl.jaas.config", PASSWORD, scope=PER_BROKER),
     key("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", scope=PER_BROKER, inert=SECURITY),
     key("sasl.kerberos.min.time.before.relogin", LONG, 60_000, scope=PER_BROKER, inert=SECURITY),
     key("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), list_of(), PER_BROKER, inert=SECURITY),
@@ -54,8 +54,8 @@ KEYS = (
     key("sasl.login.refresh.window.jitter", DOUBLE, 0.05, scope=PER_BROKER, inert=SECURITY),
     key("sasl.login.retry.backoff.max.ms", LONG, 10_000, inert=SECURITY),
     key("sasl.login.retry.backoff.ms", LONG, 100, inert=SECURITY),
-    key("sasl.mechanism.controller.protocol", STRING, "GSSAPI", inert=SECURITY),
-    key("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", scope=PER_BROKER, inert=SECURITY),
+    key("sasl.mechanism.controller.protocol", STRING, "GSSAPI"),
+    key("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", scope=PER_BROKER),
     key("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False, inert=SECURITY),
     key("sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, False, inert=SECURITY),
     key(
@@ -97,7 +97,7 @@ KEYS = (
     key("sasl.oauthbearer.sub.claim.name", STRING, "sub", inert=SECURITY),
     key("sasl.oauthbearer.token.endpoint.url", STRING, inert=SECURITY),
     key("sasl.server.callback.handler.class", CLASS, inert=SECURITY),
-    key("sasl.server.max.receive.size", INT, 524_288, inert=SECURITY),
+    key("sasl.server.max.receive.size", INT, 524_288),
     key(
         "security.inter.broker.protocol",
         STRING,

@@ -31,6 +31,7 @@ DECISIONS = {
     "AlterConfigs": ("configs", "alter_configs"),
     "AlterPartitionReassignments": ("reassignments", "alter_partition_reassignments"),
     "AlterPartition": ("alter_partition", "alter_partition"),
+    "AlterUserScramCredentials": ("security.scram_credentials", "alter_user_scram_credentials"),
     "AssignReplicasToDirs": ("directories", "assign_replicas_to_directories"),
     "BalanceLeaders": ("upkeep", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),

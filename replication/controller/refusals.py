@@ -20,6 +20,11 @@ from ...protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from ...protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from ...protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -174,6 +179,15 @@ def _alter_client_quotas(request: AlterClientQuotasRequest, refused: RefusedRequ
     return AlterClientQuotasResponse(entries=entries)
 
 
+def _alter_scram(request: AlterUserScramCredentialsRequest, refused: RefusedRequest) -> Message:
+    users = sorted({change.name for change in request.deletions} | {change.name for change in request.upsertions})
+    results = [
+        AlterUserScramCredentialsResult(user=name, error_code=refused.code, error_message=refused.message)
+        for name in users
+    ]
+    return AlterUserScramCredentialsResponse(results=results)
+
+
 def _upkeep(request: Message, refused: RefusedRequest) -> Message:
     return UpkeepResponse(error_code=refused.code)
 
@@ -181,6 +195,7 @@ def _upkeep(request: Message, refused: RefusedRequest) -> Message:
 _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     AlterClientQuotasRequest: _alter_client_quotas,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
+    AlterUserScramCredentialsRequest: _alter_scram,
     BalanceLeadersRequest: _upkeep,
     CreateAclsRequest: _create_acls,
     CreatePartitionsRequest: _create_partitions,

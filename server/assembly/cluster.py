@@ -147,7 +147,7 @@ def forwarding(node: Node) -> Forwarding:
 def peers(node: Node) -> Peers:
     from ..peers.peers import Peers
 
-    return Peers(f"odradek-{node.node_id}")
+    return Peers(f"odradek-{node.node_id}", node.sasl.login)
 
 
 def replica_requests(node: Node) -> ReplicaRequests:

@@ -18,7 +18,7 @@ _ENDPOINT = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$")
 #: Kafka's numbers for the security protocols.
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 #: What is built; the others are known and refused.
-_SERVED_PROTOCOLS = ("PLAINTEXT",)
+_SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 _ANY_HOST = "0.0.0.0"
 #: Names that every machine has.
 _LOOPBACK = {"localhost": "127.0.0.1"}
@@ -132,7 +132,9 @@ def _endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerEndp
 def _check_served(key: str, name: str, protocol: str) -> None:
     """A listener that asks for encryption or authentication is never served, or connected to, without."""
     if protocol not in _SERVED_PROTOCOLS:
-        raise InvalidConfig(f"{key}: listener {name} asks for {protocol}, which is not built yet; use PLAINTEXT")
+        raise InvalidConfig(
+            f"{key}: listener {name} asks for {protocol}, which is not built yet; use {' or '.join(_SERVED_PROTOCOLS)}"
+        )
 
 
 def _port(digits: str) -> int | None:

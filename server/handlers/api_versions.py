@@ -40,6 +40,14 @@ _SOFTWARE_WORD = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(services: NodeServices, call: Call) -> ApiVersionsResponse:
+    response = _response(services, call)
+    gate = call.connection.sasl_gate
+    if gate is not None:
+        gate.api_versions_answered(response.error_code)
+    return response
+
+
+def _response(services: NodeServices, call: Call) -> ApiVersionsResponse:
     request: ApiVersionsRequest | None = call.request
     if request is None:  # of a version that is not known
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_shown(APIS[API_VERSIONS_KEY])])

@@ -68,6 +68,7 @@ def to_share_coordinator(services: Services, call: Call) -> None:
 #: By the API's module. What decides is in the file behind it, under replication/ or coordinator/.
 FORWARDED: dict[str, Callable[[Services, Call], None]] = {
     "alter_partition_reassignments": to_controller,  # controller/reassignments.py (KIP-455)
+    "alter_user_scram_credentials": to_controller,  # controller/security/scram_credentials.py (KIP-554)
     "create_partitions": to_controller,  # controller/partitions.py
     "create_topics": to_controller,  # controller/topics.py
     "delete_topics": to_controller,  # controller/topics.py

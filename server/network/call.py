@@ -14,6 +14,7 @@ from .answer_size import is_large
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+    from ..security.authentication.gate import SaslGate
     from .route import Route
     from .shared_parts import SharedParts
 
@@ -39,6 +40,9 @@ class RequestDispatch(Protocol):
     served: dict[int, Api]
     #: Bytes of the frame that is handled; kept only while calls are metered.
     frame_bytes: int
+
+    def call(self, connection: Any, frame: Any) -> None:
+        """Handles one frame (without its length). Raises ProtocolViolation."""
 
     def handle(self, call: Call, route: Route, handle: Any) -> None:
         """Has a handler answer the call, now or later. Raises ProtocolViolation."""
@@ -72,6 +76,8 @@ class ClientConnection(Protocol):
     closed: bool
     #: See `Connection`.
     refused_batches: Any
+    sasl_gate: SaslGate | None
+    is_token_authenticated: bool
 
     @property
     def listener(self) -> ConnectionListener:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...storage.segments.slices import LogSlice
 from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
-from .call import Call, ProtocolViolation
+from .call import Call, ProtocolViolation, RequestDispatch
 from .file_sender import FileSender
 from .frame_buffer import FrameBuffer, grown
 from .holds import TURN, HeldConnection
@@ -55,18 +55,23 @@ class Connection(HeldConnection):
     __slots__ = (
         "_buffer", "_filled", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading", "_receiving",
         "_sender", "_stuck_bytes", "_taking", "_transport", "active", "calls", "client_host", "client_id",
-        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked", "listener",
-        "listener_name", "max_frame_bytes", "opened_s", "principal", "refused_batches", "remote_address",
-        "takes_descriptor",
+        "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked",
+        "is_token_authenticated", "listener", "listener_name", "max_frame_bytes", "opened_s", "principal",
+        "refused_batches", "remote_address", "sasl_gate", "takes_descriptor",
     )  # fmt: skip
 
     def __init__(self, listener: Listening) -> None:
         super().__init__()
         self.listener = listener
         self.listener_name = listener.name
-        self.dispatcher = listener.dispatcher
+        self.dispatcher: RequestDispatch = listener.dispatcher
         self.max_frame_bytes = listener.max_frame_bytes
         self.principal = "User:ANONYMOUS"
+        self.is_token_authenticated = False
+        #: Takes the dispatcher's place until the client is authenticated; None on a listener without SASL.
+        self.sasl_gate = None if listener.sasl is None else listener.sasl.gate(self)
+        if self.sasl_gate is not None:
+            self.dispatcher = self.sasl_gate
         self.client_host = ""
         self.connection_id = ""
         self.remote_address = ""
@@ -202,8 +207,7 @@ class Connection(HeldConnection):
             while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
                 (size,) = unpack_length(buffer, pos)
                 if size < 0 or size > self.max_frame_bytes:
-                    most = self.max_frame_bytes
-                    raise ProtocolViolation(f"a frame of {size} bytes; socket.request.max.bytes is {most}")
+                    raise ProtocolViolation(f"a frame of {size} bytes; {self.listener.limit_of(self)}")
                 stop = pos + 4 + size
                 if stop > end:
                     break

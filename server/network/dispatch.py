@@ -19,7 +19,7 @@ from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, decode
 from ...protocol.internal.headers import RequestHeader
 from ...protocol.schema import Message
-from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall
+from .call import Call, ClientConnection, ListenerKind, ProtocolViolation, TimedCall, has_error_code
 from .request_limits import PORTIONINGS
 from .route import Route
 
@@ -166,6 +166,22 @@ class Dispatcher:
         words = f"a bug: {route.api.name} v{route.version} from {connection.client_host} failed"
         connection.listener.shared.lines.log(log, logging.ERROR, connection.client_host, kind, words, failure)
         call.fail()
+
+    def refusal(self, connection: ClientConnection, frame: Any, error_code: int) -> Callable[[], None] | None:
+        """Parks a call for a frame whose body is not to be read; the result answers it with the error. None where the
+        response of that API has no field for one. Raises ProtocolViolation.
+        """
+        try:
+            key, version, correlation_id, _ = _HEADER.unpack_from(frame)
+        except struct.error as error:
+            raise self.explained(frame, error) from None
+        call = Call(connection, self._route(key, version), correlation_id, None, None)
+        response: Any = call.api.response()
+        if not has_error_code(response, call.route.answer_version):
+            return None
+        response.error_code = error_code
+        connection.park(call)
+        return lambda: call.reply(response)
 
     def routes(self) -> Iterable[Route]:
         """Returns the routes that were used so far."""

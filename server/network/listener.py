@@ -25,6 +25,7 @@ from .holds import CREATION_RATE
 
 if TYPE_CHECKING:
     from ..config.listeners import Listeners
+    from ..security.authentication.gate import SaslListener
     from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.listener")
@@ -44,8 +45,17 @@ MOST_ENDING = 4
 class Listener:
     """A listening endpoint and its connections."""
 
-    def __init__(self, shared: SharedParts, endpoint: Endpoint, kind: ListenerKind, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        shared: SharedParts,
+        endpoint: Endpoint,
+        kind: ListenerKind,
+        dispatcher: Dispatcher,
+        sasl: SaslListener | None = None,
+    ) -> None:
         self.shared = shared
+        #: How clients authenticate; None where they need not.
+        self.sasl = sasl
         self.kind = kind
         self.name = endpoint.name
         self.endpoint = endpoint
@@ -192,10 +202,10 @@ class Listener:
         waiting = self._unproven
         while waiting:
             oldest = next(iter(waiting))
-            if not oldest.closed and not oldest.has_asked and oldest.opened_s > before_s:
+            if not oldest.closed and not _is_proven(oldest) and oldest.opened_s > before_s:
                 return False
             del waiting[oldest]
-            if not oldest.closed and not oldest.has_asked:
+            if not oldest.closed and not _is_proven(oldest):
                 self._refuse(
                     "silent",
                     "",
@@ -216,6 +226,12 @@ class Listener:
         self._refuse("system", "", words)
 
     # What connections report.
+
+    def limit_of(self, connection: Connection) -> str:
+        """Returns the key that limits the connection's frames, and its value, in words."""
+        most = connection.max_frame_bytes
+        key = "socket.request.max.bytes" if most == self.max_frame_bytes else "sasl.server.max.receive.size"
+        return f"{key} is {most}"
 
     def opened(self, connection: Connection, transport: asyncio.Transport) -> None:
         peer: Any = transport.get_extra_info("peername") or ("", 0)
@@ -284,6 +300,12 @@ class Listener:
                     connection.abort()
         self._silent_sweeps = silent
         self._sweep = asyncio.get_running_loop().call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
+
+
+def _is_proven(connection: Connection) -> bool:
+    """Returns whether its client has sent a request, and has authenticated where that is asked for."""
+    gate = connection.sasl_gate
+    return connection.has_asked if gate is None else gate.is_authenticated
 
 
 def _descriptor_class(said: Listeners, kind: ListenerKind, name: str) -> str:

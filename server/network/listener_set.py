@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...metadata.configs import InvalidConfig
 from .call import BROKER, CONTROLLER, ListenerKind
 from .descriptors import DESCRIPTORS
 from .dispatch import Dispatcher
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.repeated_lines import RepeatedLines
     from ..runtime.turns import Turns
+    from ..security.authentication.sasl_listeners import MakeSasl
 
 log = logging.getLogger("odradek.listener")
 
@@ -39,6 +41,7 @@ class ListenerSet(SharedParts):
     """Opens and closes the listeners of a node.
 
     `dispatchers`: by the kind of listener. `other_nodes` returns how many nodes this node may have connections to.
+    `sasl`: of a listener with a security protocol.
     """
 
     def __init__(
@@ -50,8 +53,10 @@ class ListenerSet(SharedParts):
         quotas: ClientQuotas,
         dispatchers: Mapping[ListenerKind, Dispatcher],
         other_nodes: Callable[[], int],
+        sasl: MakeSasl,
     ) -> None:
         super().__init__(config, clock, lines, turns, quotas)
+        self._sasl = sasl
         self.other_nodes = other_nodes
         self.receiving = ReceiveBudget(config.get("queued.max.request.bytes"), self)
         self._dispatchers = dispatchers
@@ -65,7 +70,7 @@ class ListenerSet(SharedParts):
         return self._listeners[index]
 
     def bind(self) -> None:
-        """Takes the addresses of the configuration; nobody can connect yet. Raises CannotListen."""
+        """Takes the addresses of the configuration; nobody can connect yet. Raises CannotListen, InvalidConfig."""
         said = self.config.listeners
         for endpoint in said.brokers:
             self._bind(endpoint, BROKER)
@@ -73,7 +78,8 @@ class ListenerSet(SharedParts):
             self._bind(endpoint, CONTROLLER)
 
     def _bind(self, said: ListenerEndpoint, kind: ListenerKind) -> Listener:
-        listener = Listener(self, Endpoint(said.name, said.host, said.port), kind, self._dispatchers[kind])
+        endpoint = Endpoint(said.name, said.host, said.port)
+        listener = Listener(self, endpoint, kind, self._dispatchers[kind], self._sasl(said.name, said.protocol))
         listener.bind()
         self._listeners.append(listener)
         return listener
@@ -125,7 +131,7 @@ class ListenerSet(SharedParts):
     def _open(self, said: ListenerEndpoint, kind: ListenerKind) -> None:
         try:
             listener = self._bind(said, kind)
-        except OSError as error:
+        except (OSError, InvalidConfig) as error:
             log.error("%s is not opened: %s", said.name, error)
             return
         log.info("opening listener %s on %s", listener.name, listener.endpoint.address)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from ..security.authentication.gate import SaslListener
     from .call import ListenerKind
     from .dispatch import Dispatcher
     from .shared_parts import SharedParts
@@ -18,6 +19,8 @@ class Listening(Protocol):
     kind: ListenerKind
     dispatcher: Dispatcher
     max_frame_bytes: int
+    #: How clients authenticate; None for a listener without SASL.
+    sasl: SaslListener | None
     #: All connections receive into one buffer.
     read_buffer: bytearray
     read_view: memoryview
@@ -28,6 +31,9 @@ class Listening(Protocol):
 
     def opened(self, connection: Any, transport: asyncio.Transport) -> None:
         """Counts a new connection, or ends it."""
+
+    def limit_of(self, connection: Any) -> str:
+        """Returns the key that limits the connection's frames, and its value, in words."""
 
     def lost(self, connection: Any) -> None:
         """Forgets a connection that has ended."""

@@ -1,7 +1,8 @@
 """A connection to another node that this process opened: it sends requests and receives responses.
 
-Its first request asks for the peer's versions (KIP-511); `ready` is called after the response. Responses arrive in the
-order of the requests. A frame is decoded from the buffer that received it; the buffer grows with what has arrived.
+Its first request asks for the peer's versions (KIP-511). Then it logs in, if the peer's listener asks for that, and
+`ready` is called. While a session is renewed, requests wait. Responses arrive in the order of the requests. A frame is
+decoded from the buffer that received it; the buffer grows with what has arrived.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...protocol.apis import API_VERSIONS_KEY, APIS, Api
 from ...protocol.codec import MalformedMessage, decode, encode_pieces
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ..security.authentication.client import Login
+    from .peer_login import PeerLogin
 
 log = logging.getLogger("odradek.peers")
 
@@ -65,11 +70,22 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._in_flight: deque[_InFlight] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self._ended_by_us = False
+        #: Why the peer did not let this node in.
+        self.fault = ""
+        self._login: PeerLogin | None = None
+        #: Requests that wait for the renewal of a session; None while nothing is renewed.
+        self._held: list[tuple[Message, Reply, int | None]] | None = None
 
     # ---- requests
 
     def send(self, request: Message, reply: Reply, version: int | None = None) -> None:
         """Sends a request. `reply` is called once, never from within; not at all when the connection is lost before."""
+        if self._held is not None:
+            self._held.append((request, reply, version))
+        else:
+            self._send_now(request, reply, version)
+
+    def _send_now(self, request: Message, reply: Reply, version: int | None) -> None:
         assert request.SCHEMA.key is not None
         api = APIS[request.SCHEMA.key]
         chosen = self._version(api) if version is None else version
@@ -124,6 +140,8 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_flight.clear()
+        if self._login is not None:
+            self._login.stop()
         self._lost(self, not self._ended_by_us)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -193,7 +211,36 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._write(APIS[API_VERSIONS_KEY], 0, ApiVersionsRequest(), self._learn_versions)
             return
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
-        self._ready()
+        if self._login is not None:
+            self._login.begin()
+        else:
+            self._ready()
+
+    # ---- logging in
+
+    def log_in_as(self, login: Login | None) -> None:
+        """Has the connection log in before it is ready; called before it is made."""
+        if login is not None:
+            from .peer_login import PeerLogin  # which nodes without SASL do not need
+
+            self._login = PeerLogin(login, self._send_now, self._logged_in, self._login_failed, self._renew_session)
+
+    def _logged_in(self) -> None:
+        if self._held is None:
+            self._ready()
+            return
+        held, self._held = self._held, None
+        for request, reply, version in held:
+            self._send_now(request, reply, version)
+
+    def _login_failed(self, words: str) -> None:
+        self.fault = words
+        self.end()
+
+    def _renew_session(self) -> None:
+        if self._login is not None and not self._ended_by_us:
+            self._held = []
+            self._login.begin()
 
 
 _UNSUPPORTED_VERSION = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)

@@ -13,15 +13,18 @@ import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...metadata.configs import InvalidConfig
 from ...protocol.schema import Message
 from .peer_connection import PeerConnection
 
 if TYPE_CHECKING:
     from ..network.endpoint import Endpoint
+    from ..security.authentication.client import Login
 
 log = logging.getLogger("odradek.peers")
 
 Reply = Callable[[Any], None]
+LoginOf = Callable[[str], "Login | None"]
 _Key = tuple[str, int, str]
 
 #: reconnect.backoff.ms and .max.ms of Kafka's own clients.
@@ -34,10 +37,13 @@ SETUP_TIMEOUT_S = 3.0
 
 
 class Peers:
-    """The connections of this process to other nodes. `client_id`: what its requests carry."""
+    """The connections of this process to other nodes. `client_id`: what its requests carry. `login` returns how this node
+    logs in on a listener, by the listener's name; None where it need not.
+    """
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, login: LoginOf = lambda listener: None) -> None:
         self._client_id = client_id
+        self._login = login
         self._peers: dict[_Key, _Peer] = {}
         #: Called with host and port of each connection that the other side has ended, see `on_lost`.
         self.on_any_lost: Callable[[str, int], None] | None = None
@@ -91,7 +97,7 @@ class Peers:
     def _peer(self, endpoint: Endpoint, purpose: str) -> _Peer:
         key = (endpoint.host, endpoint.port, purpose)
         if key not in self._peers:
-            self._peers[key] = peer = _Peer(endpoint.host, endpoint.port, self._client_id)
+            self._peers[key] = peer = _Peer(endpoint, self._client_id, self._login)
             peer.on_lost.append(lambda: self._lost(endpoint))
         return self._peers[key]
 
@@ -131,10 +137,14 @@ class _Asked:
 class _Peer:
     """An endpoint for one purpose: its connection, if there is one, and the requests that wait for it."""
 
-    def __init__(self, host: str, port: int, client_id: str) -> None:
+    def __init__(self, endpoint: Endpoint, client_id: str, login: LoginOf) -> None:
         self.on_lost: list[Callable[[], None]] = []
-        self._address = (host, port)
+        self._address = (endpoint.host, endpoint.port)
+        self._listener = endpoint.name
         self._client_id = client_id
+        self._login = login
+        #: The fault that was logged last, until a connection stands.
+        self._logged_fault = ""
         #: The connection on which requests may be sent.
         self._connection: PeerConnection | None = None
         #: A connection attempt: its task, and its connection until the versions are known.
@@ -193,10 +203,12 @@ class _Peer:
         made = PeerConnection(self._client_id, is_ready, self._is_lost)
         self._made = made
         try:
+            made.log_in_as(self._login(self._listener))
             async with asyncio.timeout(SETUP_TIMEOUT_S):
                 await asyncio.get_running_loop().create_connection(lambda: made, *self._address)
                 await ready
         except (OSError, ValueError) as error:  # a timeout is the first, a host that is no name the second
+            made.fault = made.fault or (str(error) if isinstance(error, InvalidConfig) else "")
             log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()
             self._drop(made)
@@ -207,6 +219,7 @@ class _Peer:
     def _is_ready(self, connection: PeerConnection) -> None:
         self._connecting, self._made, self._connection = None, None, connection
         self._backoff_s = 0.0
+        self._logged_fault = ""
         waiting, self._waiting = self._waiting, []
         for asked in waiting:
             if not asked.is_done:
@@ -223,6 +236,9 @@ class _Peer:
         """Drops a connection, established or not: all requests that wait for it fail."""
         if connection not in (self._connection, self._made):
             return
+        if connection.fault and connection.fault != self._logged_fault:
+            self._logged_fault = connection.fault
+            log.warning("no connection to %s:%d: %s", *self._address, connection.fault)
         if self._connecting is not None and self._connecting is not asyncio.current_task():
             self._connecting.cancel()
         self._connection = self._made = self._connecting = None

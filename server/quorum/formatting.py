@@ -2,7 +2,7 @@
 
 ```
 meta.properties                                      in every log directory: cluster, node and directory id
-bootstrap.checkpoint                                 in that of the metadata log: the features of the new cluster
+bootstrap.checkpoint                                 in that of the metadata log: features and users of the new cluster
 __cluster_metadata-0/00000000000000000000-0000000000.checkpoint   the voters, on a node that may begin the cluster
 ```
 
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...metadata.configs import InvalidConfig
 from ...metadata.features import FEATURES, KRAFT_VERSION, formatted_levels
 from ...metadata.image import METADATA_VERSION
-from ...metadata.metadata_version import DEFAULT
-from ...protocol.internal.cluster_metadata import FeatureLevelRecord
+from ...metadata.metadata_version import DEFAULT, SCRAM
+from ...protocol.internal.cluster_metadata import FeatureLevelRecord, UserScramCredentialRecord
 from ...protocol.internal.control_records import Endpoint, KRaftVersionFeature, VotersVoter
 from ...protocol.schema import Message
 from ...protocol.uuids import uuid_from_text, uuid_to_text
@@ -53,6 +53,13 @@ class InitialVoter(NamedTuple):
     directory_id: bytes
 
 
+class _Bootstrap(NamedTuple):
+    """The first records of a new cluster, and the metadata.version that they are written in."""
+
+    metadata_version: int
+    records: Sequence[Message]
+
+
 class AlreadyFormatted(Exception):
     """A log directory already belongs to a cluster."""
 
@@ -64,17 +71,22 @@ def format_directories(
     ignore_formatted: bool = False,
     initial_voters: Sequence[InitialVoter] | None = None,
     features: Mapping[str, int] | None = None,
+    users: Sequence[UserScramCredentialRecord] = (),
 ) -> str:
     """Formats every log directory of the broker. Returns the cluster id, which is new unless given.
 
     `initial_voters`: the first voters; empty for a node that joins, None to use the configuration. `features`: levels
-    in a new cluster that differ from the default; raises UnknownLevel.
+    in a new cluster that differ from the default; raises UnknownLevel. `users`: the SCRAM users of a new cluster
+    (KIP-900); raises InvalidConfig if its metadata.version is too old for them.
 
     With `ignore_formatted`, directories that are already formatted stay unchanged. Otherwise they raise
     AlreadyFormatted before anything is written. Raises InvalidConfig for an invalid cluster id and for directories of
     another node or of several clusters, OSError, InvalidMetaProperties.
     """
     levels = formatted_levels(features or {})
+    if users and levels[METADATA_VERSION] < SCRAM:
+        raise InvalidConfig("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
+    first_records = [*_feature_records(levels), *users]
     directories = _all_directories(config)
     known = {directory: read_meta_properties(directory) for directory in directories}
     formatted = [directory for directory, properties in known.items() if properties is not None]
@@ -90,7 +102,8 @@ def format_directories(
             check_unused(directory)
     for directory in directories:
         if known[directory] is None:
-            _format(config, directory, cluster_id, initial_voters, None if formatted else levels)
+            new = None if formatted else _Bootstrap(levels[METADATA_VERSION], first_records)
+            _format(config, directory, cluster_id, initial_voters, new)
     return cluster_id
 
 
@@ -132,16 +145,16 @@ def _format(
     directory: str,
     cluster_id: str,
     initial_voters: Sequence[InitialVoter] | None,
-    levels: Mapping[str, int] | None,
+    bootstrap: _Bootstrap | None,
 ) -> None:
-    """Formats one directory. meta.properties is written last: a directory that has it is formatted. `levels`: the
-    features of a new cluster; None for a disk added to a formatted node.
+    """Formats one directory. meta.properties is written last: a directory that has it is formatted. `bootstrap`: of a
+    new cluster; None for a disk added to a formatted node.
     """
     Path(directory).mkdir(parents=True, exist_ok=True)
     directory_id = random_uuid(random.SystemRandom())
-    if levels is not None and directory == config.metadata_log_dir:
+    if bootstrap is not None and directory == config.metadata_log_dir:
         now_ms = int(time.time() * 1000)
-        _write_bootstrap(directory, levels, now_ms)
+        _write_bootstrap(directory, bootstrap, now_ms)
         voters = _voters(config, directory_id) if initial_voters is None else initial_voters
         if voters:
             _write_voters(config, directory, voters, now_ms)
@@ -149,9 +162,9 @@ def _format(
     write_meta_properties(directory, MetaProperties(cluster_id, config.node_id, directory_id))
 
 
-def _write_bootstrap(directory: str, levels: Mapping[str, int], now_ms: int) -> None:
+def _write_bootstrap(directory: str, bootstrap: _Bootstrap, now_ms: int) -> None:
     quorum = QuorumVoters(last_contained_timestamp_ms=0)
-    batches = encode_snapshot(_feature_records(levels), levels[METADATA_VERSION], 0, quorum, now_ms)
+    batches = encode_snapshot(bootstrap.records, bootstrap.metadata_version, 0, quorum, now_ms)
     write_snapshot_file(Path(directory, BOOTSTRAP_FILE), batches)
 
 

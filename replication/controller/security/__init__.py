@@ -1,0 +1,1 @@
+"""Decisions on users, tokens and rules of access."""

@@ -1,0 +1,125 @@
+"""The client's part of SASL, for connections of this node to others: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from ....metadata.scram import (
+    BY_NAME,
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+    client_key,
+    hash_of,
+    hmac_of,
+    salted_password,
+    server_key,
+)
+from .sasl import AuthenticationFailed
+from .scram_messages import (
+    InvalidScramMessage,
+    ServerFirst,
+    encoded,
+    parse_server_first,
+    sasl_name,
+    server_signature_of,
+)
+
+_NONCE_BYTES = 24
+_GS2_HEADER = b"n,,"
+#: Salted passwords that are kept: one for each user that this node logs in as, while its credential is the same.
+_KEPT_PASSWORDS = 8
+
+
+class Login(NamedTuple):
+    """The mechanism and the user as whom this node logs in elsewhere."""
+
+    mechanism: str
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.mechanism}, {self.username}, [hidden])"
+
+
+class SaslClient(Protocol):
+    """One exchange of the client."""
+
+    #: Whether the client has sent all, and knows that the server is the right one.
+    is_complete: bool
+
+    def first(self) -> bytes:
+        """Returns the first token."""
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """Returns the answer to a token of the server; None when nothing is left to send. Raises AuthenticationFailed."""
+
+
+class PlainClient:
+    def __init__(self, login: Login) -> None:
+        self.is_complete = False
+        self._login = login
+
+    def first(self) -> bytes:
+        return b"\0".join((b"", self._login.username.encode(), self._login.password.encode()))
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        self.is_complete = True
+        return None
+
+
+@lru_cache(_KEPT_PASSWORDS)
+def _salted(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """PBKDF2 takes some ms, so a node that connects often computes it once."""
+    return salted_password(mechanism, password, salt, iterations)
+
+
+class ScramClient:
+    def __init__(self, login: Login) -> None:
+        self.is_complete = False
+        self._mechanism = BY_NAME[login.mechanism]
+        self._password = login.password
+        self._nonce = secrets.token_urlsafe(_NONCE_BYTES)
+        self._bare = f"n={sasl_name(login.username)},r={self._nonce}".encode()
+        #: What the server must send last; None before its first message.
+        self._expected: bytes | None = None
+
+    def first(self) -> bytes:
+        return _GS2_HEADER + self._bare
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        try:
+            if self._expected is None:
+                return self._proof(challenge, parse_server_first(challenge))
+            is_right = hmac.compare_digest(server_signature_of(challenge), self._expected)
+        except InvalidScramMessage as invalid:
+            raise AuthenticationFailed(str(invalid)) from None
+        if not is_right:
+            raise AuthenticationFailed("the server's signature is wrong: it does not know the password either")
+        self.is_complete = True
+        return None
+
+    def _proof(self, challenge: bytes, server: ServerFirst) -> bytes:
+        if not server.nonce.startswith(self._nonce) or len(server.nonce) == len(self._nonce):
+            raise AuthenticationFailed("the server's nonce does not begin with the client's")
+        if not MIN_ITERATIONS <= server.iterations <= MAX_ITERATIONS:
+            raise AuthenticationFailed(f"the server asks for {server.iterations} iterations")
+        mechanism = self._mechanism
+        salted = _salted(mechanism, self._password, server.salt, server.iterations)
+        without_proof = f"c={encoded(_GS2_HEADER)},r={server.nonce}".encode()
+        signed = b",".join((self._bare, challenge, without_proof))
+        key = client_key(mechanism, salted)
+        signature = hmac_of(mechanism, hash_of(mechanism, key), signed)
+        proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+        self._expected = hmac_of(mechanism, server_key(mechanism, salted), signed)
+        return without_proof + b",p=" + encoded(proof).encode()
+
+
+CLIENT_MECHANISMS = ("PLAIN", *BY_NAME)
+
+
+def sasl_client(login: Login) -> SaslClient:
+    return PlainClient(login) if login.mechanism == "PLAIN" else ScramClient(login)

@@ -1,0 +1,234 @@
+"""The dispatcher of a connection of a SASL listener: lets through what its authentication admits.
+
+It stands before the listener's dispatcher until the client is authenticated, and is then taken away, unless the session
+has an end (KIP-368). So an authenticated request costs nothing. The rules are in
+`security/authentication/authentication.py`; handlers of SaslHandshake and SaslAuthenticate use the gate of their connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
+
+from ....protocol.apis import Api
+from ....protocol.errors import ErrorCode
+from ....protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from ....protocol.messages.sasl_handshake import SaslHandshakeResponse
+from ....protocol.schema import Message
+from .authentication import Authenticated, Authentication, Failure, Settings, State
+
+_key_of = struct.Struct(">h").unpack_from
+_pack_length = struct.Struct(">i").pack
+
+
+Reply = Callable[[], None]
+
+
+class GatedDispatcher(Protocol):
+    """The dispatcher of the listener, behind the gate."""
+
+    #: By key: the APIs that are served.
+    served: dict[int, Api]
+
+    def call(self, connection: Any, frame: Any) -> None:
+        """Handles one frame. Raises ProtocolViolation."""
+
+    def handle(self, call: Any, route: Any, handle: Any) -> None:
+        """Has a handler answer the call, now or later. Raises ProtocolViolation."""
+
+    def failed_later(self, call: Any, route: Any, failure: Exception) -> None:
+        """Ends a call of which a later slice failed."""
+
+    def explained(self, frame: Any, error: Exception) -> Any:
+        """Returns the violation in a frame that could not be decoded."""
+
+    def refusal(self, connection: Any, frame: Any, error_code: ErrorCode) -> Reply | None:
+        """Returns what answers an unread frame with an error; None if its response has no field for one."""
+
+
+class GatedConnection(Protocol):
+    """The connection, as its gate sees it."""
+
+    principal: str
+    is_token_authenticated: bool
+    max_frame_bytes: int
+    dispatcher: Any
+    closed: bool
+    #: Of the network package: `Listening`.
+    listener: Any
+
+    def answered(self, call: Any) -> None:
+        """Sends the answer of a call as soon as all before it are sent."""
+
+    def hold(self, reason: Hashable) -> None:
+        """Takes no request before `reason` is released."""
+
+    def close_for(self, reason: str) -> None:
+        """Closes the connection for a fault of the peer."""
+
+
+class GatedCall(Protocol):
+    """A call of SaslHandshake or SaslAuthenticate."""
+
+    request: Any
+    version: int
+
+    def reply(self, response: Message) -> None:
+        """Answers, once."""
+
+
+class Outcomes:
+    """Authentications of a listener that have ended."""
+
+    def __init__(self) -> None:
+        self.successful = 0
+        self.failed = 0
+
+
+class SaslListener(NamedTuple):
+    """The SASL of a listener. `settings` is read for each connection: it follows dynamic configuration."""
+
+    settings: Callable[[], Settings]
+    max_receive_bytes: int
+    failed_delay_ms: int
+    outcomes: Outcomes
+
+    def gate(self, connection: GatedConnection) -> SaslGate:
+        """Returns the gate of a new connection."""
+        return SaslGate(connection, self)
+
+
+class _BareAnswer:
+    """The answer to a token without a header: what `Connection` needs of a call."""
+
+    __slots__ = ("is_parked", "pieces", "size")
+
+    def __init__(self, token: bytes) -> None:
+        self.pieces: list[Any] = [_pack_length(len(token)), token]
+        self.size = 4 + len(token)
+        self.is_parked = False
+
+
+class SaslGate:
+    """The gate of one connection."""
+
+    def __init__(self, connection: GatedConnection, listener: SaslListener) -> None:
+        self.authentication = Authentication(listener.settings())
+        self._listener = listener
+        self._connection = connection
+        self._dispatcher: GatedDispatcher = connection.listener.dispatcher
+        self.served = self._dispatcher.served
+        connection.max_frame_bytes = listener.max_receive_bytes
+
+    # What a connection and its calls use of a dispatcher.
+
+    def handle(self, call: Any, route: Any, handle: Any) -> None:
+        self._dispatcher.handle(call, route, handle)
+
+    def failed_later(self, call: Any, route: Any, failure: Exception) -> None:
+        self._dispatcher.failed_later(call, route, failure)
+
+    def explained(self, frame: Any, error: Exception) -> Any:
+        return self._dispatcher.explained(frame, error)
+
+    def call(self, connection: GatedConnection, frame: Any) -> None:
+        """Handles one frame. Raises ProtocolViolation."""
+        authentication = self.authentication
+        if authentication.takes_bare_tokens and authentication.state in (State.AUTHENTICATE, State.REAUTHENTICATE):
+            self._take_bare_token(bytes(frame))
+            return
+        key = _key_of(frame)[0] if len(frame) >= 2 else -1
+        try:
+            authentication.admits(key, self._now_ms())
+        except Failure as failure:
+            self._refuse(frame, failure)
+            return
+        self._dispatcher.call(connection, frame)
+
+    # What handlers use.
+
+    def handshake(self, call: GatedCall) -> SaslHandshakeResponse | None:
+        authentication = self.authentication
+        mechanisms = list(authentication.settings.mechanisms)
+        try:
+            authentication.handshake(call.request.mechanism, call.version, self._now_ms())
+        except Failure as failure:
+            if authentication.state is State.COMPLETE:
+                return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+            response = SaslHandshakeResponse(error_code=failure.error_code or 0, mechanisms=mechanisms)
+            self._end(failure, lambda: call.reply(response))
+            return None
+        self._connection.max_frame_bytes = self._listener.max_receive_bytes
+        return SaslHandshakeResponse(mechanisms=mechanisms)
+
+    def authenticate(self, call: GatedCall) -> SaslAuthenticateResponse | None:
+        try:
+            done = self._evaluated(bytes(call.request.auth_bytes))
+        except Failure as failure:
+            code = failure.error_code or ErrorCode.SASL_AUTHENTICATION_FAILED
+            response = SaslAuthenticateResponse(error_code=code, error_message=failure.shown)
+            if self.authentication.state is State.COMPLETE:
+                return response
+            self._end(failure, lambda: call.reply(response))
+            return None
+        return SaslAuthenticateResponse(error_message="", auth_bytes=done.token, session_lifetime_ms=done.lifetime_ms)
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Returns whether the client has been authenticated once."""
+        return self.authentication.is_again
+
+    def api_versions_answered(self, error_code: int) -> None:
+        self.authentication.api_versions_answered(error_code)
+
+    # The rest.
+
+    def _now_ms(self) -> int:
+        now_ms: int = self._connection.listener.shared.clock.now_ms()
+        return now_ms
+
+    def _take_bare_token(self, token: bytes) -> None:
+        try:
+            done = self._evaluated(token)
+        except Failure as failure:
+            self._end(failure, None)
+            return
+        self._connection.answered(_BareAnswer(done.token))
+
+    def _evaluated(self, token: bytes) -> Authenticated:
+        done = self.authentication.authenticate(token, self._now_ms())
+        if self.authentication.state is State.COMPLETE:
+            self._completed()
+        return done
+
+    def _completed(self) -> None:
+        authentication, connection = self.authentication, self._connection
+        assert authentication.identity is not None
+        connection.principal = f"User:{authentication.identity.name}"
+        connection.is_token_authenticated = authentication.identity.is_token
+        connection.max_frame_bytes = connection.listener.max_frame_bytes
+        connection.dispatcher = self if authentication.session_ends_ms is not None else self._dispatcher
+        self._listener.outcomes.successful += 1
+
+    def _refuse(self, frame: Any, failure: Failure) -> None:
+        """A frame that may not be taken: its body is not looked at."""
+        code = failure.error_code
+        self._end(failure, None if code is None else self._dispatcher.refusal(self._connection, frame, code))
+
+    def _end(self, failure: Failure, reply: Reply | None) -> None:
+        """Ends the connection, with the reply before it; it takes nothing meanwhile."""
+        self._listener.outcomes.failed += 1
+        connection = self._connection
+        connection.hold(self)
+
+        def end() -> None:
+            if connection.closed:
+                return
+            if reply is not None:
+                reply()
+            connection.close_for(f"failed authentication: {failure.words}")
+
+        delay_ms = self._listener.failed_delay_ms if failure.is_delayed else 0
+        asyncio.get_running_loop().call_later(delay_ms / 1000, end)

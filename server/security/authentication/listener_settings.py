@@ -1,0 +1,94 @@
+"""The SASL of a listener as its configuration describes it.
+
+A key is read as `listener.name.<listener>.<mechanism>.<key>`, then, except for `sasl.jaas.config`, as
+`listener.name.<listener>.<key>` and `<key>` (KIP-103, KIP-226). Listener and mechanism stand in lower case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ....metadata.configs import InvalidConfig, Password
+from ....metadata.scram import BY_NAME
+from .authentication import Settings
+from .client import CLIENT_MECHANISMS, Login
+from .jaas import PLAIN_MODULE, JaasEntry, parse_jaas
+from .plain import password_check, plain_mechanism
+from .sasl import Mechanism
+from .scram import ScramUsers, scram_mechanism
+
+if TYPE_CHECKING:
+    from ...config.broker_config import BrokerConfig
+
+JAAS = "sasl.jaas.config"
+PLAIN = "PLAIN"
+_USER_PREFIX = "user_"
+#: What is built.
+MECHANISMS = (PLAIN, *BY_NAME)
+
+
+def listener_value(config: BrokerConfig, listener: str, key: str) -> Any:
+    return config.get(f"listener.name.{listener.lower()}.{key}")
+
+
+def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> Any:
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{key}"
+    return config.get(name) if config.is_set(name) else listener_value(config, listener, key)
+
+
+def jaas_of(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry | None:
+    """Returns the login module of a mechanism on a listener. Raises InvalidConfig."""
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
+    if not config.is_set(name):
+        return None
+    password: Password = config.get(name)
+    try:
+        return parse_jaas(password.value)
+    except InvalidConfig as invalid:
+        raise InvalidConfig(f"{name}: {invalid}") from None
+
+
+def read_settings(config: BrokerConfig, listener: str, users: ScramUsers) -> Settings:
+    """Raises InvalidConfig, for mechanisms that are not built too."""
+    names = listener_value(config, listener, "sasl.enabled.mechanisms")
+    if not names:
+        raise InvalidConfig(f"sasl.enabled.mechanisms names no mechanism for listener {listener}")
+    return Settings(
+        {name: _mechanism(config, listener, name, users) for name in names},
+        {name: mechanism_value(config, listener, name, "connections.max.reauth.ms") for name in names},
+    )
+
+
+def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
+    """Returns how this node logs in on a listener; `key` names the mechanism. Raises InvalidConfig."""
+    mechanism: str = config.get(key)
+    if mechanism not in CLIENT_MECHANISMS:
+        raise InvalidConfig(f"{key}: {mechanism} between nodes is not built; use {', '.join(CLIENT_MECHANISMS)}")
+    entry = jaas_of(config, listener, mechanism)
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
+    if entry is None:
+        raise InvalidConfig(f"{name} is not set: it names the user as whom this node logs in on listener {listener}")
+    if "username" not in entry.options or "password" not in entry.options:
+        raise InvalidConfig(f"{name}: username or password is missing, as which this node logs in")
+    return Login(mechanism, entry.options["username"], entry.options["password"])
+
+
+def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers) -> Mechanism:
+    if name in BY_NAME:
+        return scram_mechanism(BY_NAME[name], users)
+    if name == PLAIN:
+        return plain_mechanism(password_check(_plain_users(config, listener)))
+    raise InvalidConfig(
+        f"sasl.enabled.mechanisms: {name} on listener {listener} is not built; use {', '.join(MECHANISMS)}"
+    )
+
+
+def _plain_users(config: BrokerConfig, listener: str) -> dict[str, str]:
+    entry = jaas_of(config, listener, PLAIN)
+    name = f"listener.name.{listener.lower()}.plain.{JAAS}"
+    if entry is None:
+        raise InvalidConfig(f"{name} is not set: it names the users of PLAIN, as {PLAIN_MODULE} required user_NAME=…;")
+    if entry.module != PLAIN_MODULE:
+        raise InvalidConfig(f"{name}: the login module of PLAIN is {PLAIN_MODULE}")
+    prefix = len(_USER_PREFIX)
+    return {key[prefix:]: value for key, value in entry.options.items() if key.startswith(_USER_PREFIX)}

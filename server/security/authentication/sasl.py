@@ -1,0 +1,47 @@
+"""The server's part of a SASL mechanism: one object for each exchange of tokens.
+
+A mechanism gets the client's tokens and returns its own, until it is complete or raises. It has no sockets; clock and
+users come in as arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class Identity(NamedTuple):
+    """The client that an exchange has authenticated."""
+
+    #: The authorization id: the name of the principal, before rules are applied to it.
+    name: str
+    #: When the credential ends, in milliseconds since 1970; None if it does not.
+    expires_ms: int | None = None
+    #: Whether it came with a delegation token (KIP-48).
+    is_token: bool = False
+
+
+class AuthenticationFailed(Exception):
+    """The exchange has failed. `reason` is for this broker's log and never has a secret.
+
+    `shown` is what the client gets; without it, the client gets a sentence that is the same for every reason.
+    """
+
+    def __init__(self, reason: str, shown: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.shown = shown
+
+
+class SaslServer(Protocol):
+    """One exchange."""
+
+    #: None until the exchange is complete.
+    identity: Identity | None
+
+    def evaluate(self, token: bytes, now_ms: int) -> bytes:
+        """Returns the answer to a token of the client. Raises AuthenticationFailed."""
+
+
+#: Begins an exchange.
+Mechanism = Callable[[], SaslServer]

@@ -1,0 +1,110 @@
+"""The SASL of all listeners of a node: who its users are, and how each listener has them prove it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ....metadata.configs import InvalidConfig
+
+if TYPE_CHECKING:
+    from ....metadata.image import ScramCredential
+    from ....metadata.scram import ScramMechanism
+    from ...config.broker_config import BrokerConfig
+    from ...runtime.metadata_cache import MetadataCache
+    from .authentication import Settings
+    from .client import Login
+    from .gate import Outcomes, SaslListener
+    from .scram import TokenCredential
+
+log = logging.getLogger("odradek.security")
+
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+_BROKER_KEY = "sasl.mechanism.inter.broker.protocol"
+_CONTROLLER_KEY = "sasl.mechanism.controller.protocol"
+#: The SASL of a listener with a security protocol.
+MakeSasl = Callable[[str, str], "SaslListener | None"]
+
+
+class SaslListeners:
+    """Makes the SASL of listeners. SCRAM's users are those of the published metadata."""
+
+    def __init__(self, config: BrokerConfig, metadata: MetadataCache) -> None:
+        self._config = config
+        self._metadata = metadata
+        #: By listener: counted since the start.
+        self.outcomes: dict[str, Outcomes] = {}
+
+    def of(self, listener: str, protocol: str) -> SaslListener | None:
+        """Returns the SASL of a listener; None for a protocol without SASL. Raises InvalidConfig."""
+        if protocol not in SASL_PROTOCOLS:
+            return None
+        from .gate import Outcomes, SaslListener  # which a broker without SASL does not need
+        from .listener_settings import listener_value, read_settings
+        from .scram import ScramUsers
+
+        config = self._config
+        users = ScramUsers(self._credential, self._token)
+        settings = _Current(config, listener, lambda: read_settings(config, listener, users))
+        return SaslListener(
+            settings.now,
+            listener_value(config, listener, "sasl.server.max.receive.size"),
+            config.get("connection.failed.authentication.delay.ms"),
+            self.outcomes.setdefault(listener, Outcomes()),
+        )
+
+    def check(self) -> None:
+        """Checks that this node can log in at the others, before it listens. Raises InvalidConfig."""
+        found = self._config.listeners
+        if not self._config.is_alone:
+            for name in {found.inter_broker_name, self._controller_name} & found.protocols.keys():
+                self.login(name)
+
+    @property
+    def _controller_name(self) -> str:
+        """The listener on which this node connects to controllers."""
+        name: str = self._config.get("controller.listener.names")[0]
+        return name.upper()
+
+    def login(self, listener: str) -> Login | None:
+        """Returns how this node logs in on a listener of another node; None where it need not. A name that is not
+        configured here is one of a controller. Raises InvalidConfig.
+        """
+        config = self._config
+        found = config.listeners
+        name = listener if listener in found.protocols else self._controller_name
+        if found.protocols.get(name) not in SASL_PROTOCOLS:
+            return None
+        from .listener_settings import read_login
+
+        return read_login(config, name, _CONTROLLER_KEY if self._is_of_controllers(name) else _BROKER_KEY)
+
+    def _is_of_controllers(self, listener: str) -> bool:
+        return listener in (name.upper() for name in self._config.get("controller.listener.names"))
+
+    def _credential(self, name: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        return self._metadata.image.scram.get((name, mechanism.code))
+
+    def _token(self, token_id: str, mechanism: ScramMechanism) -> TokenCredential | None:
+        return None
+
+
+class _Current:
+    """The settings of a listener, read again when the configuration has changed."""
+
+    def __init__(self, config: BrokerConfig, listener: str, read: Callable[[], Settings]) -> None:
+        self._config = config
+        self._listener = listener
+        self._read = read
+        self._read_from = config.values
+        self._settings = read()
+
+    def now(self) -> Settings:
+        if self._read_from is not self._config.values:
+            self._read_from = self._config.values
+            try:
+                self._settings = self._read()
+            except InvalidConfig as invalid:
+                log.error("SASL of listener %s stays as it was: %s", self._listener, invalid)
+        return self._settings
