@@ -82,7 +82,7 @@ def test_conflict_is_an_error_that_names_both(
     assert all(part in str(error.value) for part in parts), error.value
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 @pytest.mark.parametrize(
     "form",
     [

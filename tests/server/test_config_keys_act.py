@@ -12,6 +12,8 @@ from odradek.metadata.configs.key import ConfigKey
 from odradek.metadata.configs.tables import BROKER, OWN, TOPIC
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Its keys are those of clients.
+CLIENT = ROOT / "cli" / "client"
 ROOMS = ("server", "coordinator", "replication", "storage", "cli")
 
 #: Named outside metadata/configs, but only to be filled in for a single node or to be checked.
@@ -27,6 +29,8 @@ def named() -> re.Pattern[str]:
     texts: set[str] = set()
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):
+            if CLIENT in file.parents:
+                continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and re.fullmatch(r"[a-z0-9.]+", str(node.value)):
                     texts.add(re.escape(str(node.value)))
