@@ -38,8 +38,10 @@ class RequestDispatch(Protocol):
 
     #: By key: the APIs that are served.
     served: dict[int, Api]
-    #: Bytes of the frame that is handled; kept only while calls are metered.
-    frame_bytes: int
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of the frame that is handled; kept only while calls are metered."""
 
     def call(self, connection: Any, frame: Any) -> None:
         """Handles one frame (without its length). Raises ProtocolViolation."""

@@ -31,6 +31,7 @@ class GatedDispatcher(Protocol):
 
     #: By key: the APIs that are served.
     served: dict[int, Api]
+    frame_bytes: int
 
     def call(self, connection: Any, frame: Any) -> None:
         """Handles one frame. Raises ProtocolViolation."""
@@ -123,6 +124,10 @@ class SaslGate:
         connection.max_frame_bytes = listener.max_receive_bytes
 
     # What a connection and its calls use of a dispatcher.
+
+    @property
+    def frame_bytes(self) -> int:
+        return self._dispatcher.frame_bytes
 
     def handle(self, call: Any, route: Any, handle: Any) -> None:
         self._dispatcher.handle(call, route, handle)

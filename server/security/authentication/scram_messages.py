@@ -15,6 +15,8 @@ _PRINTABLE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 _SASL_NAME = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
 _VALUE = re.compile(r"[\x01-\x2b\x2d-\x7f]+")
 _ATTRIBUTE = re.compile(r"[A-Za-z]+")
+#: Clients send less than 1 KiB; a longer message of many extensions would hold the loop.
+MOST_MESSAGE_BYTES = 16 * 1024
 #: `int` takes longer for longer numbers; iterations have five digits.
 _MOST_DIGITS = 9
 
@@ -109,6 +111,8 @@ def sasl_name(username: str) -> str:
 
 
 def _text(token: bytes) -> str:
+    if len(token) > MOST_MESSAGE_BYTES:
+        raise InvalidScramMessage(f"a SCRAM message of {len(token)} bytes; at most {MOST_MESSAGE_BYTES} are read")
     try:
         return token.decode()
     except UnicodeDecodeError:
