@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..server.broker import BrokerServer
 
-_MODULES = ("fetch.large_fetch", "handlers.api_versions", "network.large_requests")
+_MODULES = (
+    "server.fetch.large_fetch",
+    "server.handlers.api_versions",
+    "server.network.large_requests",
+    "storage.repair.verification",
+)
 #: Of ApiVersions, as clients have sent it since 2019.
 _VERSIONS = (3, 4)
 
@@ -47,7 +52,7 @@ def _load() -> None:
 
     memory.prepare()
     for name in _MODULES:
-        import_module(f"..server.{name}", __package__)
+        import_module(f"..{name}", __package__)
     response = ApiVersionsResponse(
         api_keys=[ApiVersion()], supported_features=[SupportedFeatureKey()], finalized_features=[FinalizedFeatureKey()]
     )

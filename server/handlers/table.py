@@ -74,6 +74,10 @@ class LateHandler:
         self._load = load
         self._handle: Handler | None = None
 
+    def prepare(self, then: Callable[[], None]) -> None:
+        """Calls `then` when the modules are imported."""
+        self._late_imports.when_loaded(self._modules, then)
+
     def __call__(self, call: Call) -> Message | None:
         if self._handle is not None:
             return self._handle(call)

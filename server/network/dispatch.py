@@ -39,12 +39,13 @@ Handler = Callable[[Call], Message | None]
 
 
 def _route(api: Api, version: int, handle: Handler) -> Route:
+    prepare = getattr(handle, "prepare", None)
     if api.name not in PORTIONINGS:
-        return Route(api, version, handle)
+        return Route(api, version, handle, prepare=prepare)
     from .large_requests import in_portions
 
     handle_large = in_portions(api.name, handle)
-    return Route(api, version, handle if api.name in _HANDLED_WHOLE else handle_large, handle_large)
+    return Route(api, version, handle if api.name in _HANDLED_WHOLE else handle_large, handle_large, prepare=prepare)
 
 
 class HandlerTable(Protocol):

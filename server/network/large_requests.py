@@ -8,6 +8,7 @@ batches: they are done in the first slice, and handled at once like any other. W
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.codec import DECODE_FAULTS, MalformedMessage, stepwise_decoder, stepwise_encoder
@@ -72,7 +73,14 @@ def take(
     connection.park(call)
     call.hold_connection()
     call.size = len(frame)  # of the request, until there is an answer
-    _begin(dispatcher, route, call, _served(dispatcher, call, route, frame, pos))
+
+    def begin() -> None:
+        _begin(dispatcher, route, call, _served(dispatcher, call, route, frame, pos))
+
+    if route.prepare is None:
+        begin()
+    else:  # modules, too, are imported before there are many objects that will go: see `cli/preloading.py`
+        route.prepare(begin)
     return False
 
 
@@ -89,12 +97,14 @@ def _begin(dispatcher: RequestDispatch, route: Route, call: Call, steps: Work) -
 
 def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Any, pos: int) -> Work:
     limit, items = item_limit(route.api.name), 0
-    steps = stepwise_decoder(route.api.request, route.version)(frame, pos)
+    steps: Any = stepwise_decoder(route.api.request, route.version)(frame, pos)
     try:
         while True:
             count = next(steps)
             items += count or 1
             if items > limit:
+                yield from _emptied(_lists_in(steps.gi_frame))
+                release_after(items * _ITEM_BYTES)
                 raise ProtocolViolation(f"{route.api.name} request with more than {limit} items")
             if count or not items % ITEMS_PER_CLOCK:
                 yield
@@ -119,7 +129,11 @@ def _lists_of(error: BaseException) -> list[list[Any]]:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return [value for value in trace.tb_frame.f_locals.values() if type(value) is list] if trace is not None else []
+    return _lists_in(trace.tb_frame) if trace is not None else []
+
+
+def _lists_in(frame: FrameType | None) -> list[list[Any]]:
+    return [value for value in frame.f_locals.values() if type(value) is list] if frame is not None else []
 
 
 def _emptied(lists: list[list[Any]]) -> Work:

@@ -104,6 +104,9 @@ ITEM_LIMITS: dict[str, int] = {
     "DescribeConfigs": 100_000,
     "IncrementalAlterConfigs": _CONTROLLER_LIMIT,
     "WriteShareGroupState": 50_000,
+    # Of all groups of one coordinator, with the partitions of each: a tool asks for fewer by far. Their answer is built as a
+    # whole, at some 150 bytes an item.
+    "OffsetFetch": 200_000,
     # A tool asks for the replicas that it moves.
     "DescribeLogDirs": 100_000,
     # A member names the partitions that it owns.

@@ -32,6 +32,7 @@ class Route:
         "flexible_answer",
         "handle",
         "handle_large",
+        "prepare",
         "requests",
         "times",
         "version",
@@ -44,12 +45,15 @@ class Route:
         handle: Handle,
         handle_large: Handle | None = None,
         answer_version: int | None = None,
+        prepare: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.api = api
         self.version = version
         #: Handles a request; `handle_large` one that has very many items.
         self.handle = handle
         self.handle_large = handle if handle_large is None else handle_large
+        #: Where the handler needs something first: calls its argument when that is there, now or later.
+        self.prepare = prepare
         #: Of structures in the response: whether it is large is seen by their lengths.
         self.arrays = arrays_of(api.response) if api.name not in _ENCODED_WHOLE else ()
         self.answer_version = version if answer_version is None else answer_version

@@ -42,6 +42,8 @@ LONGEST_IDLE_WAIT_MS = 10_000
 RSS_FACTOR = 1.2
 #: The time in which memory has to come back.
 RSS_DEADLINE_S = 30
+#: A node is at rest when it uses no more than so much processor time in a window; the good client's requests take some.
+REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 20
 #: The time in which a node has to answer after an attack.
 ANSWER_DEADLINE_S = 20
 #: What a node may map: a broker that grows without bound fails by itself, not with the machine.
@@ -196,6 +198,7 @@ class AttackRoom:
         if not is_kept:
             self.keep_client()
         assert self.client is not None
+        self._await_rest()
         logs = [node.log_file.stat().st_size for node in self.nodes]
         before, cpu = self._memory(), self._cpu()
         self.client.mark()
@@ -284,6 +287,16 @@ class AttackRoom:
 
     def _memory(self) -> list[int]:
         return [rss_bytes(node.pid) if node.is_running else 0 for node in self.nodes]
+
+    def _await_rest(self) -> None:
+        """Topics and members of the attack before may still be made: what they keep is no memory of the one to come."""
+        deadline, used = time.monotonic() + REST_DEADLINE_S, self._cpu()
+        while time.monotonic() < deadline:
+            time.sleep(REST_WINDOW_S)
+            now = self._cpu()
+            if max(after - before for after, before in zip(now, used, strict=True)) <= REST_CPU_S:
+                return
+            used = now
 
     def _await_memory(self, before: list[int], deadline_s: float) -> list[int]:
         deadline = time.monotonic() + deadline_s

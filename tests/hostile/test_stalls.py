@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,10 +20,15 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.server.network import large_requests
+from odradek.server.runtime.memory import LARGE_BYTES
 from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from tests.hostile.cost_check import GROUP, LONGEST_TURN_S, TOPIC, made_world
 from tests.hostile.cost_probe import MeasuredBroker, TurnProbe, frame_of
+
+#: The key of the API.
+OFFSET_FETCH = 9
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +134,10 @@ def test_broker_that_is_named_often_is_described_once(measured: MeasuredBroker) 
     [
         (MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(200_000)]), 9),
         (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]), 8),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("", topics=None) for _ in range(200_001)]), 8),
         (JoinGroupRequest(GROUP, protocols=[JoinGroupRequestProtocol(str(n)) for n in range(200_000)]), 5),
     ],
-    ids=["Metadata", "OffsetFetch", "JoinGroup"],
+    ids=["Metadata", "OffsetFetch", "OffsetFetch-too-many", "JoinGroup"],
 )
 @pytest.mark.parametrize("cut", [0, 3])
 def test_large_request_that_is_cut_or_has_too_many_items_ends_its_connection(
@@ -138,7 +145,46 @@ def test_large_request_that_is_cut_or_has_too_many_items_ends_its_connection(
 ) -> None:
     body = frame_of(request_, version)[4:]
     frame = struct.pack(">i", len(body) - cut) + body[: len(body) - cut]
-    is_whole = not cut and not isinstance(request_, JoinGroupRequest)
+    is_whole = (
+        not cut and len(getattr(request_, "groups", ())) <= 200_000 and not isinstance(request_, JoinGroupRequest)
+    )
     assert (measured.exchange(frame) > 0) is is_whole
     if not is_whole:
         assert min(measured.longest_turn_s(frame) for _ in range(2)) < LONGEST_TURN_S
+
+
+def test_memory_of_a_request_with_too_many_items_goes_back(
+    measured: MeasuredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[int] = []
+    monkeypatch.setattr(large_requests, "release_after", released.append)
+    groups = [OffsetFetchRequestGroup("", topics=None) for _ in range(200_001)]
+    assert measured.exchange(frame_of(OffsetFetchRequest(groups=groups), 8)) == -1
+    assert released and released[0] > LARGE_BYTES
+
+
+def test_what_the_handler_of_a_large_request_needs_is_there_before_its_items_are(measured: MeasuredBroker) -> None:
+    groups = [OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]
+    frame = frame_of(OffsetFetchRequest(groups=groups), 8)
+    measured.exchange(frame)
+    route = measured.broker.server.dispatchers["broker"]._routes[(OFFSET_FETCH, 8)]
+    waiting: list[Callable[[], None]] = []
+    route.prepare = waiting.append
+    try:
+        measured.client.send_bytes(frame)
+        measured.wait_for(lambda: bool(waiting))
+        assert measured.run(idle_after_turns(measured))
+    finally:
+        route.prepare = None
+
+    async def go_on() -> None:
+        waiting[0]()
+
+    measured.run(go_on())
+    assert measured._received() > 0
+
+
+async def idle_after_turns(measured: MeasuredBroker) -> bool:
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return measured.is_idle()

@@ -114,5 +114,6 @@ def test_request_that_the_controller_refuses_as_a_whole_is_not_cut() -> None:
 
 def test_every_api_has_a_limit() -> None:
     assert item_limit("Metadata") == item_limit("OffsetCommit") == MAX_REQUEST_ITEMS
+    assert DEFAULT_ITEM_LIMIT < item_limit("OffsetFetch") < MAX_REQUEST_ITEMS
     assert item_limit("JoinGroup") == DEFAULT_ITEM_LIMIT
     assert item_limit("CreateTopics") < MAX_REQUEST_ITEMS
