@@ -1,6 +1,7 @@
 """Odradek: a Kafka-compatible broker in Python.
 
-`Broker` runs one inside the process that imports it; the `odradek` command runs one as a process of its own.
+`Broker` runs one inside the process that imports it, `Cluster` several; the `odradek` command runs one as a process of its
+own.
 `InvalidConfig` is what a broker's start raises for a property that it refuses.
 """
 
@@ -13,9 +14,10 @@ from .version import __version__
 if TYPE_CHECKING:
     from .metadata.configs import InvalidConfig
     from .testing.broker import Broker
+    from .testing.cluster import Cluster
 
 
-__all__ = ["Broker", "InvalidConfig", "__version__"]
+__all__ = ["Broker", "Cluster", "InvalidConfig", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +26,10 @@ def __getattr__(name: str) -> Any:
         from .testing.broker import Broker
 
         return Broker
+    if name == "Cluster":
+        from .testing.cluster import Cluster
+
+        return Cluster
     if name == "InvalidConfig":
         from .metadata.configs import InvalidConfig
 

@@ -46,14 +46,16 @@ log = logging.getLogger("odradek.broker")
 class BrokerServer(Node):
     """A node: makes its parts, starts them in order, stops them in reverse (docs/development/architecture.md).
 
-    `clock`: seconds since 1970. `turn_clock`: times turns of the loop. Both are for loops whose time is not real.
+    `clock`: seconds since 1970, or a whole clock. `turn_clock`: times turns of the loop. Both are for time that is not real.
     """
 
-    def __init__(self, config: BrokerConfig, *, clock: Stopwatch = time, turn_clock: Stopwatch = perf_counter) -> None:
+    def __init__(
+        self, config: BrokerConfig, *, clock: Stopwatch | Clock = time, turn_clock: Stopwatch = perf_counter
+    ) -> None:
         self.config = config
         self.node_id = config.node_id
         self.cluster_id = ""
-        self.clock = Clock(clock)
+        self.clock = clock if isinstance(clock, Clock) else Clock(clock)
         #: The publisher alone replaces its image.
         self.metadata = MetadataCache()
         #: Lines of the log that peers provoke.
@@ -162,12 +164,16 @@ class BrokerServer(Node):
             await self.stop()
             raise
 
-    async def stop(self) -> None:
-        """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing."""
+    async def stop(self, *, leave: bool = True) -> None:
+        """Takes no more requests, hands over what it leads, and closes its logs: the next start scans nothing.
+
+        Without `leave` nothing is handed over, and the others learn it as they do of a process that has died.
+        """
         self._is_stopping = True
         began_s = asyncio.get_running_loop().time()
         log_stopping(self)
-        await self._leave_the_cluster()
+        if leave:
+            await self._leave_the_cluster()
         if self.metrics_server is not None:
             await self.metrics_server.stop()
         await self.listeners.stop()

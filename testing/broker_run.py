@@ -12,13 +12,18 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig
+from ..server.reset import delete_everything
+from .clock import MovedClock, return_to_real_time
 from .faults.faults import Faults
 from .faults.intercepting import Interceptor
 from .loop_thread import LoopThread
+from .polling import reached
 
 log = logging.getLogger("odradek.embedded")
 
@@ -29,12 +34,36 @@ EXIT_DEADLINE_S = 10
 _unfinished: set[EmbeddedRun] = set()
 
 
-class EmbeddedRun:
-    """`thread` is None when the broker shares the loop in which `start` was awaited."""
+def temporary_path() -> Path:
+    """A folder's path that nobody else uses. The start of a run makes the folder."""
+    return Path(tempfile.gettempdir()) / f"odradek-{os.getpid()}-{os.urandom(6).hex()}"
 
-    def __init__(self, config: BrokerConfig, temporary: Path | None, faults: Faults) -> None:
-        self.server = BrokerServer(config)
-        self.interceptor = Interceptor(self.server, faults)
+
+class EmbeddedRun:
+    """`thread` is None when the brokers share the loop in which `start` was awaited.
+
+    `properties`: of each broker. `temporary`: a folder that the start makes and the end removes. `prepare`: called before
+    the brokers start, when the folder is there. Raises InvalidConfig.
+    """
+
+    def __init__(
+        self,
+        properties: Sequence[Mapping[str, str]],
+        temporary: Path | None,
+        faults: Faults,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        self.clock = MovedClock()
+        self.configs: dict[int, dict[str, str]] = {}
+        #: The brokers that run, or start, by node id.
+        self.servers: dict[int, BrokerServer] = {}
+        self.interceptors: dict[int, Interceptor] = {}
+        self._faults = faults
+        self._prepare = prepare
+        for each in properties:
+            config = BrokerConfig(each)
+            self.configs[config.node_id] = dict(each)
+            self._make(config)
         self.temporary = temporary
         self.thread: LoopThread | None = None
         self.bootstrap_servers = ""
@@ -44,14 +73,14 @@ class EmbeddedRun:
         #: The loop refers to its tasks weakly.
         self._stopping: asyncio.Task[None] | None = None
 
-    @staticmethod
-    def temporary_path() -> Path:
-        """A folder's path that nobody else uses. `start` makes the folder."""
-        return Path(tempfile.gettempdir()) / f"odradek-{os.getpid()}-{os.urandom(6).hex()}"
+    def _make(self, config: BrokerConfig) -> BrokerServer:
+        server = self.servers[config.node_id] = BrokerServer(config, clock=self.clock)
+        self.interceptors[config.node_id] = Interceptor(server, self._faults)
+        return server
 
     @property
     def is_inherited(self) -> bool:
-        """Returns whether this process was forked from the one in which the broker runs."""
+        """Returns whether this process was forked from the one in which the brokers run."""
         return self.pid != os.getpid()
 
     async def start(self) -> None:
@@ -61,17 +90,71 @@ class EmbeddedRun:
         try:
             if self.temporary is not None:
                 self.temporary.mkdir(mode=0o700)
-            await self.server.start()
+            if self._prepare is not None:
+                self._prepare()
+            await _all(server.start() for server in self.servers.values())
         except BaseException:
             self.forget()
             raise
-        self.bootstrap_servers = ",".join(self.server.addresses)
+        for node_id, server in self.servers.items():  # they keep their ports when they start again
+            said = [f"{listener.name}://{listener.endpoint.address}" for listener in server.listeners]
+            self.configs[node_id]["listeners"] = ",".join(said)
+        self.bootstrap_servers = ",".join(address for server in self.servers.values() for address in server.addresses)
 
     async def stop(self) -> None:
         try:
-            await self.server.stop()
+            # All at once: nothing that one leads need move to another.
+            leave = len(self.servers) == 1 and len(self.configs) == 1
+            await _all(server.stop(leave=leave) for server in self.servers.values())
         finally:
             self.forget()
+
+    async def reset(self) -> None:
+        """Deletes all topics and groups, and ends what tests have changed. Raises RuntimeError."""
+        for node_id in self.configs:
+            if node_id not in self.servers:
+                await self.restart(node_id)
+        await delete_everything(await self.active_controller())
+        offset = (await self.active_controller()).metadata.image.offset
+        await reached(
+            lambda: all(server.metadata.image.offset >= offset for server in self.servers.values()),
+            "the deletion on every broker",
+        )
+        return_to_real_time(self.clock, self.servers.values())
+
+    async def active_controller(self) -> BrokerServer:
+        """Returns the broker with the active controller, when there is one. Raises TimeoutError."""
+        found: list[BrokerServer] = []
+
+        def is_there() -> bool:
+            found[:] = [server for server in self.servers.values() if server.controller.is_active]
+            return bool(found)
+
+        await reached(is_there, "an active controller")
+        return found[0]
+
+    # ---- one of the brokers
+
+    async def kill(self, node_id: int) -> None:
+        """Ends a broker: its connections break first, and it hands nothing over."""
+        server = self.servers.pop(node_id)
+        for listener in server.listeners:
+            for connection in list(listener.connections):
+                connection.abort()
+        await server.stop(leave=False)
+
+    async def restart(self, node_id: int) -> None:
+        """Starts a broker again on its port and its data; one that runs stops first."""
+        if node_id in self.servers:
+            await self.servers.pop(node_id).stop()
+        server = self._make(BrokerConfig(self.configs[node_id]))
+        try:
+            await server.start()
+        except BaseException:
+            del self.servers[node_id]
+            raise
+
+    # ---- endings
 
     def stop_thread(self) -> None:
         """`stop`, and the end of the thread, waited for."""
@@ -121,6 +204,18 @@ class EmbeddedRun:
         _unfinished.discard(self)
         if self.temporary is not None and not self.is_inherited:
             shutil.rmtree(self.temporary, ignore_errors=True)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Runs all to their ends. The first failure cancels the others, and is raised."""
+    tasks = [asyncio.get_running_loop().create_task(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _stop_threads() -> None:

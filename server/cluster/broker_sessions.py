@@ -84,6 +84,15 @@ class BrokerSessionWatch:
         self._is_active = False
         self._disarm()
 
+    def clock_moved(self) -> None:
+        """Begins all sessions anew: heartbeats came in time by the clock that was set."""
+        if self._controller.is_active:
+            self._sessions.begin(self._controller.controller.image, self._clock.now_ms())
+            if self._session_timer is not None:
+                self._session_timer.cancel()
+                self._session_timer = None
+            self._arm_sessions()
+
     # ---- requests
 
     def ask(self, request: Message, version: int, reply: Reply, connection: ClientConnection | None = None) -> None:

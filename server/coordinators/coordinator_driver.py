@@ -110,6 +110,15 @@ class CoordinatorDriver:
             found.setdefault(self.partition_for(group_id), []).append(group_id)
         return list(found.values())
 
+    def clock_moved(self) -> None:
+        """Has every shard do what a clock that was set makes due."""
+        for shard in self.shards():
+            shard.clock_moved()
+
+    def restart_clock(self) -> None:
+        """Begins at the time of day, which may be an earlier one: only without shards."""
+        self._clock.restart()
+
     def shards(self) -> list[Any]:
         return list(self._shards.values())
 
@@ -306,7 +315,11 @@ class MonotonicClock:
     def __init__(self, wall_ms: Callable[[], int]) -> None:
         self._loop_time = asyncio.get_running_loop().time
         self._wall_ms = wall_ms
-        self._last_ms = float(wall_ms())
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins anew at the time of day."""
+        self._last_ms = float(self._wall_ms())
         self._seen_at = self._loop_time()
 
     def __call__(self) -> int:

@@ -223,6 +223,12 @@ class ShardDriver:
             self._wakeup_ms = deadline
             self._wakeup = self._loop.call_later((deadline - now) / 1000, self._woken)
 
+    def clock_moved(self) -> None:
+        """Does what a clock that was set makes due, and sets the timer anew."""
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._woken()
+
     def _woken(self) -> None:
         self._wakeup = None
         self._turn()

@@ -120,6 +120,10 @@ class Faults:
         """The broker does nothing, as one whose process is stopped; connections stay. `cancel()` has it go on."""
         return self.add(api, Pause(), **which)
 
+    def pause_brokers(self, **which: Unpack[Which]) -> Fault:
+        """The same for requests of brokers and controllers to each other."""
+        return self.add(None, Pause(), brokers=True, **which)
+
     def disk_full(self, **which: Unpack[Which]) -> Fault:
         """Nothing can be written: KAFKA_STORAGE_ERROR for each write, as from a log directory that has failed."""
         return self.add(WRITING_APIS, Fail((ErrorCode.KAFKA_STORAGE_ERROR,)), **which)

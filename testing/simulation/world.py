@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
-from ..broker import EMBEDDED_DEFAULTS
+from ..embedded import EMBEDDED_DEFAULTS
 from .disk import Disk
 from .incarnations import OWNER, Incarnation
 from .loop import VirtualLoop

@@ -1,0 +1,126 @@
+"""The time of embedded brokers, which a test moves.
+
+Everything that a broker measures in wall-clock time moves with it: retention, group sessions and rebalances, transactional
+expiry, share locks, delayed deliveries, expiry of producers. Network time-outs, requests that wait in the broker, and
+what brokers of a cluster measure of each other stay in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from ..server.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from ..server.broker import BrokerServer
+
+
+class MovedClock(Clock):
+    """A broker's clock with an offset to real time. Its timers belong to the loop of the broker."""
+
+    __slots__ = ("_pending", "offset_s")
+
+    def __init__(self) -> None:
+        super().__init__(lambda: time() + self.offset_s)
+        self.offset_s = 0.0
+        #: In the order in which they were set.
+        self._pending: dict[_Timer, None] = {}
+
+    def call_at(self, deadline_ms: int, function: Callable[[], object]) -> asyncio.TimerHandle:
+        """Calls `function` when this clock shows that time."""
+        return _Timer(self._pending, deadline_ms, function, self.seconds_until)
+
+    def seconds_until(self, deadline_ms: int) -> float:
+        return max(0.0, deadline_ms / 1000 - self._seconds())
+
+    def move(self, seconds: float) -> None:
+        """Moves the clock. What has become due is called in the next turns of the loop, in the order of the deadlines.
+
+        A step back keeps the delays of timers, as the system's clock does.
+        """
+        self.offset_s += seconds
+        if seconds > 0:
+            for timer in sorted(self._pending, key=lambda timer: timer.deadline_ms):
+                timer.arm_again()
+
+
+class _Timer(asyncio.TimerHandle):
+    def __init__(
+        self,
+        pending: dict[_Timer, None],
+        deadline_ms: int,
+        function: Callable[[], object],
+        seconds_until: Callable[[int], float],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(loop.time(), function, (), loop)
+        self.deadline_ms = deadline_ms
+        self._function = function
+        self._pending = pending
+        self._seconds_until = seconds_until
+        self._here = loop
+        self._inner = loop.call_later(seconds_until(deadline_ms), self._due)
+        pending[self] = None
+
+    def arm_again(self) -> None:
+        self._inner.cancel()
+        self._inner = self._here.call_later(self._seconds_until(self.deadline_ms), self._due)
+
+    def _due(self) -> None:
+        self._pending.pop(self, None)
+        self._function()
+
+    def cancel(self) -> None:
+        self._inner.cancel()
+        self._pending.pop(self, None)
+        asyncio.Handle.cancel(self)  # the loop does not know this one
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> None:
+    """Moves the clock of brokers, and has their parts look at it."""
+    clock.move(seconds)
+    for server in servers:
+        if not hasattr(server, "groups"):
+            continue  # a mere controller
+        for hosted in server.partitions:
+            for follower in hosted.role.followers.values():
+                follower.last_caught_up_ms += int(seconds * 1000)
+                follower.last_fetch_ms += int(seconds * 1000)
+        if server.broker_sessions is not None:
+            server.broker_sessions.clock_moved()
+        for driver in _coordinators(server):
+            driver.clock_moved()
+
+
+async def catch_up(servers: Iterable[BrokerServer]) -> None:
+    """Does the periodic tasks of brokers that a moved clock has made due."""
+    for server in servers:
+        if not hasattr(server, "upkeep"):
+            continue
+        await server.upkeep.delete_old_segments()
+        await server.upkeep.remove_files()
+        await server.upkeep.expire_producers()
+    await asyncio.sleep(0)
+
+
+def return_to_real_time(clock: MovedClock, servers: Iterable[BrokerServer]) -> None:
+    """For brokers without topics and groups, which would see a clock that runs back."""
+    if clock.offset_s:
+        move(clock, servers, -clock.offset_s)
+        clock.offset_s = 0.0
+        for server in servers:
+            for driver in _coordinators(server):
+                driver.restart_clock()
+
+
+def _coordinators(server: BrokerServer) -> list[Any]:
+    found = [getattr(server, "groups", None), server.transactions.made, server.share_states.made]
+    return [driver for driver in found if driver is not None]
