@@ -20,7 +20,7 @@ from tests.server.cluster_process import CLUSTER_ID, COMBINED, Cluster, ClusterN
 
 SECRET = "between-brokers-1f0a"
 CONTROLLERS_SECRET = "between-controllers-77c2"
-SESSION_MS = 1200
+SESSION_MS = 4000
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 MAP = "PLAINTEXT:PLAINTEXT,BROKERS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
@@ -60,7 +60,7 @@ def test_nodes_log_in_at_each_other_and_renew_their_sessions(tmp_path: Path) -> 
     with SecuredCluster(tmp_path, [COMBINED] * 3) as cluster:
         cluster.create_topic("replicated", replication_factor=3, num_partitions=3)
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 50})
-        deadline, count = time.monotonic() + 2.5 * SESSION_MS / 1000, 0
+        deadline, count = time.monotonic() + 1.2 * SESSION_MS / 1000, 0
         while time.monotonic() < deadline:
             producer.produce("replicated", str(count), partition=count % 3)
             producer.poll(0.01)
