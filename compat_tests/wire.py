@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 from types import TracebackType
 from typing import Any
@@ -43,12 +44,23 @@ def request_frame(request: Message, version: int, correlation_id: int, client_id
 
 
 class WireClient:
-    """A connection. `call` sends a request and returns its answer; `send` and `receive` do so in two steps."""
+    """A connection. `call` sends a request and returns its answer; `send` and `receive` do so in two steps. `tls` makes it
+    one over TLS, to a server with the name of the host.
+    """
 
-    def __init__(self, bootstrap: str, *, client_id: str | None = OWN_CLIENT_ID, timeout: float = 30) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str | None = OWN_CLIENT_ID,
+        timeout: float = 30,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host.strip("[]"))
         self._numbers = itertools.count(1)
         self.client_id = client_id
 

@@ -135,6 +135,8 @@ def check_broker_values(config: BrokerConfig, name: str, configs: Mapping[str, s
     try:
         after = validate_broker_change(config.values, configs, per_broker=bool(name))
         _check_listeners(config, after)
+        for validate in config.validators:
+            validate(after)
     except InvalidConfig as refused:
         raise Refused(ErrorCode.INVALID_REQUEST, str(refused)) from None
 

@@ -147,7 +147,7 @@ def forwarding(node: Node) -> Forwarding:
 def peers(node: Node) -> Peers:
     from ..peers.peers import Peers
 
-    return Peers(f"odradek-{node.node_id}", node.sasl.login)
+    return Peers(f"odradek-{node.node_id}", node.sasl.login, node.listeners.tls.connection_arguments)
 
 
 def replica_requests(node: Node) -> ReplicaRequests:

@@ -71,6 +71,11 @@ class BrokerConfig:
         _check_paths(self.values)
         self.listeners: Listeners = read_listeners(self.values)
         self._subscribers: list[Changed] = []
+        #: Called when the dynamic values of this broker were written, even to what they were: files that they name may
+        #: have changed (KIP-226).
+        self.on_dynamic_written: list[Callable[[], None]] = []
+        #: Called with the values that a request would lead to; one raises InvalidConfig where they cannot be had.
+        self.validators: list[Callable[[BrokerValues], None]] = []
         self._read()
         _warn_of_unknown(said)
         _warn_of_inert(said)
@@ -151,9 +156,12 @@ class BrokerConfig:
         mine = {(ResourceType.BROKER, ""), (ResourceType.BROKER, str(self.node_id))}
         if not mine & delta.configs.keys():
             return frozenset()
-        return self.take_dynamic(
+        changed = self.take_dynamic(
             image.config(ResourceType.BROKER, ""), image.config(ResourceType.BROKER, str(self.node_id))
         )
+        for function in self.on_dynamic_written:
+            function()
+        return changed
 
     def take_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
         """Replaces the dynamic layers: the default of all brokers, and this broker's own."""

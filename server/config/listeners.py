@@ -17,8 +17,7 @@ from ...metadata.configs import BrokerValues, InvalidConfig
 _ENDPOINT = re.compile(r"^(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)$")
 #: Kafka's numbers for the security protocols.
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-#: What is built; the others are known and refused.
-_SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 _ANY_HOST = "0.0.0.0"
 #: Names that every machine has.
 _LOOPBACK = {"localhost": "127.0.0.1"}
@@ -51,6 +50,9 @@ class Listeners(NamedTuple):
     #: What nodes of the quorum are told; empty where `advertised.listeners` says nothing of it.
     advertised_controllers: tuple[ListenerEndpoint, ...]
     inter_broker_name: str
+    #: The listener on which this node connects to controllers: the first of `controller.listener.names`.
+    controller_name: str
+    #: Listener name to security protocol.
     protocols: Mapping[str, str]
 
 
@@ -64,14 +66,13 @@ def read_listeners(values: BrokerValues) -> Listeners:
         bound if said is None else _endpoints("advertised.listeners", _texts(values, "advertised.listeners"), protocols)
     )
     controller_names = [name.upper() for name in _texts(values, "controller.listener.names")]
-    for name in controller_names:
-        _check_served("controller.listener.names", name, protocols.get(name, "PLAINTEXT"))
     found = Listeners(
         brokers=tuple(e for e in bound if e.name not in controller_names),
         controllers=tuple(e for e in bound if e.name in controller_names),
         advertised=tuple(e for e in advertised if e.name not in controller_names),
         advertised_controllers=tuple(e for e in advertised if said is not None and e.name in controller_names),
         inter_broker_name=_inter_broker_name(values, protocols),
+        controller_name=controller_names[0] if controller_names else "",
         protocols=protocols,
     )
     _check(found, bound, _texts(values, "process.roles"))
@@ -125,16 +126,7 @@ def _endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerEndp
             f"{key}: no security protocol is defined for listener {name}; "
             f"add {name}:PLAINTEXT to listener.security.protocol.map"
         )
-    _check_served(key, name, protocols[name])
     return ListenerEndpoint(name, protocols[name], host, port)
-
-
-def _check_served(key: str, name: str, protocol: str) -> None:
-    """A listener that asks for encryption or authentication is never served, or connected to, without."""
-    if protocol not in _SERVED_PROTOCOLS:
-        raise InvalidConfig(
-            f"{key}: listener {name} asks for {protocol}, which is not built yet; use {' or '.join(_SERVED_PROTOCOLS)}"
-        )
 
 
 def _port(digits: str) -> int | None:

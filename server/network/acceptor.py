@@ -10,7 +10,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ...storage.files.descriptors import SPARES
@@ -29,8 +29,9 @@ Address = Any
 
 class Acceptor:
     """A listening socket. `decide` gets each accepted socket and its peer's address, and returns the protocol that
-    serves it, or None to have it closed at once. `failed` gets a protocol whose connection could not be set up. `short`
-    is called with the error when the system has no descriptors left to accept with.
+    serves it, or None to have it closed at once. `failed` gets a protocol whose connection could not be set up.
+    `short` is called with the error when the system has no descriptors left to accept with. `connect` connects the
+    protocol and the socket where that takes more than a transport; it raises OSError.
     """
 
     def __init__(
@@ -39,9 +40,11 @@ class Acceptor:
         decide: Callable[[socket.socket, Address], asyncio.BaseProtocol | None],
         failed: Callable[[Any], None],
         short: Callable[[OSError], None],
+        connect: Callable[[Any, socket.socket], Awaitable[object]] | None = None,
     ) -> None:
         self._listening = listening
         self._decide = decide
+        self._connect = connect or self._connect_plain
         self._failed = failed
         self._short = short
         self._loop = asyncio.get_running_loop()
@@ -61,7 +64,9 @@ class Acceptor:
             self._listening.close()
 
     async def wait_closed(self) -> None:
-        """Returns when the connections that were accepted are set up."""
+        """Ends the handshakes that are in progress; returns when all connections that were accepted are set up or closed."""
+        for task in self._tasks:
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _resume(self) -> None:
@@ -94,13 +99,16 @@ class Acceptor:
         SPARES.fill()
         self._short(error)
 
+    async def _connect_plain(self, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
+        await self._loop.connect_accepted_socket(lambda: protocol, accepted)
+
     async def _set_up(self, protocol: asyncio.BaseProtocol, accepted: socket.socket) -> None:
         try:
             accepted.setblocking(False)
             with contextlib.suppress(OSError):  # the peer has gone
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await self._loop.connect_accepted_socket(lambda: protocol, accepted)
-        except OSError as error:
+            await self._connect(protocol, accepted)
+        except (OSError, asyncio.CancelledError) as error:
             log.debug("a connection was not set up: %s", error)
             accepted.close()
             self._failed(protocol)

@@ -24,8 +24,8 @@ from ...storage.segments.slices import LogSlice
 from ..runtime.peer_text import shown_reason
 from ..runtime.turn_budget import TURN_BUDGET_S
 from .call import Call, ProtocolViolation, RequestDispatch
-from .file_sender import FileSender
-from .frame_buffer import FrameBuffer, grown
+from .file_sender import AnswerSender, FileSender
+from .frame_buffer import FrameBuffer, grown, refused_size
 from .holds import TURN, HeldConnection
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Connection(HeldConnection):
         self._taking = False
         self._reading = True
         self._peer_reads = True
-        self._sender: FileSender | None = None
+        self._sender: AnswerSender | None = None
 
     # What asyncio calls.
 
@@ -207,7 +207,7 @@ class Connection(HeldConnection):
             while end - pos >= 4 and (self._may_take() or self._may_take_after_sending()):
                 (size,) = unpack_length(buffer, pos)
                 if size < 0 or size > self.max_frame_bytes:
-                    raise ProtocolViolation(f"a frame of {size} bytes; {self.listener.limit_of(self)}")
+                    raise ProtocolViolation(refused_size(size, self.listener.limit_of(self)))
                 stop = pos + 4 + size
                 if stop > end:
                     break
@@ -350,7 +350,7 @@ class Connection(HeldConnection):
         if (self._sender is not None and self._sender.is_busy) or (
             self._transport.get_write_buffer_size() == 0 and self._may_send_files()
         ):
-            cast(FileSender, self._sender).send(out)
+            cast(AnswerSender, self._sender).send(out)
         else:
             self._transport.writelines([piece.bytes() if type(piece) is LogSlice else piece for piece in out])
 

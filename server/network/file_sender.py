@@ -13,7 +13,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ...storage.segments.slices import LogSlice
 from .descriptors import DESCRIPTORS
@@ -25,6 +25,20 @@ _MORE = getattr(socket, "MSG_MORE", 0)
 SENT_PER_TURN_BYTES = 4 << 20
 #: Bytes that are not worth a copy to save a call.
 UNJOINED_BYTES = 64 << 10
+
+
+class AnswerSender(Protocol):
+    """Sends answers that are too large for one write."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Returns True while something waits to be sent."""
+
+    def send(self, pieces: list[Any]) -> None:
+        """Sends bytes and `LogSlice`s, in order."""
+
+    def close(self) -> None:
+        """Drops what waits."""
 
 
 class FileSender:
@@ -67,7 +81,7 @@ class FileSender:
         return bool(self._pieces)
 
     def send(self, pieces: list[Any]) -> None:
-        self._pieces += _joined(pieces)
+        self._pieces += joined(pieces)
         if not self._is_waiting:
             self._push()
 
@@ -121,7 +135,7 @@ class FileSender:
         DESCRIPTORS.return_extra()
 
 
-def _joined(pieces: list[Any]) -> list[Any]:
+def joined(pieces: list[Any]) -> list[Any]:
     """The bytes between slices in one piece each; long ones stay as they are."""
     joined: list[Any] = []
     run: list[Any] = []

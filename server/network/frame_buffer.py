@@ -30,3 +30,13 @@ def grown(buffer: FrameBuffer, size: int, needed: int) -> FrameBuffer:
     larger = bytearray(size) if mapping is None else memoryview(mapping)[:size]
     larger[: len(buffer)] = buffer
     return larger
+
+
+def refused_size(size: int, limit: str) -> str:
+    """Returns why a frame of that size is not taken; `limit` says which it passes.
+
+    The first bytes of a TLS handshake, read as a size, have 16 03 in front, whatever the version.
+    """
+    if size >> 16 == 0x1603:
+        return "it speaks TLS, which this listener does not (is the client's security.protocol SSL?)"
+    return f"a frame of {size} bytes; {limit}"

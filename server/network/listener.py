@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..config.listeners import Listeners
     from ..security.authentication.gate import SaslListener
     from .shared_parts import SharedParts
+    from .tls.handshaking import Handshaking
 
 log = logging.getLogger("odradek.listener")
 
@@ -78,6 +79,8 @@ class Listener:
         self.descriptor_class = _descriptor_class(shared.config.listeners, kind, endpoint.name)
         #: Connections closed as soon as they were accepted, by reason.
         self.refused: Counter[str] = Counter()
+        #: The TLS handshakes in progress; None before the first.
+        self._handshaking: Handshaking | None = None
         self._bound: list[socket.socket] = []
         self._servers: list[Acceptor | asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
@@ -108,7 +111,7 @@ class Listener:
             DESCRIPTORS.guarantee(self.descriptor_class)
         for bound in self._bound:
             if hasattr(bound, "accept"):
-                acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
+                acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left, self._connect)
                 self._listen(acceptor)
                 self._servers.append(acceptor)
             else:  # a simulated one, which takes no descriptor
@@ -166,11 +169,29 @@ class Listener:
         ip = plain_address(address[0])
         if not self._admits(ip, accepted.fileno()):
             return None
-        connection = Connection(self)
+        connection = self._made()
         connection.counted_as = ip
         connection.takes_descriptor = True
         DESCRIPTORS.enter(self.descriptor_class)
         return connection
+
+    def _made(self) -> Connection:
+        tls = self.shared.tls.of(self.name)
+        if tls is None:
+            return Connection(self)
+        from .tls.connection import TlsConnection  # which few brokers need
+        from .tls.handshaking import Handshaking
+
+        if self._handshaking is None:
+            self._handshaking = Handshaking(self.name, self.shared.lines, self.refused)
+        return TlsConnection(self, tls)
+
+    async def _connect(self, connection: Any, accepted: socket.socket) -> None:
+        """Connects an accepted socket. Raises OSError."""
+        if self._handshaking is None:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
+        else:
+            await self._handshaking.connect(connection, accepted)
 
     def _admits(self, ip: str, fd: int | None) -> bool:
         """Counts the connection in, or logs why it may not be. `fd` is None when it takes no descriptor."""
@@ -199,6 +220,8 @@ class Listener:
         if not DESCRIPTORS.has_spares(fd) or len(self._ending) >= MOST_ENDING:
             return False
         before_s = asyncio.get_running_loop().time() - SILENCE_S
+        if self._handshaking is not None and self._handshaking.end_oldest(before_s):
+            return True
         waiting = self._unproven
         while waiting:
             oldest = next(iter(waiting))

@@ -70,7 +70,10 @@ class ListenerSet(SharedParts):
         return self._listeners[index]
 
     def bind(self) -> None:
-        """Takes the addresses of the configuration; nobody can connect yet. Raises CannotListen, InvalidConfig."""
+        """Takes the addresses of the configuration; nobody can connect yet. Raises CannotListen, and InvalidConfig for keys
+        and certificates that cannot be read.
+        """
+        self.tls.open()
         said = self.config.listeners
         for endpoint in said.brokers:
             self._bind(endpoint, BROKER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..security.tls.node_tls import NodeTls
 from .connection_limits import ConnectionLimits
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class SharedParts:
         self.quotas = quotas
         self.turn_watch = turns.watch
         self.limits = ConnectionLimits(config)
+        self.tls = NodeTls(config)
         #: Called with each connection that ended.
         self.on_connection_lost: list[Callable[[Any], None]] = []
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...metadata.configs import InvalidConfig
 from ...protocol.schema import Message
+from ..security.tls.failures import node_failure
 from .peer_connection import PeerConnection
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ log = logging.getLogger("odradek.peers")
 
 Reply = Callable[[Any], None]
 LoginOf = Callable[[str], "Login | None"]
+#: (listener, host) to keyword arguments of `create_connection`.
+TlsOf = Callable[[str, str], dict[str, Any]]
 _Key = tuple[str, int, str]
 
 #: reconnect.backoff.ms and .max.ms of Kafka's own clients.
@@ -38,12 +41,16 @@ SETUP_TIMEOUT_S = 3.0
 
 class Peers:
     """The connections of this process to other nodes. `client_id`: what its requests carry. `login` returns how this node
-    logs in on a listener, by the listener's name; None where it need not.
+    logs in on a listener, by the listener's name; None where it need not. `tls` returns the arguments of
+    `create_connection` for the TLS of a listener on a host.
     """
 
-    def __init__(self, client_id: str, login: LoginOf = lambda listener: None) -> None:
+    def __init__(
+        self, client_id: str, login: LoginOf = lambda listener: None, tls: TlsOf = lambda listener, host: {}
+    ) -> None:
         self._client_id = client_id
         self._login = login
+        self._tls = tls
         self._peers: dict[_Key, _Peer] = {}
         #: Called with host and port of each connection that the other side has ended, see `on_lost`.
         self.on_any_lost: Callable[[str, int], None] | None = None
@@ -97,7 +104,7 @@ class Peers:
     def _peer(self, endpoint: Endpoint, purpose: str) -> _Peer:
         key = (endpoint.host, endpoint.port, purpose)
         if key not in self._peers:
-            self._peers[key] = peer = _Peer(endpoint, self._client_id, self._login)
+            self._peers[key] = peer = _Peer(endpoint, self._client_id, self._login, self._tls)
             peer.on_lost.append(lambda: self._lost(endpoint))
         return self._peers[key]
 
@@ -137,12 +144,13 @@ class _Asked:
 class _Peer:
     """An endpoint for one purpose: its connection, if there is one, and the requests that wait for it."""
 
-    def __init__(self, endpoint: Endpoint, client_id: str, login: LoginOf) -> None:
+    def __init__(self, endpoint: Endpoint, client_id: str, login: LoginOf, tls: TlsOf) -> None:
         self.on_lost: list[Callable[[], None]] = []
         self._address = (endpoint.host, endpoint.port)
         self._listener = endpoint.name
         self._client_id = client_id
         self._login = login
+        self._tls = tls
         #: The fault that was logged last, until a connection stands.
         self._logged_fault = ""
         #: The connection on which requests may be sent.
@@ -205,10 +213,11 @@ class _Peer:
         try:
             made.log_in_as(self._login(self._listener))
             async with asyncio.timeout(SETUP_TIMEOUT_S):
-                await asyncio.get_running_loop().create_connection(lambda: made, *self._address)
+                tls = self._tls(self._listener, self._address[0])
+                await asyncio.get_running_loop().create_connection(lambda: made, *self._address, **tls)
                 await ready
         except (OSError, ValueError) as error:  # a timeout is the first, a host that is no name the second
-            made.fault = made.fault or (str(error) if isinstance(error, InvalidConfig) else "")
+            made.fault = made.fault or node_failure(error) or (str(error) if isinstance(error, InvalidConfig) else "")
             log.debug("no connection to %s:%d: %s", *self._address, error)
             made.end()
             self._drop(made)

@@ -2,7 +2,8 @@
 
 A page's blocks share one folder. A `sh` block whose title names the first shell starts a broker in the background, in place
 of the one before; other `sh` blocks run to their end; `python` blocks are programs. A block whose title is a file is written
-there. Ports 9092 and 9404 are replaced by free ones. Apache Kafka's tools are on the path under their own names.
+there. Ports 9092 and 9404 are replaced by free ones; `secured.properties` has listeners of its own. Apache Kafka's tools are
+on the path under their own names.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Shells:
     def placed(self, text: str) -> str:
         text = re.sub(r"\b(9092|9404)\b", lambda found: self.ports[found[1]], text)
         text = text.replace("cluster start --brokers 3", "cluster start --brokers 3 --port 0")
-        return re.sub(r"(odradek start (?!.*--port))(?!odradek-cluster)", rf"\1--port {self.ports['9092']} ", text)
+        without_port = r"(odradek start (?!.*(?:--port|secured\.properties)))(?!odradek-cluster)"
+        return re.sub(without_port, rf"\1--port {self.ports['9092']} ", text)
 
     def run(self, block: Block) -> str:
         """Runs a block and returns what it printed. Nothing for a file, and for the first shell."""

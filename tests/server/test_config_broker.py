@@ -91,7 +91,6 @@ def test_the_old_name_of_the_node_id_is_understood() -> None:
         ("must be from 0", {"listeners": "PLAINTEXT://h:65536"}),
         ("a name of its own", {"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}),
         ("add INTERNAL:PLAINTEXT to listener.security.protocol.map", {"listeners": "INTERNAL://h:1"}),
-        ("is not built yet; use PLAINTEXT", {"listeners": "SSL://h:1"}),
         ("Invalid security protocol `TLS`", {"listener.security.protocol.map": "PLAINTEXT:TLS"}),
         ("is not NAME:PROTOCOL", {"listener.security.protocol.map": "PLAINTEXT"}),
         ("Set advertised.listeners to", {"listeners": "PLAINTEXT://0.0.0.0:9092"}),

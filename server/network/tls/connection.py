@@ -1,0 +1,59 @@
+"""A client's connection over TLS: the principal of its certificate, and large answers that are copied, not sent from files.
+
+asyncio calls it as it calls any connection, with what the peer's TLS has encrypted already decrypted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ...security.tls.listener_tls import ListenerTls
+from ..connection import Connection
+from .copied_sender import CopiedSender
+
+if TYPE_CHECKING:
+    from ..listening import Listening
+
+
+class TlsConnection(Connection):
+    """`tls`: that of the listener when the connection was accepted."""
+
+    __slots__ = ("tls",)
+
+    def __init__(self, listener: Listening, tls: ListenerTls) -> None:
+        super().__init__(listener)
+        self.tls = tls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self.closed:
+            return
+        found = transport.get_extra_info("ssl_object")
+        if not self.tls.allows_cipher(found):
+            self.close_for(f"its cipher suite {found.cipher()[0]} is not in ssl.cipher.suites")
+            return
+        if self.sasl_gate is not None:
+            return  # SASL says who the client is
+        try:
+            self.principal = self.tls.principal_of(found)
+        except ValueError as error:  # NoMatchingRule, or a subject that cannot be read
+            self.close_for(f"its certificate gives no principal: {error}")
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if isinstance(self._sender, CopiedSender):
+            self._sender.is_paused = True
+
+    def resume_writing(self) -> None:
+        if isinstance(self._sender, CopiedSender):
+            self._sender.resume()
+        super().resume_writing()
+
+    def _send_large(self, out: list[Any]) -> None:
+        """Never past the transport: the socket itself is not encrypted."""
+        if self._sender is None:
+            sender = CopiedSender(self._transport, self._resume, self._sending_failed)
+            sender.is_paused = not self._peer_reads
+            self._sender = sender
+        self._sender.send(out)

@@ -1,0 +1,112 @@
+"""Answers that hold stretches of log files, sent over TLS: read from the file, encrypted and written a chunk at a time.
+
+The socket takes nothing from a file past the encryption (Python's ssl offers no kernel TLS over a transport). A reader
+that is slow costs the chunks that the transport has taken, and not the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ....storage.segments.slices import LogSlice
+from ..file_sender import joined
+
+#: What is read and encrypted at once: eight records of TLS. It stays in the processor's cache between the two.
+CHUNK_BYTES = 128 << 10
+#: What one answer sends in one turn of the loop: to encrypt it takes some 2 ms.
+SENT_PER_TURN_BYTES = 2 << 20
+
+#: All senders read into it: a transport with TLS encrypts what it is given before `write` returns.
+_chunk = memoryview(bytearray(CHUNK_BYTES))
+
+
+class CopiedSender:
+    """Sends pieces in order: bytes, and `LogSlice`s. `drained` is called when all is sent after it had to wait; `failed`
+    when a file is no good any more. The connection sets `is_paused` while its transport takes no more.
+    """
+
+    __slots__ = (
+        "_drained",
+        "_failed",
+        "_is_scheduled",
+        "_loop",
+        "_pieces",
+        "_position",
+        "_transport",
+        "_waited",
+        "is_paused",
+    )
+
+    def __init__(
+        self, transport: asyncio.WriteTransport, drained: Callable[[], None], failed: Callable[[OSError], None]
+    ) -> None:
+        self.is_paused = False
+        self._transport = transport
+        self._drained = drained
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._pieces: deque[Any] = deque()
+        #: How much of the first piece has been sent.
+        self._position = 0
+        self._waited = self._is_scheduled = False
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._pieces)
+
+    def send(self, pieces: list[Any]) -> None:
+        is_first = not self._pieces
+        self._pieces += joined(pieces)
+        if is_first:
+            self._waited = False
+            self._push()
+
+    def resume(self) -> None:
+        """The transport takes more."""
+        self.is_paused = False
+        if self._pieces and not self._is_scheduled:
+            self._push()
+
+    def _push(self) -> None:
+        self._is_scheduled = False
+        pieces, left = self._pieces, SENT_PER_TURN_BYTES
+        while pieces and left > 0 and not self.is_paused:
+            piece = pieces[0]
+            try:
+                chunk = self._next_chunk(piece)
+            except OSError as error:
+                self.close()
+                self._failed(error)
+                return
+            self._position += len(chunk)
+            left -= len(chunk)
+            if self._position >= len(piece):
+                pieces.popleft()
+                self._position = 0
+            self._transport.write(chunk)
+        if pieces:
+            self._waited = True
+            if not self.is_paused:
+                self._is_scheduled = True
+                self._loop.call_soon(self._push)
+        elif self._waited:
+            self._waited = False
+            self._drained()
+
+    def _next_chunk(self, piece: Any) -> Any:
+        position = self._position
+        if type(piece) is not LogSlice:
+            return memoryview(piece)[position : position + CHUNK_BYTES]
+        chunk = _chunk[: min(CHUNK_BYTES, piece.size - position)]
+        found = os.preadv(piece.fd, [chunk], piece.position + position) if len(chunk) else 0
+        if len(chunk) and not found:
+            raise OSError(errno.EIO, f"{piece!r}: the file ends too early")
+        return chunk[:found]
+
+    def close(self) -> None:
+        self._pieces.clear()

@@ -1,0 +1,57 @@
+"""The connections of a listener between their accept and the end of their TLS handshake."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ...security.tls.failures import client_failure
+from ...security.tls.handshakes import Handshakes, TooManyHandshakes
+from .connection import TlsConnection
+
+if TYPE_CHECKING:
+    from ...runtime.repeated_lines import RepeatedLines
+
+log = logging.getLogger("odradek.listener")
+
+
+class Handshaking:
+    """`refused` counts the connections of the listener that were closed, by reason."""
+
+    def __init__(self, listener_name: str, lines: RepeatedLines, refused: Counter[str]) -> None:
+        self._name = listener_name
+        self._lines = lines
+        self._refused = refused
+        self._handshakes = Handshakes()
+
+    def __len__(self) -> int:
+        return len(self._handshakes)
+
+    async def connect(self, connection: TlsConnection, accepted: socket.socket) -> None:
+        """Returns when the connection may send requests. Raises OSError after one line in the log."""
+        context = connection.tls.server
+        assert context is not None, "a listener that accepts has a context"
+        try:
+            await self._handshakes.establish(context, connection, accepted)
+        except TooManyHandshakes:
+            self._log(
+                "", "crowded", f"closing connections on {self._name} whose TLS handshake does not end, for new ones"
+            )
+            raise
+        except ConnectionResetError:
+            raise  # a probe, or a client that gave up: nothing to say
+        except OSError as error:
+            ip = connection.counted_as or ""
+            words = client_failure(error, connection.tls.settings)
+            self._log(ip, words, f"closing a connection of {ip} on {self._name}: {words}")
+            raise
+
+    def _log(self, peer: str, kind: str, words: str) -> None:
+        self._refused["handshake"] += 1
+        self._lines.log(log, logging.WARNING, peer, ("handshake", self._name, kind), words)
+
+    def end_oldest(self, before_s: float) -> bool:
+        """Ends the oldest handshake if it began before (the loop's time). Returns whether one ends."""
+        return self._handshakes.end_oldest(before_s)

@@ -1,0 +1,58 @@
+"""One line of words for a handshake that failed."""
+
+from __future__ import annotations
+
+import ssl
+
+from .handshakes import NoTls
+from .settings import TlsSettings
+
+_NO_COMMON_VERSION = ("UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL")
+_NO_COMMON_SUITE = (
+    "NO_SHARED_CIPHER",
+    "NO_CIPHERS_AVAILABLE",
+    "NO_SUITABLE_SIGNATURE_ALGORITHM",
+    "NO_SUITABLE_KEY_SHARE",
+)
+#: Alerts of a peer that does not accept our certificate.
+_NOT_TRUSTED = (
+    "UNKNOWN_CA",
+    "BAD_CERTIFICATE",
+    "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_EXPIRED",
+    "UNSUPPORTED_CERTIFICATE",
+)
+
+
+def client_failure(error: BaseException, settings: TlsSettings) -> str:
+    """Returns why the handshake of a client with this listener failed."""
+    if isinstance(error, NoTls):
+        return "the peer does not speak TLS, which this listener needs (is its security.protocol SSL?)"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return _words_of(str(error.reason or error), settings)
+    if isinstance(error, TimeoutError | ConnectionAbortedError):
+        return "the TLS handshake took too long"
+    return f"the TLS handshake failed: {error}"
+
+
+def _words_of(reason: str, settings: TlsSettings) -> str:
+    if reason in _NO_COMMON_VERSION:
+        return f"it offers no version of TLS that is enabled here ({', '.join(settings.versions)})"
+    if reason in _NO_COMMON_SUITE:
+        return "it offers no cipher suite that this listener has"
+    if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+        return "it has no certificate, and ssl.client.auth is required"
+    if any(reason.endswith(alert) for alert in _NOT_TRUSTED):
+        return f"it does not trust the certificate of this listener ({reason})"
+    return f"the TLS handshake failed: {reason}"
+
+
+def node_failure(error: BaseException) -> str | None:
+    """Returns why TLS to another node failed; None for an error that is not TLS's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    return None
