@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .client.commands import second_words
 from .options import FAILED, MISUSED, UsageError, add_override, complain, overrides_of, path, port, shown, warn
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ def add_to(commands: Any) -> None:
     start.set_defaults(run=run_start)
     verbs.add_parser("status", help="show nodes, leaders and replicas").set_defaults(run=run_status)
     verbs.add_parser("stop", help="stop all nodes").set_defaults(run=run_stop)
-    for verb in verbs.choices.values():
+    own = list(verbs.choices.values())
+    for name, meaning in second_words("cluster").items():
+        verbs.add_parser(name, help=meaning)
+    for verb in own:
         verb.add_argument(
             "--data-dir",
             type=path,

@@ -101,3 +101,9 @@ def alter_configs(
             if result != "OK":
                 words = str(result).partition(": ")[2] or str(result)
                 raise CommandError(f"{kind} {name}: {words}; `odradek config get {kind} {name} --all` lists the keys")
+
+
+def send(admin: Any, request: Any, node_id: int | None = None) -> Any:
+    """Sends one of kafka-python's requests that its admin client has no method for. Returns the response."""
+    manager = admin._manager
+    return manager.run(manager.send, request) if node_id is None else manager.run(manager.send, request, node_id)

@@ -14,7 +14,9 @@ EXTRA = "odradek[cli]"
 
 
 class ClientCommand(NamedTuple):
-    """`module` is relative to `odradek.cli` and has `app`, a `typer.Typer`. `meaning` is the line in the help."""
+    """`module` is relative to `odradek.cli` and has `app`, or the name after a colon, a `typer.Typer`. `meaning` is the line
+    in the help.
+    """
 
     module: str
     meaning: str
@@ -24,6 +26,13 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("topic",): ClientCommand("topics.command", "list, describe, create, alter and delete topics"),
     ("consume",): ClientCommand("records.consume_command", "read records"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
+    ("group",): ClientCommand("groups.command", "members, offsets and lag of groups"),
+    ("config",): ClientCommand("configs.command", "configs of topics, brokers, groups and client metrics"),
+    ("txn",): ClientCommand("transactions.command", "transactions, and those that hang"),
+    ("cluster", "describe"): ClientCommand("clusters.command:describe_app", "show brokers and replicas of any cluster"),
+    ("cluster", "quorum"): ClientCommand("clusters.command:quorum_app", "show the metadata quorum of any cluster"),
+    ("cluster", "features"): ClientCommand("clusters.command:features_app", "show features and their levels"),
+    ("cluster", "log-dirs"): ClientCommand("clusters.command:log_dirs_app", "show log directories and their space"),
     ("context",): ClientCommand("client.context_command", "named clusters: addresses and security options"),
     ("completion",): ClientCommand("client.completion_command", "print the shell's completion script"),
 }

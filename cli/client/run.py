@@ -43,7 +43,8 @@ def run(words: tuple[str, ...], command: ClientCommand, arguments: Sequence[str]
 
 
 def app_of(command: ClientCommand) -> typer.Typer:
-    app: typer.Typer = importlib.import_module(f"{_PACKAGE}.{command.module}").app
+    module, _, name = command.module.partition(":")
+    app: typer.Typer = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name or "app")
     return app
 
 

@@ -1,0 +1,1 @@
+"""`odradek config`: configs of topics, brokers, groups and client metrics."""

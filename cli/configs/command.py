@@ -1,0 +1,164 @@
+"""`odradek config`: its commands."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from ..client.admin_calls import alter_configs, config_values
+from ..client.connection import Connection, connection_of
+from ..client.errors import NOT_FOUND, CommandError, Misused
+from ..client.options import DryRun, Output, client_command, new_app
+from ..client.properties import HIDDEN, pairs
+from ..output.results import Table
+
+app = new_app("Configs of topics, brokers, groups and client metrics.")
+
+
+class Kind(StrEnum):
+    topic = "topic"
+    broker = "broker"
+    group = "group"
+    client_metrics = "client-metrics"
+    broker_logger = "broker-logger"
+
+    @property
+    def word(self) -> str:
+        return self.value.replace("-", "_")
+
+
+KindArgument = Annotated[Kind, typer.Argument(help="what it is a config of")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="a topic, a broker's id, a group, ...")]
+
+
+@app.command()
+@client_command
+def get(
+    kind: KindArgument,
+    name: Name,
+    connection: Connection,
+    output: Output,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY...]", help="only these")] = None,
+    every: Annotated[bool, typer.Option("--all", help="defaults, too")] = False,
+) -> None:
+    """Show configs that are set, with where each comes from."""
+    _check_name(kind, name)
+    with connection.admin() as admin:
+        values = config_values(admin, kind.word, name, which="all")
+        if not values:
+            _check_exists(admin, kind, name)
+    unknown = [key for key in keys or () if key not in values]
+    if unknown:
+        raise CommandError(f"{kind.value} {name} has no config {', '.join(unknown)}; --all lists them", NOT_FOUND)
+    shown = {
+        key: value
+        for key, value in sorted(values.items())
+        if (key in keys if keys else every or value["config_source"] != "DEFAULT_CONFIG")
+    }
+    found = [_described(key, value) for key, value in shown.items()]
+    rows = [[one[column] for column in ("key", "value", "source", "read_only")] for one in found]
+    output.show(found, Table("", ("KEY", "VALUE", "SOURCE", "READ ONLY"), rows))
+
+
+def _described(key: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "key": key,
+        "value": HIDDEN if value["is_sensitive"] else value["value"],
+        "source": value["config_source"],
+        "read_only": value["read_only"],
+        "type": value.get("config_type"),
+    }
+
+
+def _check_name(kind: Kind, name: str) -> None:
+    if kind in (Kind.broker, Kind.broker_logger) and not (name.isascii() and name.isdecimal()):
+        raise Misused(f"{kind.value} takes a broker's id, not {name!r}; `odradek cluster describe` lists them")
+
+
+def _check_exists(admin: Any, kind: Kind, name: str) -> None:
+    """DescribeConfigs of kafka-python has no error for an absent topic."""
+    if kind is Kind.topic and name not in admin.list_topics():
+        raise CommandError(f"topic {name} does not exist", NOT_FOUND)
+
+
+@app.command("set")
+@client_command
+def set_configs(
+    kind: KindArgument,
+    name: Name,
+    connection: Connection,
+    output: Output,
+    values: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE...]")] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", "-d", metavar="KEY", help="back to its default; may be repeated")
+    ] = None,
+    append: Annotated[list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="to a list")] = None,
+    subtract: Annotated[list[str] | None, typer.Option("--subtract", metavar="KEY=VALUE", help="from a list")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Set, delete, append to or subtract from configs. With --dry-run the broker checks them."""
+    _check_name(kind, name)
+    changes: dict[str, tuple[str, str | None]] = {}
+    for word, texts, option in (
+        ("SET", values, "config set"),
+        ("APPEND", append, "--append"),
+        ("SUBTRACT", subtract, "--subtract"),
+    ):
+        changes |= {key: (word, value) for key, value in pairs(texts or [], option).items()}
+    changes |= dict.fromkeys(delete or [], ("DELETE", None))
+    if not changes:
+        raise Misused("nothing to change: give KEY=VALUE, --delete, --append or --subtract")
+    with connection.admin() as admin:
+        alter_configs(admin, kind.word, name, changes, dry_run=dry_run)
+    output.changed(
+        "set", [f"{kind.value} {name}: {_words(key, *change)}" for key, change in changes.items()], dry_run=dry_run
+    )
+
+
+def _words(key: str, word: str, value: str | None) -> str:
+    if "password" in key or "secret" in key:
+        value = HIDDEN
+    return {"SET": f"{key}={value}", "DELETE": f"{key} deleted"}.get(word, f"{key} {word.lower()} {value}")
+
+
+@app.command()
+@client_command
+def diff(
+    kind: KindArgument,
+    name: Name,
+    connection: Connection,
+    output: Output,
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="default: the same name")] = None,
+    other_bootstrap: Annotated[
+        str | None, typer.Option("--other-bootstrap-server", metavar="HOST:PORT", help="the other cluster")
+    ] = None,
+    other_context: Annotated[
+        str | None, typer.Option("--other-context", metavar="NAME", help="the other cluster")
+    ] = None,
+) -> None:
+    """Show configs in which two topics, brokers or clusters differ. Exit status 1 when they do."""
+    _check_name(kind, name)
+    if other is None and other_bootstrap is None and other_context is None:
+        raise Misused("compare with OTHER, --other-bootstrap-server or --other-context")
+    there = connection
+    if other_bootstrap is not None or other_context is not None:
+        there = connection_of(other_bootstrap, None, other_context, [], connection.timeout_s)
+    left, right = (_values(where, kind, one) for where, one in ((connection, name), (there, other or name)))
+    found = [
+        {"key": key, "left": left.get(key), "right": right.get(key)}
+        for key in sorted(left.keys() | right.keys())
+        if left.get(key) != right.get(key)
+    ]
+    output.show(found, Table("", ("KEY", name, other or f"{name} (other)"), [list(one.values()) for one in found]))
+    if found:
+        raise typer.Exit(1)
+
+
+def _values(connection: Connection, kind: Kind, name: str) -> dict[str, Any]:
+    with connection.admin() as admin:
+        values = config_values(admin, kind.word, name)
+        if not values:
+            _check_exists(admin, kind, name)
+    return {key: HIDDEN if value["is_sensitive"] else value["value"] for key, value in values.items()}

@@ -1,0 +1,1 @@
+"""`odradek group`: members, offsets and lag of groups."""

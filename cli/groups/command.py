@@ -1,0 +1,250 @@
+"""`odradek group`: its commands. Kinds are classic, consumer (KIP-848), share (KIP-932) and streams (KIP-1071)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ..client.connection import Connection
+from ..client.errors import NOT_FOUND, CommandError, Misused
+from ..client.options import DryRun, Output, Yes, client_command, new_app
+from ..output.results import Table
+from ..records.positions import parse_position
+from .offsets import Lag, chosen_places, commit, committed_offsets, lags, targets
+
+app = new_app("Members, offsets and lag of groups: classic, consumer, share and streams.")
+
+Name = Annotated[str, typer.Argument(metavar="GROUP")]
+Names = Annotated[list[str], typer.Argument(metavar="GROUP...")]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC[:0,2]", help="only these; may be repeated")
+]
+
+
+def _listed(admin: Any) -> list[dict[str, Any]]:
+    found = [
+        {
+            "group": one["group_id"],
+            "kind": str(one.get("group_type") or "classic").lower(),
+            "state": one.get("group_state") or "",
+            "protocol": one.get("protocol_type") or "",
+        }
+        for one in admin.list_groups()
+    ]
+    return sorted(found, key=lambda one: one["group"])
+
+
+def _known(admin: Any, names: list[str]) -> list[dict[str, Any]]:
+    by_name = {one["group"]: one for one in _listed(admin)}
+    for name in names:
+        if name not in by_name:
+            raise CommandError(f"group {name} does not exist; `odradek group list` shows those that do", NOT_FOUND)
+    return [by_name[name] for name in names]
+
+
+@app.command("list")
+@client_command
+def list_groups(
+    connection: Connection,
+    output: Output,
+    kind: Annotated[str | None, typer.Option("--kind", help="classic, consumer, share or streams")] = None,
+    state: Annotated[str | None, typer.Option("--state", help="as Stable or Empty")] = None,
+) -> None:
+    """List groups."""
+    with connection.admin() as admin:
+        found = [
+            one
+            for one in _listed(admin)
+            if kind in (None, one["kind"]) and (state is None or state.lower() == one["state"].lower())
+        ]
+    output.show(found, Table("", ("GROUP", "KIND", "STATE", "PROTOCOL"), [list(one.values()) for one in found]))
+
+
+@app.command()
+@client_command
+def describe(names: Names, connection: Connection, output: Output) -> None:
+    """Show state, members with their partitions, offsets and lag of groups."""
+    with connection.admin() as admin:
+        found = _known(admin, names)
+        behind = lags(admin, [one["group"] for one in found if one["kind"] != "share"])
+    with_members = [one["group"] for one in found if one["kind"] in ("classic", "consumer")]
+    described = _described(connection, with_members)
+    for one in found:
+        one |= described.get(one["group"], {"assignor": None, "coordinator": None, "members": None})
+        one["offsets"] = [_row(lag) for lag in behind.get(one["group"], ())]
+    keys = ("group", "kind", "state", "assignor", "coordinator")
+    about = Table("Groups", [key.upper() for key in keys], [[one[key] for key in keys] for one in found])
+    members = Table(
+        "Members",
+        ("GROUP", "MEMBER", "CLIENT", "HOST", "PARTITIONS"),
+        [
+            (one["group"], member["member"], member["client"], member["host"], " ".join(member["partitions"]))
+            for one in found
+            for member in one["members"] or ()
+        ],
+    )
+    offsets = _offset_table({one["group"]: behind.get(one["group"], []) for one in found})
+    offsets.title = "Offsets"
+    output.show(found, offsets, about, members)
+
+
+def _described(connection: Connection, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Members of classic and consumer groups, by confluent-kafka: kafka-python describes classic ones only."""
+    if not names:
+        return {}
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(connection.librdkafka())
+    made = {}
+    for name, future in admin.describe_consumer_groups(names, request_timeout=connection.timeout_s).items():
+        group = future.result()
+        made[name] = {
+            "assignor": group.partition_assignor or None,
+            "coordinator": group.coordinator.id if group.coordinator is not None else None,
+            "members": [_member(member) for member in group.members],
+        }
+    return made
+
+
+def _member(member: Any) -> dict[str, Any]:
+    held = member.assignment.topic_partitions if member.assignment is not None else []
+    return {
+        "member": member.member_id,
+        "instance": member.group_instance_id,
+        "client": member.client_id,
+        "host": member.host,
+        "partitions": sorted(f"{one.topic}-{one.partition}" for one in held),
+    }
+
+
+def _row(lag: Lag) -> dict[str, Any]:
+    return {
+        "topic": lag.topic,
+        "partition": lag.partition,
+        "committed": lag.committed,
+        "end": lag.end,
+        "lag": lag.lag,
+    }
+
+
+def _offset_table(behind: dict[str, list[Lag]]) -> Table:
+    rows = [(group, *_row(lag).values()) for group, found in behind.items() for lag in found]
+    return Table("", ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), rows)
+
+
+@app.command()
+@client_command
+def lag(
+    connection: Connection,
+    output: Output,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="default: all")] = None,
+    total: Annotated[bool, typer.Option("--total", help="one line for each group")] = False,
+    most: Annotated[
+        int | None, typer.Option("--max", metavar="N", help="exit status 1 when a group is further behind")
+    ] = None,
+) -> None:
+    """Show how many records groups are behind."""
+    with connection.admin() as admin:
+        chosen = _known(admin, names) if names else _listed(admin)
+        without = [one["group"] for one in chosen if one["kind"] == "share"]
+        if names and without:
+            raise CommandError(f"{', '.join(without)}: lag of share groups has no client API yet")
+        behind = lags(admin, [one["group"] for one in chosen if one["kind"] != "share"])
+    sums = {group: sum(one.lag or 0 for one in found) for group, found in behind.items()}
+    if total:
+        found = [{"group": group, "partitions": len(behind[group]), "lag": count} for group, count in sums.items()]
+        output.show(found, Table("", ("GROUP", "PARTITIONS", "LAG"), [list(one.values()) for one in found]))
+    else:
+        output.show([{"group": group, **_row(one)} for group in behind for one in behind[group]], _offset_table(behind))
+    over = {group: count for group, count in sums.items() if most is not None and count > most}
+    if over:
+        words = ", ".join(f"{group} by {count}" for group, count in sorted(over.items()))
+        raise CommandError(f"more than {most} records behind: {words}")
+
+
+@app.command()
+@client_command
+def reset(
+    name: Name,
+    connection: Connection,
+    output: Output,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="POSITION", help="beginning, end, N, -N (the last N), @TIME, -1h, or stored"),
+    ] = None,
+    shift: Annotated[int, typer.Option("--shift", metavar="N", help="so many records on, or back when negative")] = 0,
+    topic: Topics = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Set committed offsets of a group without members. Shows the offsets before and after, and asks on a terminal."""
+    if to is None and not shift:
+        raise Misused("give --to POSITION or --shift N")
+    position = parse_position(to) if to is not None else None
+    with connection.admin() as admin:
+        places = chosen_places(admin, name, topic or [])
+        before = committed_offsets(admin, name)
+        after = targets(admin, name, places, position, shift)
+        found = [
+            {
+                "topic": place[0],
+                "partition": place[1],
+                "before": before.get(place),
+                "after": after[place],
+                "dry_run": dry_run,
+            }
+            for place in places
+        ]
+        if not dry_run:
+            if sys.stdin.isatty() and not yes:
+                typer.confirm(f"Set {len(places)} offsets of group {name}?", abort=True, err=True)
+            commit(admin, name, after)
+    table = Table("", ("TOPIC", "PARTITION", "BEFORE", "AFTER"), [list(one.values())[:4] for one in found])
+    output.show(found, table)
+
+
+@app.command()
+@client_command
+def delete(
+    names: Names,
+    connection: Connection,
+    output: Output,
+    topic: Topics = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete groups without members, or with --topic only their offsets of a topic."""
+    if sys.stdin.isatty() and not yes and not dry_run:
+        typer.confirm(f"Delete {'offsets of ' if topic else ''}{', '.join(names)}?", abort=True, err=True)
+    with connection.admin() as admin:
+        _known(admin, names)
+        done = []
+        for name in names:
+            if topic:
+                done += _delete_offsets(admin, name, topic, dry_run=dry_run)
+            else:
+                done += _delete_group(admin, name, dry_run=dry_run)
+    output.changed("deleted", done, dry_run=dry_run)
+
+
+def _delete_group(admin: Any, name: str, *, dry_run: bool) -> list[str]:
+    result = "OK" if dry_run else admin.delete_groups([name])[name]
+    if result != "OK":
+        hint = "; stop its members first" if "NonEmpty" in result else ""
+        raise CommandError(f"group {name}: {result.removesuffix('Error')}{hint}")
+    return [name]
+
+
+def _delete_offsets(admin: Any, name: str, topics: list[str], *, dry_run: bool) -> list[str]:
+    from kafka.errors import NoError
+    from kafka.structs import TopicPartition
+
+    places = chosen_places(admin, name, topics)
+    if not dry_run:
+        for where, error in admin.delete_group_offsets(name, [TopicPartition(*place) for place in places]).items():
+            if error is not NoError:
+                word = getattr(error, "message", error.__name__)
+                raise CommandError(f"group {name}, {where.topic}-{where.partition}: {word}")
+    return [f"{name}: {topic}-{partition}" for topic, partition in places]

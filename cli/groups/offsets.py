@@ -1,0 +1,129 @@
+"""Committed offsets of groups, their lag, and where a reset puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..client.admin_calls import EARLIEST, LATEST, partition_offsets
+from ..client.errors import NOT_FOUND, CommandError, Misused
+from ..records.positions import BEGINNING, END, STORED, Position
+
+Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Lag:
+    """`lag` is None for a partition that is gone or has no leader."""
+
+    topic: str
+    partition: int
+    committed: int
+    end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.end is None else max(0, self.end - self.committed)
+
+
+def committed_offsets(admin: Any, group: str) -> dict[Place, int]:
+    found = admin.list_group_offsets({group: None})[group]
+    return {(where.topic, where.partition): one.offset for where, one in sorted(found.items()) if one.offset >= 0}
+
+
+def lags(admin: Any, groups: Iterable[str]) -> dict[str, list[Lag]]:
+    """Lag of each group by partition, with one question about the ends for all of them."""
+    committed = {group: committed_offsets(admin, group) for group in groups}
+    ends = partition_offsets(
+        admin, topics_of(admin, {topic for places in committed.values() for topic, _ in places}), LATEST
+    )
+    return {
+        group: [
+            Lag(topic, partition, offset, ends.get((topic, partition))) for (topic, partition), offset in places.items()
+        ]
+        for group, places in committed.items()
+    }
+
+
+def topics_of(admin: Any, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Those of the topics that exist."""
+    wanted = sorted(names)
+    return [topic for topic in admin.describe_topics(wanted) if not topic["error_code"]] if wanted else []
+
+
+def chosen_places(admin: Any, group: str, topics: Sequence[str]) -> list[Place]:
+    """Partitions of `TOPIC` or `TOPIC:0,2`; without any, those with committed offsets. Raises CommandError."""
+    if not topics:
+        found = list(committed_offsets(admin, group))
+        if not found:
+            raise CommandError(f"group {group} has no committed offsets: name topics by --topic", NOT_FOUND)
+        return found
+    places = []
+    for text in topics:
+        name, colon, numbers = text.partition(":")
+        known = [p["partition_index"] for topic in topics_of(admin, [name]) for p in topic["partitions"]]
+        if not known:
+            raise CommandError(f"topic {name} does not exist", NOT_FOUND)
+        try:
+            wanted = [int(number) for number in numbers.split(",")] if colon else sorted(known)
+        except ValueError:
+            raise Misused(f"--topic {text!r}: give TOPIC or TOPIC:0,2") from None
+        for partition in wanted:
+            if partition not in known:
+                raise CommandError(f"{name} has no partition {partition}", NOT_FOUND)
+            places.append((name, partition))
+    return places
+
+
+def targets(admin: Any, group: str, places: Sequence[Place], to: Position | None, shift: int) -> dict[Place, int]:
+    """The offset that a reset gives each partition, within what the log has. `to` None: the committed one plus `shift`."""
+    topics = topics_of(admin, {topic for topic, _ in places})
+    first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
+    missing = [f"{topic}-{partition}" for topic, partition in places if (topic, partition) not in last]
+    if missing:
+        raise CommandError(f"{', '.join(missing)} have no leader now: try again when they have")
+    wanted = _wanted(admin, group, topics, places, to, first, last)
+    made = {}
+    for place in places:
+        offset = wanted[place] + shift
+        made[place] = min(max(offset, first[place]), last[place])
+    return made
+
+
+def _wanted(
+    admin: Any,
+    group: str,
+    topics: list[dict[str, Any]],
+    places: Sequence[Place],
+    to: Position | None,
+    first: Mapping[Place, int],
+    last: Mapping[Place, int],
+) -> Mapping[Place, int]:
+    if to is not None and to.timestamp_ms is not None:
+        found = partition_offsets(admin, topics, to.timestamp_ms)
+        return {place: offset if offset >= 0 else last[place] for place, offset in found.items()}
+    if to is None or to.offset == STORED:
+        committed = committed_offsets(admin, group)
+        return {place: committed.get(place, first[place]) for place in places}
+    offset = to.offset if to.offset is not None else END
+    if offset == BEGINNING:
+        return first
+    if offset == END:
+        return last
+    if offset < 0:  # the last N
+        return {place: last[place] + offset + 2000 for place in places}
+    return dict.fromkeys(places, offset)
+
+
+def commit(admin: Any, group: str, offsets: Mapping[Place, int]) -> None:
+    """Raises CommandError for a group with members, which would commit over it."""
+    from kafka.errors import NoError
+    from kafka.structs import OffsetAndMetadata, TopicPartition
+
+    asked = {TopicPartition(*place): OffsetAndMetadata(offset, "", None) for place, offset in offsets.items()}
+    for where, error in admin.alter_group_offsets(group, asked).items():
+        if error is not NoError:
+            word = getattr(error, "message", error.__name__)
+            hint = "; stop its members first" if "MEMBER" in word or "GENERATION" in word else ""
+            raise CommandError(f"group {group}, {where.topic}-{where.partition}: {word}{hint}")

@@ -1,0 +1,1 @@
+"""`odradek txn`: transactions, and those that hang."""

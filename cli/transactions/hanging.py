@@ -1,0 +1,77 @@
+"""Open transactions in partitions' logs, and which of them no coordinator knows (KIP-664)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..client.admin_calls import described_topics
+
+#: Partitions in one question to the brokers.
+_AT_ONCE = 500
+
+
+def open_transactions(admin: Any, topics: Sequence[str] | None, *, every: bool = False) -> list[dict[str, Any]]:
+    """Producers with an open transaction, or with `every` all producers, of topics or of all that are not internal.
+
+    `hangs` is True when no coordinator has a transaction of that producer with the partition.
+    """
+    from kafka.structs import TopicPartition
+
+    described = described_topics(admin, topics)
+    places = [
+        TopicPartition(topic["name"], partition["partition_index"])
+        for topic in described
+        if topics is not None or not topic["is_internal"]
+        for partition in topic["partitions"]
+        if partition["leader_id"] >= 0
+    ]
+    found = []
+    now_ms = int(time.time() * 1000)
+    for start in range(0, len(places), _AT_ONCE):
+        answered = admin.describe_producers(places[start : start + _AT_ONCE])
+        for place, state in sorted(answered.items()):
+            for one in state.active_producers:
+                if every or one.current_transaction_start_offset >= 0:
+                    found.append(_row(place, one, now_ms))
+    known = _known(admin, {one["producer_id"] for one in found if one["start_offset"] is not None})
+    for one in found:
+        transactional_id, held = known.get(one["producer_id"], (None, frozenset()))
+        one["transactional_id"] = transactional_id
+        one["hangs"] = one["start_offset"] is not None and (one["topic"], one["partition"]) not in held
+    return found
+
+
+def _row(place: Any, one: Any, now_ms: int) -> dict[str, Any]:
+    start = one.current_transaction_start_offset
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "last_sequence": one.last_sequence,
+        "last_timestamp": one.last_timestamp,
+        "start_offset": start if start >= 0 else None,
+        "age_ms": max(0, now_ms - one.last_timestamp),
+    }
+
+
+def _known(admin: Any, producer_ids: set[int]) -> dict[int, tuple[str, frozenset[tuple[str, int]]]]:
+    """What coordinators know: producer id -> its transactional id and the partitions of its open transaction."""
+    if not producer_ids:
+        return {}
+    listed = [
+        one
+        for found in admin.list_transactions(producer_id_filters=sorted(producer_ids)).values()
+        for one in found
+        if one.state.value in ("Ongoing", "PrepareCommit", "PrepareAbort")
+    ]
+    described = admin.describe_transactions([one.transactional_id for one in listed]) if listed else {}
+    return {
+        one.producer_id: (
+            one.transactional_id,
+            frozenset((place.topic, place.partition) for place in described[one.transactional_id].topic_partitions),
+        )
+        for one in listed
+    }

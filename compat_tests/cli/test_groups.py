@@ -1,0 +1,128 @@
+"""`odradek group` on three nodes of Odradek and on Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from compat_tests.cli.commands import Run
+
+
+@pytest.fixture
+def behind(run: Run, topic: str, group: str) -> tuple[str, str]:
+    """A topic with five records in one partition, and a group without members that has read two of them."""
+    run("topic", "create", topic, "--partitions", "1")
+    run("produce", topic, stdin="1\n2\n3\n4\n5\n")
+    assert run("consume", topic, "-g", group, "-o", "beginning", "-c", "2").out == "1\n2\n"
+    return topic, group
+
+
+def test_lag_is_the_end_less_what_is_committed(run: Run, behind: tuple[str, str]) -> None:
+    topic, group = behind
+    (row,) = run("group", "lag", group, "--output", "json").json
+    assert row == {"group": group, "topic": topic, "partition": 0, "committed": 2, "end": 5, "lag": 3}
+    (total,) = run("group", "lag", group, "--total", "--output", "jsonl").lines
+    assert total["lag"] == 3
+    assert group in run("group", "lag").out
+    over = run("group", "lag", group, "--max", "2")
+    assert over.status == 1 and f"{group} by 3" in over.err
+    assert run("group", "lag", group, "--max", "3").status == 0
+
+
+def test_reset_moves_offsets_and_shows_them_before(run: Run, behind: tuple[str, str]) -> None:
+    topic, group = behind
+
+    def committed() -> int:
+        (row,) = run("group", "lag", group, "--output", "json").json
+        return int(row["committed"])
+
+    for words, after in (
+        (("--to", "end"), 5),
+        (("--to", "beginning", "--topic", topic), 0),
+        (("--to", "-2"), 3),
+        (("--shift", "-1"), 2),
+        (("--to", "-1h"), 0),
+        (("--to", "4", "--topic", f"{topic}:0"), 4),
+        (("--to", "99"), 5),
+    ):
+        before = committed()
+        (previewed,) = run("group", "reset", group, *words, "--dry-run", "--output", "json").json
+        assert (previewed["before"], previewed["after"], committed()) == (before, after, before), words
+        assert run("group", "reset", group, *words).status == 0
+        assert committed() == after
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_are_described_and_protect_their_group(
+    run: Run, cluster: str, topic: str, group: str, protocol: str
+) -> None:
+    run("topic", "create", topic, "--partitions", "2")
+    settings = {"bootstrap.servers": cluster, "group.id": group, "group.protocol": protocol, "client.id": "shop"}
+    for consumer in _consuming(settings, topic):
+        (described,) = run("group", "describe", group, "--output", "json").json
+        assert (described["kind"], described["state"]) == (protocol, "Stable")
+        (member,) = described["members"]
+        assert member["client"] == "shop" and member["partitions"] == [f"{topic}-0", f"{topic}-1"]
+        reset = run("group", "reset", group, "--to", "end", "--topic", topic)
+        assert reset.status == 1 and reset.err.count("\n") == 1, reset
+        deleted = run("group", "delete", group)
+        assert deleted.status == 1 and "members" in deleted.err
+        assert consumer.assignment()
+    assert run("group", "list", "--state", "empty", "--kind", protocol, "--output", "plain").out.count(group) == 1
+
+
+def _consuming(settings: dict[str, str], topic: str) -> Iterator[Consumer]:
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    try:
+        for _ in range(300):
+            consumer.poll(0.1)
+            if len(consumer.assignment()) == 2:
+                break
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def test_share_groups_are_listed_and_have_no_lag_yet(run: Run, cluster: str, topic: str, group: str) -> None:
+    from confluent_kafka import ShareConsumer
+
+    run("topic", "create", topic, "--partitions", "1")
+    consumer = ShareConsumer({"bootstrap.servers": cluster, "group.id": group})
+    try:
+        consumer.subscribe([topic])
+        for _ in range(100):
+            consumer.poll(0.1)
+            if run("group", "list", "--kind", "share", "--output", "plain").out.count(group):
+                break
+        (described,) = run("group", "describe", group, "--output", "json").json
+        assert (described["kind"], described["members"]) == ("share", None)
+        assert "share groups" in run("group", "lag", group).err
+    finally:
+        consumer.close()
+
+
+def test_deleted_offsets_and_groups_are_gone(run: Run, behind: tuple[str, str]) -> None:
+    topic, group = behind
+    assert run("group", "delete", group, "--topic", topic, "--dry-run").out == f"would be deleted: {group}: {topic}-0\n"
+    assert run("group", "delete", group, "--topic", topic).status == 0
+    assert run("group", "lag", group, "--output", "json").json == []
+    assert run("group", "delete", group, "--dry-run").status == 0
+    assert run("group", "delete", group).status == 0
+    for words in (("describe",), ("delete",), ("lag",)):
+        assert run("group", *words, group).status == 3
+
+
+def test_errors_say_what_to_do(run: Run, behind: tuple[str, str]) -> None:
+    topic, group = behind
+    for words, status, said in (
+        (("reset", group), 2, "--to POSITION"),
+        (("reset", f"{group}-new", "--to", "end"), 3, "--topic"),
+        (("reset", group, "--to", "end", "--topic", f"{topic}:7"), 3, "no partition 7"),
+        (("reset", group, "--to", "end", "--topic", f"{topic}:x"), 2, "TOPIC:0,2"),
+        (("reset", group, "--to", "soon"), 2, "is no position"),
+    ):
+        done = run("group", *words)
+        assert done.status == status and said in done.err and done.err.count("\n") == 1, done
