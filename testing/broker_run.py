@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..protocol.schema import Message
 from ..server.broker import BrokerServer
 from ..server.config.broker_config import BrokerConfig
 from ..server.reset import delete_everything
@@ -24,11 +25,13 @@ from .faults.faults import Faults
 from .faults.intercepting import Interceptor
 from .loop_thread import LoopThread
 from .polling import reached
+from .seeing.request_log import RequestLog
 
 log = logging.getLogger("odradek.embedded")
 
 #: The time that a broker gets to stop when the interpreter exits; a program that was told to end must end.
 EXIT_DEADLINE_S = 10
+ASK_TIMEOUT_S = 30
 
 #: Runs that have begun and not ended. Interpreter exit ends them.
 _unfinished: set[EmbeddedRun] = set()
@@ -59,6 +62,7 @@ class EmbeddedRun:
         self.servers: dict[int, BrokerServer] = {}
         self.interceptors: dict[int, Interceptor] = {}
         self._faults = faults
+        self._requests: RequestLog | None = None
         self._prepare = prepare
         for each in properties:
             config = BrokerConfig(each)
@@ -75,7 +79,8 @@ class EmbeddedRun:
 
     def _make(self, config: BrokerConfig) -> BrokerServer:
         server = self.servers[config.node_id] = BrokerServer(config, clock=self.clock)
-        self.interceptors[config.node_id] = Interceptor(server, self._faults)
+        interceptor = self.interceptors[config.node_id] = Interceptor(server, self._faults)
+        interceptor.observe = self._requests.add if self._requests is not None else None
         return server
 
     @property
@@ -132,6 +137,18 @@ class EmbeddedRun:
 
         await reached(is_there, "an active controller")
         return found[0]
+
+    async def ask_controller(self, request: Message, version: int) -> Any:
+        """Returns the active controller's response. Raises TimeoutError."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        (await self.active_controller()).controller.submit(request, version, answered.set_result)
+        return await asyncio.wait_for(answered, ASK_TIMEOUT_S)
+
+    def observe(self, requests: RequestLog) -> None:
+        """Notes the requests of all brokers, those that start again included."""
+        self._requests = requests
+        for interceptor in self.interceptors.values():
+            interceptor.observe = requests.add
 
     # ---- one of the brokers
 

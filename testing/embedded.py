@@ -16,6 +16,9 @@ from .clock import catch_up, move
 from .completion import Completion
 from .faults.faults import Faults
 from .loop_thread import LoopThread
+from .seeing.groups import GroupView
+from .seeing.request_log import RequestLog
+from .seeing.topics import SeenRecord, TopicView, Waited
 
 T = TypeVar("T")
 ConfigValue = str | int | float | bool
@@ -39,6 +42,7 @@ class Embedded:
         #: Faults that a test scripts; `reset` ends them.
         self.faults = Faults()
         self.clock = EmbeddedClock(self)
+        self._requests = RequestLog()
         #: Held by the one start or stop that is under way.
         self._changing = threading.Lock()
 
@@ -72,7 +76,26 @@ class Embedded:
         """Deletes every topic and every group and ends all faults, as if the broker were new, in milliseconds."""
         run = self._here()
         self.faults.clear()
+        self._requests.clear()
         return self._do("reset()", run.reset)
+
+    # What it holds.
+
+    def topic(self, name: str) -> TopicView:
+        """A topic: its records, and waiting for some."""
+        return TopicView(self, name)
+
+    def group(self, group_id: str) -> GroupView:
+        """A group: its lag, its members, and waiting for them."""
+        return GroupView(self, group_id)
+
+    @property
+    def requests(self) -> RequestLog:
+        """What clients asked, from the first use of this on."""
+        self._requests.is_on = True
+        if self._run is not None:
+            self._run.observe(self._requests)
+        return self._requests
 
     def __enter__(self) -> Self:
         return self._start_on_thread()
@@ -132,7 +155,7 @@ class Embedded:
                 raise
             finally:
                 self._started()
-            self._run = run
+            self._begin(run)
         return self
 
     async def _start_here(self) -> Self:
@@ -143,8 +166,13 @@ class Embedded:
                 await run.start()
             finally:
                 self._started()
-            self._run = run
+            self._begin(run)
         return self
+
+    def _begin(self, run: EmbeddedRun) -> None:
+        self._run = run
+        if self._requests.is_on:
+            run.observe(self._requests)
 
     def _stop_thread(self) -> None:
         with self._change("stop"):
@@ -170,6 +198,37 @@ class Embedded:
         if _running_loop() is None:
             return Completion(name, value=asyncio.run_coroutine_threadsafe(work(), run.loop).result())
         return Completion(name, work=lambda: _elsewhere(work, run.loop))
+
+    def _look(self, function: Callable[[], T]) -> T:
+        """Returns what `function` sees on the loop of the broker. Blocks for that moment, in a coroutine too."""
+        run = self._running()
+        if _running_loop() is run.loop:
+            return function()
+
+        async def look() -> T:
+            return function()
+
+        if run.thread is not None:
+            return run.thread.run(look())
+        if not run.loop.is_running():
+            raise RuntimeError(f"this {self.noun} was started in an event loop that does not run now")
+        return asyncio.run_coroutine_threadsafe(look(), run.loop).result()
+
+    def _wait_done(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
+        """Waits on the loop of the broker: blocks, but in an event loop, whichever that is, it is awaited."""
+        run = self._running()
+        if _running_loop() is None or _running_loop() is run.loop:
+            return self._do(name, work)
+        return Completion(name, work=lambda: _elsewhere(work, run.loop))
+
+    def _wait(self, work: Callable[[], Coroutine[Any, Any, list[SeenRecord]]]) -> Waited:
+        """The same for records."""
+        done = self._wait_done("wait_for()", work)
+        if not done.is_done:
+            return Waited(lambda: done)
+        waited = Waited()
+        waited.extend(done.result)
+        return waited
 
     def _running(self) -> EmbeddedRun:
         if self._run is None:

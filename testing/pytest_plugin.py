@@ -1,24 +1,32 @@
 """Fixtures for people who test their own applications against a real broker. They come with the package.
 
-Each gives an `odradek.Broker`, or a function that starts one, on a thread of its own: give `broker.bootstrap_servers` to any
-client. Synchronous tests and tests that are coroutines may use all of them.
+Each gives an `odradek.Broker` or an `odradek.Cluster`, or a part of one, on a thread of its own: clients take its
+`bootstrap_servers`. Synchronous tests and tests that are coroutines may use all of them. With pytest-xdist each worker has
+brokers of its own. The report of a failing test shows topics, groups, faults and the last requests of its brokers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from .broker import Broker
+    from .cluster import Cluster
+    from .faults.faults import Faults
+    from .seeing.topics import TopicView
+
+#: A topic's name has at most 249 characters.
+_MOST_NAME = 200
 
 
 @pytest.fixture(scope="session")
 def odradek_config() -> Mapping[str, str | int | float | bool]:
-    """Kafka's broker properties for the session's broker: override it in your conftest.py."""
+    """Kafka's broker properties for the session's broker and cluster: override it in your conftest.py."""
     return {}
 
 
@@ -28,14 +36,46 @@ def odradek_session(odradek_config: Mapping[str, str | int | float | bool]) -> I
     from .broker import Broker
 
     with Broker(config=odradek_config) as broker:
+        broker.requests  # noqa: B018  (from now on they are noted)
         yield broker
 
 
 @pytest.fixture
 def odradek_broker(odradek_session: Broker) -> Broker:
-    """The session's odradek.Broker, empty: topics and groups of earlier tests are deleted first, in milliseconds."""
+    """The session's odradek.Broker as if new: earlier tests' topics, groups, faults and time are gone, in milliseconds."""
     odradek_session.reset()
     return odradek_session
+
+
+@pytest.fixture
+def odradek_faults(odradek_broker: Broker) -> Iterator[Faults]:
+    """The faults of odradek_broker: `odradek_faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", times=3)`."""
+    yield odradek_broker.faults
+    odradek_broker.faults.clear()
+
+
+@pytest.fixture
+def odradek_topic(odradek_broker: Broker, request: pytest.FixtureRequest) -> TopicView:
+    """A topic of odradek_broker with one partition, named after the test: `.name`, `.records()`, `.wait_for(records=3)`."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-.")[:_MOST_NAME]
+    return odradek_broker.topic(name or "topic").create().result
+
+
+@pytest.fixture(scope="session")
+def odradek_cluster_session(odradek_config: Mapping[str, str | int | float | bool]) -> Iterator[Cluster]:
+    """One odradek.Cluster of three brokers for the whole test run. Tests share its topics."""
+    from .cluster import Cluster
+
+    with Cluster(brokers=3, config=odradek_config) as cluster:
+        cluster.requests  # noqa: B018
+        yield cluster
+
+
+@pytest.fixture
+def odradek_cluster(odradek_cluster_session: Cluster) -> Cluster:
+    """The session's odradek.Cluster of three brokers as if new; brokers that an earlier test killed run again."""
+    odradek_cluster_session.reset()
+    return odradek_cluster_session
 
 
 @pytest.fixture
@@ -49,3 +89,22 @@ def odradek_new_broker() -> Iterator[Callable[..., Broker]]:
             return running.enter_context(Broker(**arguments))
 
         yield start
+
+
+_SHOWN = ("odradek_session", "odradek_broker", "odradek_cluster_session", "odradek_cluster")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds what the brokers of a failing test hold and were asked."""
+    report = yield
+    if report.when == "call" and report.failed:
+        used = {id(one): one for name, one in getattr(item, "funcargs", {}).items() if name in _SHOWN}
+        for embedded in used.values():
+            from .seeing.report import sections
+
+            with suppress(Exception):  # a broker that the test has stopped has nothing to show
+                report.sections += sections(embedded)
+    return report

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from .named_items import TopicNames
 from .striking import Flow, Handle
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Interceptor:
     def __init__(self, server: BrokerServer, faults: Faults) -> None:
         self._server = server
         self._faults = faults
-        self.observe: Callable[[Call], object] | None = None
+        self.observe: Callable[[Call, int, TopicNames], object] | None = None
         for dispatcher in server.dispatchers.values():
             dispatcher.on_route = self._on_route
 
@@ -35,7 +36,7 @@ class Interceptor:
 
     def _take(self, handle: Handle, call: Call) -> Message | None:
         if self.observe is not None:
-            self.observe(call)
+            self.observe(call, self._server.node_id, self._topic_name)
         if not self._faults.active:
             return handle(call)
         node_id = self._server.node_id

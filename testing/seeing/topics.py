@@ -1,0 +1,175 @@
+"""`broker.topic("orders")`: the records of a topic, read from the broker's own log, without a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ...protocol.records.batch import iter_headers
+from ...protocol.records.record import decode_batch
+from ..completion import Completion
+from ..polling import reached
+
+if TYPE_CHECKING:
+    from ...server.partitions.hosted_partition import HostedPartition
+    from ..broker_run import EmbeddedRun
+    from ..embedded import Embedded
+
+_READ_BYTES = 8 << 20
+_CREATE_VERSION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRecord:
+    """A record as the broker has it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+
+class Waited(list[SeenRecord]):
+    """The records that came. In a plain program they are here; in an event loop `await` it."""
+
+    def __init__(self, work: Callable[[], Any] | None = None) -> None:
+        super().__init__()
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, list[SeenRecord]]:
+        work, self._work = self._work, None
+        if work is not None:
+            self[:] = yield from work().__await__()
+        return list(self)
+
+
+class TopicView:
+    """A topic of a broker or of a cluster; it need not exist yet."""
+
+    def __init__(self, embedded: Embedded, name: str) -> None:
+        self._embedded = embedded
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<topic {self.name}>"
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.end_offsets)
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """The high watermark of each partition; empty for a topic that is not there."""
+        run = self._embedded._here()
+        return self._embedded._look(lambda: {one.index: one.role.high_watermark for one in leaders(run, self.name)})
+
+    def records(self, partition: int | None = None, *, committed: bool = False) -> list[SeenRecord]:
+        """Returns the records of all partitions, or of one, in order of partition and offset.
+
+        `committed`: without those of transactions that are open or aborted. Compressed batches are opened.
+        """
+        run = self._embedded._here()
+
+        def look() -> list[SeenRecord]:
+            chosen = [one for one in leaders(run, self.name) if partition in (None, one.index)]
+            return [record for hosted in chosen for record in _records(hosted, committed)]
+
+        return self._embedded._look(look)
+
+    def values(self) -> list[bytes | None]:
+        """Returns the values of all records, in order of partition and offset."""
+        return [record.value for record in self.records()]
+
+    def wait_for(self, records: int = 1, *, timeout: float = 10.0, committed: bool = False) -> Waited:
+        """Waits until there are so many records, and returns all. Blocks, or is awaited in an event loop.
+
+        Raises TimeoutError, which says how many came.
+        """
+        run = self._embedded._here()
+
+        def seen() -> list[SeenRecord]:
+            return [record for hosted in leaders(run, self.name) for record in _records(hosted, committed)]
+
+        def are_there() -> bool:
+            return sum(one.role.high_watermark for one in leaders(run, self.name)) >= records and len(seen()) >= records
+
+        async def wait() -> list[SeenRecord]:
+            try:
+                await reached(are_there, f"{records} records in {self.name}", timeout)
+            except TimeoutError as late:
+                raise TimeoutError(f"{late}; there are {len(seen())}") from None
+            return seen()
+
+        return self._embedded._wait(wait)
+
+    def create(
+        self, partitions: int = 1, *, replication_factor: int = -1, config: dict[str, str] | None = None
+    ) -> Completion[TopicView]:
+        """Creates the topic. Raises RuntimeError where the broker refuses it."""
+        run = self._embedded._here()
+        configs = [CreatableTopicConfig(name=name, value=value) for name, value in (config or {}).items()]
+        topic = CreatableTopic(
+            name=self.name, num_partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
+
+        async def create() -> TopicView:
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+            answer = await run.ask_controller(request, _CREATE_VERSION)
+            result = answer.topics[0]
+            if result.error_code:
+                raise RuntimeError(f"{self.name}: {ErrorCode(result.error_code).name} {result.error_message or ''}")
+            await reached(lambda: len(leaders(run, self.name)) == partitions, f"the leaders of {self.name}")
+            return self
+
+        return self._embedded._do("create()", create)
+
+
+def leaders(run: EmbeddedRun, topic: str) -> list[HostedPartition]:
+    """Returns the leading replicas of a topic's partitions, in order. Belongs to the loop's thread."""
+    found = [
+        hosted
+        for server in run.servers.values()
+        if hasattr(server, "partitions")
+        for hosted in server.partitions
+        if hosted.topic == topic and hosted.role.is_leader and not hosted.is_removed
+    ]
+    return sorted(found, key=lambda hosted: hosted.index)
+
+
+def _records(hosted: HostedPartition, committed: bool) -> Iterator[SeenRecord]:
+    log, offset = hosted.log, hosted.log.log_start_offset
+    end = hosted.last_stable_offset if committed else hosted.role.high_watermark
+    aborted = log.aborted_transactions(offset, end) if committed else []
+    while offset < end:
+        piece = log.read(offset, _READ_BYTES, end)
+        if piece.next_offset <= offset:
+            return
+        data = bytes(piece.bytes())
+        for at, header in iter_headers(data):
+            if header.is_control or any(
+                one.producer_id == header.producer_id and one.first_offset <= header.base_offset <= one.last_offset
+                for one in aborted
+                if header.is_transactional
+            ):
+                continue
+            for record in decode_batch(data, at, header):
+                if offset <= record.offset < end:
+                    yield SeenRecord(
+                        hosted.topic,
+                        hosted.index,
+                        record.offset,
+                        record.timestamp,
+                        record.key,
+                        record.value,
+                        record.headers,
+                    )
+        offset = piece.next_offset

@@ -1,0 +1,87 @@
+"""The fixtures in a test suite of somebody's own, run by pytest in a process of its own, under xdist too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SUITE = """
+from kafka import KafkaProducer
+
+
+def send(place, topic, value):
+    producer = KafkaProducer(bootstrap_servers=place.bootstrap_servers, acks="all", client_id="checkout")
+    producer.send(topic, value).get(timeout=10)
+    producer.close()
+
+
+def test_topic(odradek_broker, odradek_topic):
+    assert odradek_topic.name == "test_topic"
+    send(odradek_broker, odradek_topic.name, b"1")
+    assert odradek_topic.values() == [b"1"]
+
+
+def test_a_topic_of_the_same_broker_is_new(odradek_broker, odradek_topic):
+    assert odradek_topic.values() == [] and not odradek_broker.topic("test_topic").exists
+
+
+def test_faults(odradek_broker, odradek_faults):
+    fault = odradek_faults.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    send(odradek_broker, "orders", b"1")
+    assert fault.count == 2
+
+
+def test_faults_are_over(odradek_broker):
+    assert len(odradek_broker.faults) == 0
+
+
+def test_cluster(odradek_cluster):
+    send(odradek_cluster, "orders", b"1")
+    odradek_cluster.kill(odradek_cluster.leader("orders"))
+    assert [one.value for one in odradek_cluster.topic("orders").wait_for(records=1)] == [b"1"]
+
+
+async def test_coroutine(odradek_topic):
+    assert odradek_topic.exists
+"""
+
+FAILING = """
+from kafka import KafkaProducer
+
+
+def test_that_fails(odradek_broker, odradek_faults):
+    odradek_faults.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER")
+    producer = KafkaProducer(bootstrap_servers=odradek_broker.bootstrap_servers, client_id="checkout")
+    producer.send("orders", b"1").get(timeout=10)
+    assert odradek_broker.topic("orders").values() == [b"2"]
+"""
+
+
+def pytest_of(folder: Path, text: str, *arguments: str) -> str:
+    (folder / "test_suite.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_suite_uses_the_fixtures_under_xdist(tmp_path: Path) -> None:
+    text = pytest_of(tmp_path, SUITE, "-q", "-n", "2")
+    assert "6 passed" in text, text
+
+
+def test_the_report_of_a_failing_test_shows_the_broker(tmp_path: Path) -> None:
+    text = pytest_of(tmp_path, FAILING)
+    topics, rest = text.split("odradek topics", 1)[1].split("odradek faults", 1)
+    faults, requests = rest.split("odradek last requests", 1)
+    assert "orders  0: 0..1" in topics
+    assert "Fetch: fail with NOT_LEADER_OR_FOLLOWER; struck 0" in faults
+    assert "checkout > 1: Produce" in requests
+
+
+def test_pytest_describes_each_fixture(tmp_path: Path) -> None:
+    text = pytest_of(tmp_path, "", "--fixtures", "-q")
+    for name in ("broker", "cluster", "topic", "faults", "session", "new_broker", "config", "cluster_session"):
+        described = text.split(f"odradek_{name}", 1)[1].splitlines()
+        assert len(described[1].strip()) > 20, described[:2]
