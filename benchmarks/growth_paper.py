@@ -30,8 +30,8 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import Controller
+from odradek.replication.controller.maintenance import FenceBrokerRequest
 from odradek.replication.controller.result import ControllerResult
-from odradek.replication.controller.upkeep import FenceBrokerRequest
 from odradek.server.cluster.cluster_view import ClusterView
 from odradek.server.handlers import metadata
 from odradek.server.quorum.metadata_batches import QuorumVoters, encode_records, in_parts

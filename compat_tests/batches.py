@@ -34,7 +34,7 @@ def partition_count(bootstrap: str, topic: str) -> int:
 
 
 def leader_of(bootstrap: str, topic: str, partition: int) -> str:
-    """Its address, as the first broker of `bootstrap` that answers tells it."""
+    """The address of a broker, from the first broker of `bootstrap` that answers."""
     if "," not in bootstrap:
         return bootstrap
     told = _described(bootstrap, topic)

@@ -56,7 +56,7 @@ class Rehearsal:
     LONGEST_PEACE_S = 1.0
 
     def __init__(self, seed: int, watched: Sequence[WatchedProcess]) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.watched = watched
         self.done: Counter[str] = Counter()
 
@@ -66,7 +66,7 @@ class Rehearsal:
     def go_on_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.peace(self.chance.random() * self.LONGEST_PEACE_S)
+            self.peace(self.rng.random() * self.LONGEST_PEACE_S)
             self.one()
 
     def peace(self, seconds: float) -> None:

@@ -133,7 +133,7 @@ class BrokerServer(Node):
                 self.partitions = data.partitions(self)
                 self.directory_reports = data.directory_reports(self)
                 self.partition_changes = data.partition_changes(self)
-                self.upkeep = data.log_maintenance(self)
+                self.maintenance = data.log_maintenance(self)
                 self.cleaner = data.log_cleaner(self)
                 self.scrubber = data.scrubber(self)
                 self.healer = cluster.healer(self)
@@ -150,7 +150,7 @@ class BrokerServer(Node):
                 await self._join_quorum()
             if self.config.is_broker:
                 self.moves.resume()
-                self.upkeep.start()
+                self.maintenance.start()
                 self.cleaner.start()
                 self.scrubber.start()
             await self._serve_metrics()
@@ -182,7 +182,7 @@ class BrokerServer(Node):
             await self.healer.stop()
             await self.scrubber.stop()
             await self.cleaner.stop()
-            await self.upkeep.stop()
+            await self.maintenance.stop()
         for part in (self.share_partitions.made, self.share_states.made, self.transactions.made):
             if part is not None:
                 part.stop()

@@ -122,7 +122,7 @@ class Node:
     partitions: Partitions
     directory_reports: DirectoryReports
     partition_changes: PartitionChanges
-    upkeep: LogMaintenance
+    maintenance: LogMaintenance
     cleaner: LogCleaner
     scrubber: Scrubber
     healer: Healer

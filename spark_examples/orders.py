@@ -78,19 +78,19 @@ class OrderEvent(NamedTuple):
 
 def order_events(seed: int, start: datetime = START) -> Iterator[OrderEvent]:
     """Every event of a seed in the order of arrival, without end."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     on_the_way: list[tuple[int, int, OrderEvent]] = []
-    for number, order in enumerate(_orders(chance, seed, start)):
+    for number, order in enumerate(_orders(rng, seed, start)):
         while on_the_way and on_the_way[0][0] <= order.placed_ms:
             yield heappop(on_the_way)[2]
-        arrival = order.placed_ms + _delay_ms(chance)
+        arrival = order.placed_ms + _delay_ms(rng)
         heappush(on_the_way, (arrival, 2 * number, OrderEvent(arrival, 1, order)))
-        if chance.random() < DUPLICATE_SHARE:
-            again = arrival + int(chance.random() * RESEND_DELAY_MS)
+        if rng.random() < DUPLICATE_SHARE:
+            again = arrival + int(rng.random() * RESEND_DELAY_MS)
             heappush(on_the_way, (again, 2 * number + 1, OrderEvent(again, 2, order)))
 
 
-def _orders(chance: random.Random, seed: int, start: datetime) -> Iterator[Order]:
+def _orders(rng: random.Random, seed: int, start: datetime) -> Iterator[Order]:
     """The orders as they are placed."""
     regions, products = list(REGIONS), list(CATALOGUE)
     weights = [_weights_at(minute) for minute in range(_MINUTES_A_DAY)]
@@ -98,12 +98,12 @@ def _orders(chance: random.Random, seed: int, start: datetime) -> Iterator[Order
     number = 0
     while True:
         cumulative = weights[int(placed // _MINUTE_MS) % _MINUTES_A_DAY]
-        placed += chance.expovariate(cumulative[-1] * ORDERS_PER_MINUTE / _MINUTE_MS)
-        region = chance.choices(regions, cum_weights=cumulative)[0]
-        product = products[int(chance.random() * len(products))]
-        quantity = 1 + int(3 * chance.random() ** 3)
+        placed += rng.expovariate(cumulative[-1] * ORDERS_PER_MINUTE / _MINUTE_MS)
+        region = rng.choices(regions, cum_weights=cumulative)[0]
+        product = products[int(rng.random() * len(products))]
+        quantity = 1 + int(3 * rng.random() ** 3)
         # Some customers order far more often than others, as keys in a topic do.
-        customer = int(CUSTOMERS_PER_REGION * chance.random() ** 2)
+        customer = int(CUSTOMERS_PER_REGION * rng.random() ** 2)
         yield Order(
             f"{seed}-{number:09d}",
             f"{region}-{customer:04d}",
@@ -127,9 +127,9 @@ def _weights_at(minute: int) -> list[float]:
     )
 
 
-def _delay_ms(chance: random.Random) -> int:
-    longest = LATE_DELAY_MS if chance.random() < LATE_SHARE else USUAL_DELAY_MS
-    return int(chance.random() * longest)
+def _delay_ms(rng: random.Random) -> int:
+    longest = LATE_DELAY_MS if rng.random() < LATE_SHARE else USUAL_DELAY_MS
+    return int(rng.random() * longest)
 
 
 def iso(ms: int) -> str:

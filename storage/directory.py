@@ -102,8 +102,17 @@ class LogDirectory:
     """
 
     __slots__ = (
-        "_doomed", "_in_use", "_lock", "_proven", "checkpoints", "had_clean_shutdown", "is_online", "meta_properties",
-        "notes", "path", "previous_broker_epoch",
+        "_in_use",
+        "_lock",
+        "_proven",
+        "_scheduled_deletions",
+        "checkpoints",
+        "had_clean_shutdown",
+        "is_online",
+        "meta_properties",
+        "notes",
+        "path",
+        "previous_broker_epoch",
     )  # fmt: skip
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -119,7 +128,7 @@ class LogDirectory:
         self._lock: int | None = None
         self._in_use = False
         # Directories of deleted replicas, and when their files may go.
-        self._doomed: list[tuple[int, str]] = []
+        self._scheduled_deletions: list[tuple[int, str]] = []
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
@@ -307,16 +316,16 @@ class LogDirectory:
 
     def schedule_delete(self, path: str, due_ms: int) -> None:
         """Has a directory deleted from `due_ms` on: that of a deleted replica that was found at the start, too."""
-        self._doomed.append((due_ms, path))
+        self._scheduled_deletions.append((due_ms, path))
 
     @property
-    def has_doomed(self) -> bool:
-        return bool(self._doomed)
+    def has_scheduled_deletions(self) -> bool:
+        return bool(self._scheduled_deletions)
 
     def delete_scheduled(self, now_ms: int) -> int:
         """Removes the files of deleted replicas whose time has come; how many still wait. Any thread may call it."""
-        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
-        self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
+        due = [path for due_ms, path in self._scheduled_deletions if due_ms <= now_ms]
+        self._scheduled_deletions = [(due_ms, path) for due_ms, path in self._scheduled_deletions if due_ms > now_ms]
         for path in due:
             try:
                 shutil.rmtree(path)
@@ -324,7 +333,7 @@ class LogDirectory:
                 continue
             except OSError as error:
                 raise LogDirectoryFailure(self.path, f"deleting {path}", error) from error
-        return len(self._doomed)
+        return len(self._scheduled_deletions)
 
 
 def checkpoints_of(logs: Iterable[Log]) -> Checkpoints:

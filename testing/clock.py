@@ -103,11 +103,11 @@ def move(clock: MovedClock, servers: Iterable[BrokerServer], seconds: float) -> 
 async def catch_up(servers: Iterable[BrokerServer]) -> None:
     """Does the periodic tasks of brokers that a moved clock has made due."""
     for server in servers:
-        if not hasattr(server, "upkeep"):
+        if not hasattr(server, "maintenance"):
             continue
-        await server.upkeep.delete_old_segments()
-        await server.upkeep.remove_files()
-        await server.upkeep.expire_producers()
+        await server.maintenance.delete_old_segments()
+        await server.maintenance.remove_files()
+        await server.maintenance.expire_producers()
     await asyncio.sleep(0)
 
 

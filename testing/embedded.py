@@ -1,4 +1,4 @@
-"""What an embedded broker and an embedded cluster share: they run on a thread of their own, or in the user's loop.
+"""The common part of an embedded broker and an embedded cluster: they run on a thread of their own, or in the user's loop.
 
 In a plain program the methods block; in a program of coroutines they are awaited. The start decides.
 """

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 #: How often a waiting caller looks whether the thread still lives.
-LIVENESS_CHECK_S = 1.0
+THREAD_CHECK_S = 1.0
 
 
 class LoopThread:
@@ -77,7 +77,7 @@ class LoopThread:
     def _await(self, future: concurrent.futures.Future[T], timeout_s: float | None) -> T:
         waited_s = 0.0
         while True:
-            step_s = LIVENESS_CHECK_S if timeout_s is None else min(LIVENESS_CHECK_S, timeout_s - waited_s)
+            step_s = THREAD_CHECK_S if timeout_s is None else min(THREAD_CHECK_S, timeout_s - waited_s)
             try:
                 return future.result(step_s)
             except TimeoutError:

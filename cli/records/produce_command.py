@@ -138,7 +138,7 @@ def _header(text: str) -> tuple[str, bytes]:
 
 
 class _Fixed:
-    """What options say about every record; a key, partition or time of the record itself stays."""
+    """The values that options give to every record; a key, partition or time of the record itself stays."""
 
     def __init__(
         self, key: bytes | None, headers: list[tuple[str, bytes]], partition: int | None, timestamp: int | None

@@ -30,7 +30,7 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Selection:
-    """What to read. `partitions` empty: all. `until` None: to the end, or for ever with `follow`."""
+    """The records to read. `partitions` empty: all. `until` None: to the end, or for ever with `follow`."""
 
     topics: Sequence[str]
     partitions: Sequence[int] = ()

@@ -35,7 +35,7 @@ def create_topics(
 
 
 class _Outcome:
-    """What a request did for each of several topics: some may be done although others have errors."""
+    """The outcome of a request for each of several topics: some may be done although others have errors."""
 
     def __init__(self, word: str) -> None:
         self._word = word

@@ -15,7 +15,7 @@ from odradek.cli.main import main
 
 @dataclass
 class Done:
-    """What a command printed, and its exit status."""
+    """The output of a command, and its exit status."""
 
     status: int
     out: str

@@ -2,7 +2,7 @@
 
 Ids become names: the name under which a step kept the value, else their kind and the order of their first appearance, so
 that an id that ought to be the same twice is still compared. Times become `<time>` unless they are the sentinel. Lists
-that Kafka orders by chance are put in the order of their names. Record batches are opened.
+that Kafka orders at random are put in the order of their names. Record batches are opened.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class StreamsLog:
     def since_then(self, mark: str) -> History:
         """Returns what groups with `mark` in their names wrote since the last call.
 
-        Of targets that are written together, which Kafka orders by chance, in the order of the members.
+        Of targets that are written together, which Kafka orders at random, in the order of the members.
         """
         topics = TopicNames(self._log.bootstrap)
         found: dict[str, list[Any]] = defaultdict(list)

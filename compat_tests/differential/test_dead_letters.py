@@ -22,7 +22,7 @@ from compat_tests.java.fetch import SPECIFICATION
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import ApacheKafka
 from compat_tests.recipes import eventually, make_topic
-from tests.server.dead_letter_queue import Letter, letters, upgrade
+from tests.server.dead_letter_queue import DeadLetterRecord, dead_letter_records, upgrade
 from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
 from tests.server.test_share_groups import configure, lag
 
@@ -43,7 +43,7 @@ States = dict[int, list[tuple[int, int]]]
 class Left(NamedTuple):
     """The result of a history."""
 
-    letters: list[Letter]
+    dead_letter_records: list[DeadLetterRecord]
     states: States
 
 
@@ -62,7 +62,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerPr
         yield kafka, odradek
 
 
-def without_times(found: list[Letter]) -> list[Letter]:
+def without_times(found: list[DeadLetterRecord]) -> list[DeadLetterRecord]:
     return sorted((one._replace(timestamp=0) for one in found), key=lambda one: (one.headers["partition"], one.offset))
 
 
@@ -111,9 +111,9 @@ def taken(member: Member) -> list[int]:
 
 def left(bootstrap: str, group: str, queue: str, count: int) -> Left:
     """Once there are so many letters, and the group has nothing to do any more."""
-    eventually(lambda: len(letters(bootstrap, queue)) == count, what="all letters", deadline_s=DEADLINE_S)
+    eventually(lambda: len(dead_letter_records(bootstrap, queue)) == count, what="all letters", deadline_s=DEADLINE_S)
     eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
-    return Left(without_times(letters(bootstrap, queue)), states_of(bootstrap, group))
+    return Left(without_times(dead_letter_records(bootstrap, queue)), states_of(bootstrap, group))
 
 
 def play(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
@@ -125,7 +125,7 @@ def play(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
     try:
         assert eventually(lambda: taken(member), what="records", deadline_s=DEADLINE_S) == list(range(RECORDS))
         assert member.acknowledge((0, 1, REJECT), (2, 2, ACCEPT), (3, 5, RELEASE)).error_code == 0
-        eventually(lambda: len(letters(bootstrap, queue)) == 2, what="the rejected", deadline_s=DEADLINE_S)
+        eventually(lambda: len(dead_letter_records(bootstrap, queue)) == 2, what="the rejected", deadline_s=DEADLINE_S)
         assert eventually(lambda: taken(member), what="the released", deadline_s=DEADLINE_S) == [3, 4, 5]
         last = 5 if lock_ms > LOCK_MS else 4
         assert member.acknowledge((3, last, RELEASE)).error_code == 0
@@ -136,14 +136,18 @@ def play(bootstrap: str, group: str, lock_ms: int, **settings: str) -> Left:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("copies", ["true", "false"])
-def test_letters_and_states_are_apache_kafkas(copies: str, brokers: tuple[BrokerProcess, BrokerProcess]) -> None:
+def test_dead_letter_records_and_states_equal_apache_kafkas(
+    copies: str, brokers: tuple[BrokerProcess, BrokerProcess]
+) -> None:
     kafka, ours = brokers
     group = f"buried-{copies}"
     lock_ms = LOCK_MS if copies == "true" else 30_000
     theirs = play(kafka.bootstrap, group, lock_ms, errors_deadletterqueue_copy_record_enable=copies)
     own = play(ours.bootstrap, group, lock_ms, errors_deadletterqueue_copy_record_enable=copies)
-    assert own.letters == theirs.letters
-    assert [list(letter.headers) for letter in own.letters] == [list(letter.headers) for letter in theirs.letters]
+    assert own.dead_letter_records == theirs.dead_letter_records
+    assert [list(dead_letter.headers) for dead_letter in own.dead_letter_records] == [
+        list(dead_letter.headers) for dead_letter in theirs.dead_letter_records
+    ]
     assert own.states == theirs.states
 
 
@@ -180,12 +184,12 @@ def of_markers(bootstrap: str, isolation: str) -> Left:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_letters_of_a_transactions_marker_are_apache_kafkas(
+def test_dead_letter_records_of_a_transactions_marker_equal_apache_kafkas(
     isolation: str, brokers: tuple[BrokerProcess, BrokerProcess]
 ) -> None:
     theirs, own = (of_markers(broker.bootstrap, isolation) for broker in brokers)
-    assert own.letters == theirs.letters
-    assert any(letter.offset == 1 and letter.key for letter in theirs.letters)
+    assert own.dead_letter_records == theirs.dead_letter_records
+    assert any(dead_letter.offset == 1 and dead_letter.key for dead_letter in theirs.dead_letter_records)
     assert own.states == theirs.states
 
 
@@ -213,4 +217,4 @@ def unwritten(bootstrap: str, group: str, queue: str) -> object:
         eventually(lambda: lag(bootstrap, group) == 0, what="the group is done", deadline_s=DEADLINE_S)
     finally:
         member.close()
-    return letters(bootstrap, queue), states_of(bootstrap, group)
+    return dead_letter_records(bootstrap, queue), states_of(bootstrap, group)

@@ -56,22 +56,22 @@ class Walk:
     """A random walk: the next batch is near what the broker would accept next."""
 
     def __init__(self, seed: int) -> None:
-        self._chance = Random(seed)
+        self._rng = Random(seed)
         self._sent: dict[int, list[Batch]] = {_FIRST_PRODUCER_ID + number: [] for number in range(PRODUCERS)}
 
     def step(self) -> Batch | Marker:
-        chance = self._chance
-        producer_id = chance.choice(list(self._sent))
+        rng = self._rng
+        producer_id = rng.choice(list(self._sent))
         sent = self._sent[producer_id]
         last = sent[-1] if sent else Batch(producer_id, 0, MAX_SEQUENCE - 5, 1)
-        epoch = max(0, last.epoch + chance.choice((0,) * 9 + (1, 1, -1)))
-        if chance.random() < 0.08:
-            return Marker(producer_id, epoch, chance.randrange(3))
-        if sent and chance.random() < 0.2:
-            return chance.choice(sent[-7:])
+        epoch = max(0, last.epoch + rng.choice((0,) * 9 + (1, 1, -1)))
+        if rng.random() < 0.08:
+            return Marker(producer_id, epoch, rng.randrange(3))
+        if sent and rng.random() < 0.2:
+            return rng.choice(sent[-7:])
         following = last.sequence + last.count
-        sequence = chance.choice((following,) * 8 + (0, 0, following + 1, following - 1))
-        return Batch(producer_id, epoch, sequence % (MAX_SEQUENCE + 1), chance.randint(1, 3))
+        sequence = rng.choice((following,) * 8 + (0, 0, following + 1, following - 1))
+        return Batch(producer_id, epoch, sequence % (MAX_SEQUENCE + 1), rng.randint(1, 3))
 
     def taken(self, batch: Batch) -> None:
         self._sent[batch.producer_id].append(batch)

@@ -46,7 +46,7 @@ class ThreeBrokers:
     def __init__(
         self, directory: Path, properties: dict[str, str], seed: int = 0, *, start_deadline_s: float = 120
     ) -> None:
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         ports = {node: (free_port(), free_port()) for node in NODES}
         voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port, _ in ports.values())
@@ -70,10 +70,10 @@ class ThreeBrokers:
 
     def kill(self, node: int | None = None) -> None:
         """kill -9 of a node, whichever if none is named."""
-        self.nodes[self._chance.choice(NODES) if node is None else node].kill()
+        self.nodes[self._rng.choice(NODES) if node is None else node].kill()
 
     def start(self) -> None:
-        """Whoever does not run. A quorum needs a majority to serve, so none is waited for before all have begun."""
+        """Starts the nodes that do not run. A quorum needs a majority to serve, so all start before the wait for any."""
         start_all(self.nodes.values())
 
     def __enter__(self) -> ThreeBrokers:

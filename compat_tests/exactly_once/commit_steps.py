@@ -4,7 +4,7 @@
 
 Each round is one transaction of a client's, records in two partitions and a group's offset, committed or aborted, against a
 broker that dies at its first, second, ... append (dying.py). When a round ends without a death, every step has been died
-at. A lone broker is started again at once (here); of three, the others carry it out (cluster_steps.py).
+at. A single node is started again at once (here); of three, the others carry it out (cluster_steps.py).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Copier:
         self, bootstrap: str, source: str, target: str, group: str, protocol: str, name: str, seed: int
     ) -> None:
         self.target = target
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.consumer = Consumer(
             {
                 **CLIENT,
@@ -70,7 +70,7 @@ class Copier:
 
     def run(self) -> None:
         while True:
-            messages = self.consumer.consume(self.chance.randint(1, MOST_RECORDS), 0.2)
+            messages = self.consumer.consume(self.rng.randint(1, MOST_RECORDS), 0.2)
             read = [message for message in messages if not _skipped(message)]
             if read:
                 self.copy(read)
@@ -80,7 +80,7 @@ class Copier:
         try:
             self.producer.begin_transaction()
             self._write(messages)
-            if self.chance.random() >= ABORTED_SHARE:
+            if self.rng.random() >= ABORTED_SHARE:
                 retried(lambda: self.producer.commit_transaction(TIMEOUT_S))
                 return
             self.producer.flush(TIMEOUT_S)

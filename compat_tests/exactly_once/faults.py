@@ -55,9 +55,9 @@ class Faults(Rehearsal):
         self.copiers = copiers
 
     def one(self) -> None:
-        copier = self.chance.choice(self.copiers)
-        kind = self.chance.choices(("broker killed", "copier killed", "copier frozen"), (3, 3, 2))[0]
-        freeze_s = self.chance.random() * LONGEST_FREEZE_S
+        copier = self.rng.choice(self.copiers)
+        kind = self.rng.choices(("broker killed", "copier killed", "copier frozen"), (3, 3, 2))[0]
+        freeze_s = self.rng.random() * LONGEST_FREEZE_S
         if kind == "broker killed":
             self._broker.kill()
             self._broker.start()

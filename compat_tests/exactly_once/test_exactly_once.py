@@ -97,7 +97,7 @@ def test_a_producer_that_dies_while_a_request_or_its_answer_is_under_way_leaves_
     held_steps.play(between, topic, step, fate)
 
 
-def test_copiers_of_three_brokers_copy_each_record_once_whoever_is_killed(tmp_path: Path) -> None:
+def test_copiers_copy_each_record_once_when_any_of_three_brokers_is_killed(tmp_path: Path) -> None:
     # The first and the third fault of this seed befall a broker; longer, and with others, by hand.
     seed = 3
     with ThreeBrokers(tmp_path / "brokers", checker.PROPERTIES, seed) as brokers:

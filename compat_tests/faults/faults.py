@@ -17,38 +17,38 @@ class Fault(NamedTuple):
     begin: Callable[[FaultyCluster, Random], str]
 
 
-def minority(cluster: FaultyCluster, chance: Random) -> list[ClusterNode]:
+def minority(cluster: FaultyCluster, rng: Random) -> list[ClusterNode]:
     """Some nodes, fewer than half: what a cluster must bear."""
     most = (len(cluster.nodes) - 1) // 2
-    return chance.sample(list(cluster.nodes.values()), chance.randint(1, most))
+    return rng.sample(list(cluster.nodes.values()), rng.randint(1, most))
 
 
 def named(nodes: list[ClusterNode]) -> str:
     return ", ".join(str(node.node) for node in nodes)
 
 
-def kill(cluster: FaultyCluster, chance: Random) -> str:
-    nodes = minority(cluster, chance)
+def kill(cluster: FaultyCluster, rng: Random) -> str:
+    nodes = minority(cluster, rng)
     for node in nodes:
         node.kill()
     return f"kill -9 of {named(nodes)}"
 
 
-def kill_all(cluster: FaultyCluster, chance: Random) -> str:
+def kill_all(cluster: FaultyCluster, rng: Random) -> str:
     """The building's power: what was acknowledged must be on more than one disk's page cache. Processes, not machines."""
     for node in cluster.nodes.values():
         node.kill()
     return "kill -9 of all"
 
 
-def stop(cluster: FaultyCluster, chance: Random) -> str:
-    nodes = minority(cluster, chance)
+def stop(cluster: FaultyCluster, rng: Random) -> str:
+    nodes = minority(cluster, rng)
     for node in nodes:
         node.stop()
     return f"clean stop of {named(nodes)}"
 
 
-def roll(cluster: FaultyCluster, chance: Random) -> str:
+def roll(cluster: FaultyCluster, rng: Random) -> str:
     """A rolling restart: each is stopped and serves again before the next."""
     for node in cluster.nodes.values():
         node.stop()
@@ -56,36 +56,36 @@ def roll(cluster: FaultyCluster, chance: Random) -> str:
     return "a rolling restart"
 
 
-def pause(cluster: FaultyCluster, chance: Random) -> str:
-    nodes = minority(cluster, chance)
+def pause(cluster: FaultyCluster, rng: Random) -> str:
+    nodes = minority(cluster, rng)
     for node in nodes:
         node.pause()
     return f"SIGSTOP of {named(nodes)}"
 
 
-def cut_off(cluster: FaultyCluster, chance: Random) -> str:
+def cut_off(cluster: FaultyCluster, rng: Random) -> str:
     """A minority hears nobody of the others and is not heard by them; clients still reach it."""
-    apart = {node.node for node in minority(cluster, chance)}
+    apart = {node.node for node in minority(cluster, rng)}
     for source, target in itertools.permutations(cluster.nodes, 2):
         if (source in apart) != (target in apart):
             cluster.network.cut(source, target)
     return f"{sorted(apart)} cut off both ways"
 
 
-def cut_one_way(cluster: FaultyCluster, chance: Random) -> str:
-    source, target = chance.sample(list(cluster.nodes), 2)
+def cut_one_way(cluster: FaultyCluster, rng: Random) -> str:
+    source, target = rng.sample(list(cluster.nodes), 2)
     cluster.network.cut(source, target)
     return f"what {source} sends to {target} is lost"
 
 
-def slow(cluster: FaultyCluster, chance: Random) -> str:
-    node = chance.choice(list(cluster.nodes))
+def slow(cluster: FaultyCluster, rng: Random) -> str:
+    node = rng.choice(list(cluster.nodes))
     cluster.network.slow(node)
     return f"{node} sends slowly and loses what it cannot keep"
 
 
-def fill(cluster: FaultyCluster, chance: Random) -> str:
-    node = chance.choice(list(cluster.nodes.values()))
+def fill(cluster: FaultyCluster, rng: Random) -> str:
+    node = rng.choice(list(cluster.nodes.values()))
     node.fill_disk()
     return f"the disk of {node.node} is full"
 

@@ -45,9 +45,9 @@ class Plan:
     #: The names one after the other; else one is drawn each time.
     in_turn: bool = False
 
-    def draw(self, chance: Random) -> Iterator[str]:
+    def draw(self, rng: Random) -> Iterator[str]:
         every = list(self.names)
-        return (every[at % len(every)] if self.in_turn else chance.choice(every) for at in range(self.faults))
+        return (every[at % len(every)] if self.in_turn else rng.choice(every) for at in range(self.faults))
 
 
 @dataclass
@@ -69,27 +69,27 @@ class Outcome:
 
 
 def play(seed: int, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> Outcome:
-    outcome, chance = Outcome(seed), Random(seed)
+    outcome, rng = Outcome(seed), Random(seed)
     directory.mkdir(parents=True, exist_ok=True)
     with FaultyCluster(plan.kind, plan.nodes, directory) as cluster:
         make_topic(cluster)
         clients = Clients(cluster.bootstrap, directory, plan.producers)
         with clients:
-            rest(chance, REST_S)
-            for name in plan.draw(chance):
-                outcome.faults.append(FAULTS[name].begin(cluster, chance))
+            rest(rng, REST_S)
+            for name in plan.draw(rng):
+                outcome.faults.append(FAULTS[name].begin(cluster, rng))
                 say(outcome.faults[-1])
-                rest(chance, LASTS_S)
+                rest(rng, LASTS_S)
                 heal(cluster)
-                rest(chance, REST_S)
+                rest(rng, REST_S)
             clients.finish()
         judge(outcome, cluster, clients)
     return outcome
 
 
-def rest(chance: Random, between: tuple[float, float]) -> None:
+def rest(rng: Random, between: tuple[float, float]) -> None:
     """Faults last: this is time that passes for the cluster, nothing is waited for."""
-    time.sleep(chance.uniform(*between))
+    time.sleep(rng.uniform(*between))
 
 
 def make_topic(cluster: FaultyCluster) -> None:

@@ -117,7 +117,7 @@ class Faults(Rehearsal):
         self._assignor = assignor
         self._folder = folder
         self._joined = 0
-        self._deck = [*self.chance.sample(_DECK, len(_DECK)), BEYOND]
+        self._deck = [*self.rng.sample(_DECK, len(_DECK)), BEYOND]
         self.ledger = Ledger()
         self.problems: list[str] = []
 
@@ -135,13 +135,13 @@ class Faults(Rehearsal):
         return [CONSUMER, "classic", *(["kafka-python"] if self._assignor == "range" else [])]
 
     def one(self) -> None:
-        self._deck = self._deck or self.chance.sample(_DECK, len(_DECK))
+        self._deck = self._deck or self.rng.sample(_DECK, len(_DECK))
         fault = self._deck.pop()
-        chosen = self.chance.choice([one for one in self.members if not one.is_leaving and not one.is_frozen] or [None])
-        seconds = self.chance.random()
+        chosen = self.rng.choice([one for one in self.members if not one.is_leaving and not one.is_frozen] or [None])
+        seconds = self.rng.random()
         if fault == "one joins":
             if sum(not one.is_leaving for one in self.members) < MOST_MEMBERS:
-                self.join(self.chance.choice(self.kinds()))
+                self.join(self.rng.choice(self.kinds()))
         elif fault.endswith(("broker killed", "coordinator killed")):
             self._kill_broker(fault, seconds * LONGEST_ABSENCE_S)
         elif chosen is not None:

@@ -148,7 +148,7 @@ def test_log_directories_are_described(tool: Tool, bootstrap: str, topic: str) -
     assert [one["partition"] for one in directory["partitions"]] == [f"{topic}-0"]
 
 
-def test_the_cluster_is_told(tool: Tool, bootstrap: str) -> None:
+def test_cluster_is_described(tool: Tool, bootstrap: str) -> None:
     assert "Cluster ID: " in tool("cluster", "cluster-id", "--bootstrap-server", bootstrap).checked().out
     assert "127.0.0.1" in tool("cluster", "list-endpoints", "--bootstrap-server", bootstrap).checked().out
     refused = tool("cluster", "unregister", "--bootstrap-server", bootstrap, "--id", "77")
@@ -167,13 +167,13 @@ def test_the_quorum_is_described(tool: Tool) -> None:
     assert "Leader" in tool("quorum", "describe", "--replication").checked().out
 
 
-def test_versions_of_apis_are_told(tool: Tool) -> None:
+def test_versions_of_apis_are_listed(tool: Tool) -> None:
     told = tool("versions").checked().out
     assert "Produce(0): 0 to 13" in told
     assert "Fetch(1): 4 to 18" in told
 
 
-def test_an_election_that_is_not_needed_is_told(tool: Tool, bootstrap: str, topic: str) -> None:
+def test_unneeded_election_returns_election_not_needed(tool: Tool, bootstrap: str, topic: str) -> None:
     make_topic(bootstrap, topic)
     settings = ("--election-type", "preferred", "--topic", topic, "--partition", "0")
     assert "Valid replica already elected" in tool("elections", *settings).checked().out

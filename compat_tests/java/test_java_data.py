@@ -91,7 +91,7 @@ def test_a_topic_is_made_by_the_first_record_to_it(tool: Tool, topic: str) -> No
     assert f"Topic: {topic}" in tool("topics", "--describe", "--topic", topic).checked().out
 
 
-def test_records_too_large_are_told(tool: Tool, bootstrap: str, topic: str, tmp_path: Path) -> None:
+def test_too_large_record_raises_record_too_large(tool: Tool, bootstrap: str, topic: str, tmp_path: Path) -> None:
     make_topic(bootstrap, topic, configs={"max.message.bytes": "1000"})
     load = ("--topic", topic, "--num-records", "1", "--record-size", "2000", "--throughput", "-1")
     assert "RecordTooLargeException" in (told := tool("producer_performance", *load)).out + told.err

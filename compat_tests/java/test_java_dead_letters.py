@@ -40,13 +40,13 @@ def test_rejected_and_overdelivered_records_are_in_the_dead_letter_queue(upgrade
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=_DEADLINE_S)
     assert done.returncode == 0, done.stderr
 
-    def letter(offset: int, deliveries: int, why: str) -> str:
+    def dead_letter(offset: int, deliveries: int, why: str) -> str:
         value = values[offset]
         where = f"{P}topic=orders | {P}partition=0 | {P}offset={offset} | {P}group=workers"
         return f"{value} | {value.split()[0]} | {where} | {P}delivery.count={deliveries} | {P}message={why}"
 
     assert sorted(done.stdout.splitlines()) == [
-        letter(1, 1, "Offset rejected by client."),
-        letter(3, 1, "Offset rejected by client."),
-        letter(2, 2, "Offset delivery count exceeded the threshold."),
+        dead_letter(1, 1, "Offset rejected by client."),
+        dead_letter(3, 1, "Offset rejected by client."),
+        dead_letter(2, 2, "Offset delivery count exceeded the threshold."),
     ]

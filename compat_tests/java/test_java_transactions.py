@@ -67,7 +67,7 @@ def test_transactions_are_filtered_by_how_long_they_run_and_by_their_names(
     assert "Empty" in tool("transactions", "describe", "--transactional-id", name).checked().out
 
 
-def test_a_transaction_that_no_coordinator_knows_is_found_hanging_and_aborted(
+def test_transaction_without_coordinator_is_found_hanging_and_aborted(
     new_broker: Callable[[dict[str, str]], BrokerProcess], tools: ToolHost
 ) -> None:
     """Brokers without verification (KIP-890) left such records of a transaction that had ended."""

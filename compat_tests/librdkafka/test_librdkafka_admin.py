@@ -143,7 +143,7 @@ def test_the_cluster_is_described(admin: AdminClient) -> None:
     assert found.cluster_id
 
 
-def test_an_election_that_is_not_needed_is_told(bootstrap: str, topic: str, admin: AdminClient) -> None:
+def test_unneeded_election_returns_election_not_needed(bootstrap: str, topic: str, admin: AdminClient) -> None:
     make_topic(bootstrap, topic)
     part = TopicPartition(topic, 0)
     found = admin.elect_leaders(ElectionType.PREFERRED, [part]).result()

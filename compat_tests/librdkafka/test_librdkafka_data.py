@@ -107,7 +107,7 @@ def test_an_offset_out_of_range_resets_or_fails_as_configured(
     assert errors[0].code() == KafkaError._AUTO_OFFSET_RESET
 
 
-def test_the_end_of_a_partition_is_told(
+def test_end_of_partition_is_reported(
     bootstrap: str, topic: str, producer_of: ProducerOf, consumer_of: ConsumerOf
 ) -> None:
     make_topic(bootstrap, topic)
@@ -148,7 +148,7 @@ def test_a_topic_is_made_by_the_first_message_to_it(
     assert take(consumer, 1)[0].value() == b"x"
 
 
-def test_a_partition_that_does_not_exist_is_told(bootstrap: str, topic: str, consumer_of: ConsumerOf) -> None:
+def test_unknown_partition_returns_an_error(bootstrap: str, topic: str, consumer_of: ConsumerOf) -> None:
     make_topic(bootstrap, topic)
     with pytest.raises(KafkaException) as raised:
         consumer_of("none").get_watermark_offsets(TopicPartition(topic, 7), timeout=5)

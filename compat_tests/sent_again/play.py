@@ -2,7 +2,7 @@
 
 `refused` is on the calm node and on the paused one, `moved` is led by the third:
 
-1. The paused node falls out of the set in sync. A batch to `refused` is answered with NOT_ENOUGH_REPLICAS, and the next one
+1. The paused node leaves the ISR. A batch to `refused` is answered with NOT_ENOUGH_REPLICAS, and the next one
    is under way behind it. The paused node comes back, and only then that one arrives: Apache Kafka says
    OUT_OF_ORDER_SEQUENCE_NUMBER, we say what the first was told.
 2. A batch to `moved` is with all of its followers, and not acknowledged.

@@ -26,7 +26,7 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE, ApacheKafka
 from compat_tests.recipes import eventually, make_replicated_topic
 
-from . import letters
+from . import dead_letter_records
 from .faults import Brokers, Faults, MemberProcess, java_member, python_member
 from .feeder import AnyFeeder, PlainFeeder, TransactionalFeeder
 from .group import SharedTopic
@@ -83,7 +83,7 @@ class Finding:
     unknown: int = 0
     renewed: int = 0
     aborted: int = 0
-    letters: int = 0
+    dead_letter_records: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
@@ -91,7 +91,7 @@ class Finding:
         head = (
             f"{self.records} records, {self.aborted} aborted ones beside them, {self.deliveries} deliveries, "
             f"{self.confirmed} acknowledgements confirmed, {self.unknown} not, {self.renewed} of them renewals, "
-            f"{self.letters} dead letters, {dict(self.faults)}"
+            f"{self.dead_letter_records} dead letters, {dict(self.faults)}"
         )
         return "\n".join([head, *self.problems])
 
@@ -136,10 +136,10 @@ def run(
     _count(finding, history)
     finding.problems += anomalies(history, set(range(finding.records)) - feeder.unknown, circumstances)
     if queue is not None:
-        found = letters.read(brokers.bootstrap, queue)
-        finding.letters = len(found)
-        markers = letters.markers(brokers.bootstrap, topic)
-        finding.problems += letters.anomalies(history, found, circumstances, markers)
+        found = dead_letter_records.read(brokers.bootstrap, queue)
+        finding.dead_letter_records = len(found)
+        markers = dead_letter_records.markers(brokers.bootstrap, topic)
+        finding.problems += dead_letter_records.anomalies(history, found, circumstances, markers)
     return finding
 
 

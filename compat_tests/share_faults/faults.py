@@ -92,9 +92,9 @@ class Faults(Rehearsal):
             "a member frozen": 2,
             "a member leaves": 1,
         }
-        kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
-        member = self.chance.choice(self.members)
-        seconds = self.chance.random()
+        kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
+        member = self.rng.choice(self.members)
+        seconds = self.rng.random()
         self.done[kind] += 1
         if kind == "a broker killed":
             self._kill(None, seconds * LONGEST_ABSENCE_S)

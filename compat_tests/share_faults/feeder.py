@@ -39,7 +39,7 @@ class TransactionalFeeder:
         self.aborted = 0
         #: Nobody knows whether these are committed: their producer failed for good with that on its way.
         self.unknown: set[int] = set()
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._topic, self._pause_s, self._partitions = topic, 1 / rate, partitions
         self._settings = {
             **CLIENT,
@@ -59,8 +59,8 @@ class TransactionalFeeder:
     def _feed(self) -> None:
         producer = self._begun()
         while not self._ended.is_set():
-            size = self._chance.randrange(1, MOST_RECORDS)
-            if self._chance.random() < ABORTED:
+            size = self._rng.randrange(1, MOST_RECORDS)
+            if self._rng.random() < ABORTED:
                 numbers = range(-1 - self.aborted, -1 - self.aborted - size, -1)
                 is_well = self._transaction(producer, numbers, producer.abort_transaction)
                 self.aborted += size

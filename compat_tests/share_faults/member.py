@@ -49,12 +49,12 @@ def is_poison(value: int) -> bool:
     return value % POISON_EVERY == 0
 
 
-def choose(chance: random.Random, value: int, count: int) -> str:
+def choose(rng: random.Random, value: int, count: int) -> str:
     if is_poison(value):
         return RELEASE
     if count >= PATIENCE:
         return ACCEPT
-    return chance.choices((ACCEPT, RELEASE, REJECT), (80, 15, 5))[0]
+    return rng.choices((ACCEPT, RELEASE, REJECT), (80, 15, 5))[0]
 
 
 def note(*words: object) -> None:
@@ -64,7 +64,7 @@ def note(*words: object) -> None:
 
 class ShareMember:
     def __init__(self, bootstrap: str, topic: str, group: str, seed: int) -> None:
-        self._chance = random.Random(seed)
+        self._rng = random.Random(seed)
         self._is_ending = False
         self._consumer = ShareConsumer(
             {
@@ -97,10 +97,10 @@ class ShareMember:
     def _take(self, began: float, messages: Iterable[Message]) -> None:
         records = [(m.partition(), m.offset(), m.delivery_count(), int(m.value())) for m in messages]
         note("given", began, time.monotonic(), records)
-        time.sleep(self._chance.random() * BUSY_S)
+        time.sleep(self._rng.random() * BUSY_S)
         said = []
         for message, (partition, offset, count, value) in zip(messages, records, strict=True):
-            what = choose(self._chance, value, count)
+            what = choose(self._rng, value, count)
             self._consumer.acknowledge(message, TYPES[what])
             said.append((partition, offset, count, what))
         note("says", time.monotonic(), said)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from compat_tests.share_faults import letters
+from compat_tests.share_faults import dead_letter_records
+from compat_tests.share_faults.dead_letter_records import EXCEEDED, REJECTED, DeadLetterRecord
 from compat_tests.share_faults.history import BUFFERED, Circumstances, Quiet, anomalies, read
 from compat_tests.share_faults.leaders import Leaders, Sample
-from compat_tests.share_faults.letters import EXCEEDED, REJECTED, Letter
 
 LIMIT, LOCK_S = 5, 4.0
 NEVER = Quiet(1_000, 0.0)
@@ -94,7 +94,7 @@ def test_a_second_acknowledgement_is_not_confirmed_while_the_share_partition_is_
 
 
 def test_late_confirmation_may_be_of_an_early_effect(tmp_path: Path) -> None:
-    """Its first answer was lost, and the client said it again."""
+    """The first response was lost, and the client sent the request again."""
     released = [CAME, given(1, 1), says(2, 1, "release"), told(20)]
     accepted = [CAME, given(5, 2), says(6, 2, "accept"), told(7)]
     assert found(tmp_path, released, accepted) == []
@@ -137,7 +137,7 @@ def test_nothing_is_given_more_often_than_it_may_be(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, given(1, LIMIT + 1), says(2, LIMIT + 1, "accept")]) == ["given too often"]
 
 
-def test_a_record_that_nobody_ended_is_lost(tmp_path: Path) -> None:
+def test_record_without_a_final_state_is_lost(tmp_path: Path) -> None:
     assert found(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), told(3)]) == ["lost"]
     assert found(tmp_path, [CAME]) == ["lost"]
 
@@ -186,9 +186,7 @@ def test_a_lock_ends_with_its_time_its_leader_or_its_member(tmp_path: Path) -> N
     ("error", "at", "expected"),
     [(NOT_YOURS, 5.0, ["refused though held"]), (NOT_YOURS, 6.5, []), ("TimeoutException", 5.0, [])],
 )
-def test_whoever_holds_a_record_may_say_what_becomes_of_it(
-    error: str, at: float, expected: list[str], tmp_path: Path
-) -> None:
+def test_holder_of_a_record_may_accept_or_reject_it(error: str, at: float, expected: list[str], tmp_path: Path) -> None:
     refused = [*RENEWED, says(4.5, 1, "accept"), told(at, error)]
     assert found(tmp_path, refused) == expected
 
@@ -219,53 +217,61 @@ def test_a_record_is_in_one_place(tmp_path: Path) -> None:
 # Dead letters (KIP-1191).
 
 REJECTS = [CAME, given(1, 1), says(2, 1, "reject"), told(3)]
-LETTER = Letter((0, 0), PLAIN, REJECTED)
+DEAD_LETTER = DeadLetterRecord((0, 0), PLAIN, REJECTED)
 
 
-def buried(tmp_path: Path, lines: list[list[object]], *found: Letter, **circumstances: Any) -> list[str]:
+def dead_lettered(
+    tmp_path: Path, lines: list[list[object]], *found: DeadLetterRecord, **circumstances: Any
+) -> list[str]:
     history = read(files_of(tmp_path, [lines]))
-    return kinds(letters.anomalies(history, found, around(**circumstances)))
+    return kinds(dead_letter_records.anomalies(history, found, around(**circumstances)))
 
 
 def test_rejected_or_overdelivered_record_is_in_the_queue(tmp_path: Path) -> None:
-    assert buried(tmp_path, REJECTS, LETTER) == []
-    assert buried(tmp_path, REJECTS) == ["not buried"]
+    assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER) == []
+    assert dead_lettered(tmp_path, REJECTS) == ["not buried"]
     used_up = [CAME, given(1, LIMIT), says(2, LIMIT, "release"), told(3)]
-    assert buried(tmp_path, used_up, LETTER._replace(why=EXCEEDED)) == []
-    assert buried(tmp_path, used_up) == ["not buried"]
+    assert dead_lettered(tmp_path, used_up, DEAD_LETTER._replace(why=EXCEEDED)) == []
+    assert dead_lettered(tmp_path, used_up) == ["not buried"]
 
 
 def test_accepted_record_is_not_in_the_queue(tmp_path: Path) -> None:
-    assert buried(tmp_path, [CAME, *ACCEPTED]) == []
+    assert dead_lettered(tmp_path, [CAME, *ACCEPTED]) == []
     both = [CAME, given(1, 1), given(5, 2), says(6, 2, "accept"), told(7), says(8, 1, "reject")]
-    assert buried(tmp_path, both, LETTER) == [], "below the start whatever is said is taken"
+    assert dead_lettered(tmp_path, both, DEAD_LETTER) == [], "below the start whatever is said is taken"
     later = [["came", 8.5], given(9, 2)]
     files = files_of(tmp_path, (both, later))
-    assert kinds(letters.anomalies(read(files), [LETTER], around())) == ["buried and accepted"]
+    assert kinds(dead_letter_records.anomalies(read(files), [DEAD_LETTER], around())) == ["buried and accepted"]
 
 
 def test_nothing_is_buried_for_nothing(tmp_path: Path) -> None:
-    assert buried(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), told(3)], LETTER) == [
+    assert dead_lettered(tmp_path, [CAME, given(1, 1), says(2, 1, "release"), told(3)], DEAD_LETTER) == [
         "buried for nothing",
         "another's words",
     ]
-    assert buried(tmp_path, REJECTS, LETTER, Letter((0, 7), 7, REJECTED)) == ["buried for nothing"]
+    assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER, DeadLetterRecord((0, 7), 7, REJECTED)) == [
+        "buried for nothing"
+    ]
 
 
 def test_markers_of_transactions_are_no_records(tmp_path: Path) -> None:
     history = read(files_of(tmp_path, [REJECTS]))
-    marker = Letter((0, 7), -1, EXCEEDED)
-    assert letters.anomalies(history, [LETTER, marker], around(), {(0, 7)}) == []
-    assert kinds(letters.anomalies(history, [LETTER, marker], around(), {(0, 8)})) == ["buried for nothing"]
+    marker = DeadLetterRecord((0, 7), -1, EXCEEDED)
+    assert dead_letter_records.anomalies(history, [DEAD_LETTER, marker], around(), {(0, 7)}) == []
+    assert kinds(dead_letter_records.anomalies(history, [DEAD_LETTER, marker], around(), {(0, 8)})) == [
+        "buried for nothing"
+    ]
     rejected = marker._replace(why=REJECTED)
-    assert kinds(letters.anomalies(history, [LETTER, rejected], around(), {(0, 7)})) == ["buried for nothing"]
+    assert kinds(dead_letter_records.anomalies(history, [DEAD_LETTER, rejected], around(), {(0, 7)})) == [
+        "buried for nothing"
+    ]
 
 
-def test_a_letter_is_of_its_record(tmp_path: Path) -> None:
-    assert buried(tmp_path, REJECTS, LETTER._replace(value=7)) == ["another's words"]
-    assert buried(tmp_path, REJECTS, LETTER._replace(why=EXCEEDED)) == ["another's words"]
+def test_dead_letter_record_belongs_to_its_record(tmp_path: Path) -> None:
+    assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER._replace(value=7)) == ["another's words"]
+    assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER._replace(why=EXCEEDED)) == ["another's words"]
 
 
-def test_letters_come_again_only_with_another_leader(tmp_path: Path) -> None:
-    assert buried(tmp_path, REJECTS, LETTER, LETTER) == ["buried over and over"]
-    assert buried(tmp_path, REJECTS, LETTER, LETTER, leader_changes=1) == []
+def test_dead_letter_records_are_repeated_only_after_a_leader_change(tmp_path: Path) -> None:
+    assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER, DEAD_LETTER) == ["buried over and over"]
+    assert dead_lettered(tmp_path, REJECTS, DEAD_LETTER, DEAD_LETTER, leader_changes=1) == []

@@ -102,7 +102,7 @@ def described() -> StreamsGroupTopologyDescriptionUpdateRequest:
     return describe(topology)
 
 
-def test_apaches_admin_client_is_told_until_the_group_is_deleted_and_though_the_broker_is_killed(
+def test_apaches_admin_client_reads_topology_until_group_deletion_and_after_kill_9(
     target: str, new_broker: Callable[[dict[str, str]], BrokerProcess], describers: Callable[[str], Describer]
 ) -> None:
     if target == "apache":

@@ -48,7 +48,7 @@ class WordCount:
             self._process = None
 
     def close(self) -> None:
-        """Its standard input ends, and so does it."""
+        """Ends the program by the end of its standard input."""
         assert self._process is not None
         try:
             self._process.communicate(timeout=DEADLINE_S)

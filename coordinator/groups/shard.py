@@ -1,4 +1,4 @@
-"""The coordinator of the groups that one partition of `__consumer_offsets` holds. Knows no disk, no clock, no chance.
+"""The coordinator of the groups that one partition of `__consumer_offsets` holds. Uses no disk, clock or random source.
 
     shard = GroupShard(config)
     shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers

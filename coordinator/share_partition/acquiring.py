@@ -43,20 +43,20 @@ class Acquired(NamedTuple):
 def acquire(
     partition: SharePartition,
     member_id: str,
-    wish: AcquireRequest,
+    request: AcquireRequest,
     fetch_offset: int,
     batches: Sequence[FetchedBatch],
     now: int,
 ) -> list[Acquired]:
     """Acquires records for a member. `batches`: the log's batches from `fetch_offset` on, in order; some or all."""
-    if not batches or wish.max_records <= 0 or batches[-1].last_offset < partition.start_offset:
+    if not batches or request.max_records <= 0 or batches[-1].last_offset < partition.start_offset:
         return []
     first, last = max(batches[0].base_offset, partition.start_offset), batches[-1].last_offset
-    room, last = _room(partition, wish.max_records, fetch_offset, last)
+    room, last = _room(partition, request.max_records, fetch_offset, last)
     if room <= 0:
         return []
     _archive_holes(partition, fetch_offset, first)
-    taking = _Taking(partition, member_id, wish, room, batches, now)
+    taking = _Taking(partition, member_id, request, room, batches, now)
     taking.take_again(first, min(last, partition.end_offset - 1))
     if not taking.is_full and last >= partition.end_offset:
         taking.take_new(max(first, partition.end_offset), last)
@@ -88,14 +88,14 @@ class _Taking:
         self,
         partition: SharePartition,
         member_id: str,
-        wish: AcquireRequest,
+        request: AcquireRequest,
         room: int,
         batches: Sequence[FetchedBatch],
         now: int,
     ) -> None:
         self.partition = partition
         self.member_id = member_id
-        self.wish = wish
+        self.request = request
         self.left = room
         self.batches = batches
         self.now = now
@@ -113,7 +113,7 @@ class _Taking:
         if first > last:
             return
         found = self.partition.runs.overlapping(first, last)
-        for stretch, runs in groupby(found, key=attrgetter("stretch")):
+        for acquired_range, runs in groupby(found, key=attrgetter("acquired_range")):
             if self.is_full:
                 return
             available = [run for run in runs if run.is_available]
@@ -123,16 +123,16 @@ class _Taking:
                 # Failing records are delivered without others: now if nothing is acquired yet, else by the next fetch.
                 self.is_throttled = True
                 if not self.acquired:
-                    self._give_few(available, stretch, first, last)
+                    self._give_few(available, acquired_range, first, last)
                 return
             for run in available:
                 low = max(run.first, first)
-                is_limited = stretch is None or self.wish.is_record_limit
-                high = min(run.last, last, self._end_of_wish(low) if is_limited else last)
-                for low_one, high_one in self._divided(low, high) if stretch is None else ((low, high),):
+                is_limited = acquired_range is None or self.request.is_record_limit
+                high = min(run.last, last, self._end_of_request(low) if is_limited else last)
+                for low_one, high_one in self._divided(low, high) if acquired_range is None else ((low, high),):
                     self._give_between(low_one, high_one)
 
-    def _give_few(self, available: Sequence[Run], stretch: AcquiredRange | None, first: int, last: int) -> None:
+    def _give_few(self, available: Sequence[Run], acquired_range: AcquiredRange | None, first: int, last: int) -> None:
         """Acquires fewer failing records with each delivery: half of the range, a quarter, finally one record."""
         limits, given, most = self.partition.limits, 0, 0
         for run in available:
@@ -140,16 +140,16 @@ class _Taking:
             if is_last_time and given:
                 return
             if not most and run.delivery_count >= self.throttle_from:
-                size = len(run if stretch is None else stretch)
+                size = len(run if acquired_range is None else acquired_range)
                 most = max(1, size >> (run.delivery_count - self.throttle_from + 1))
             low, high = max(run.first, first), min(run.last, last)
-            room = 1 if is_last_time else self.left if self.wish.is_record_limit else len(run)
+            room = 1 if is_last_time else self.left if self.request.is_record_limit else len(run)
             if given < most:
                 room = min(room, most - given)
             high = min(high, low + room - 1)
             self._give_between(low, high)
             given += high - low + 1
-            if is_last_time or given == most or (self.wish.is_record_limit and self.left <= 0):
+            if is_last_time or given == most or (self.request.is_record_limit and self.left <= 0):
                 return
 
     def _give_between(self, first: int, last: int) -> None:
@@ -157,33 +157,33 @@ class _Taking:
             self._give(run)
 
     def take_new(self, first: int, last: int) -> None:
-        runs, stretch = self.partition.runs, None
+        runs, acquired_range = self.partition.runs, None
         if first > runs.end:
             # The log has no records at these offsets.
             runs.append(Run(runs.end, first - 1, RecordState.ARCHIVED, 0))
-        last = min(last, self._end_of_wish(first))
+        last = min(last, self._end_of_request(first))
         for low, high in self._divided(first, last):
-            stretch = AcquiredRange(low, high)
-            run = Run(low, high, RecordState.AVAILABLE, 0, stretch=stretch)
+            acquired_range = AcquiredRange(low, high)
+            run = Run(low, high, RecordState.AVAILABLE, 0, acquired_range=acquired_range)
             runs.append(run)
             self._give(run)
         # With a strict limit the rest of the batch is acquired next.
         ends_at = next((b.last_offset for b in self.batches if b.last_offset >= last), last)
-        if ends_at > last and stretch is not None:
-            stretch.last, stretch.is_cut = ends_at, True
-            runs.append(Run(last + 1, ends_at, RecordState.AVAILABLE, 0, stretch=stretch))
+        if ends_at > last and acquired_range is not None:
+            acquired_range.last, acquired_range.is_cut = ends_at, True
+            runs.append(Run(last + 1, ends_at, RecordState.AVAILABLE, 0, acquired_range=acquired_range))
 
     def _give(self, run: Run) -> None:
-        if run.stretch is None:
-            run.stretch = AcquiredRange(run.first, run.last)
+        if run.acquired_range is None:
+            run.acquired_range = AcquiredRange(run.first, run.last)
         self.partition.give(run, self.member_id, self.now)
         self.left -= len(run)
         self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
 
-    def _end_of_wish(self, first: int) -> int:
+    def _end_of_request(self, first: int) -> int:
         """Returns the last offset to acquire, beginning at `first`: the end of a batch, unless the limit is strict."""
         wanted = first + self.left - 1
-        if not self.wish.is_record_limit:
+        if not self.request.is_record_limit:
             for batch in self.batches:
                 if batch.last_offset >= wanted:
                     return batch.last_offset
@@ -191,12 +191,12 @@ class _Taking:
 
     def _divided(self, first: int, last: int) -> list[tuple[int, int]]:
         """Splits the range into ranges of about `batch_size` records that end where batches end."""
-        stretches: list[tuple[int, int]] = []
-        if not self.wish.is_record_limit and last - first + 1 > self.wish.batch_size:
+        ranges: list[tuple[int, int]] = []
+        if not self.request.is_record_limit and last - first + 1 > self.request.batch_size:
             for batch in self.batches:
                 if batch.base_offset > last:
                     break
-                if batch.base_offset - first >= self.wish.batch_size:
-                    stretches.append((first, batch.base_offset - 1))
+                if batch.base_offset - first >= self.request.batch_size:
+                    ranges.append((first, batch.base_offset - 1))
                     first = batch.base_offset
-        return [*stretches, (first, last)]
+        return [*ranges, (first, last)]

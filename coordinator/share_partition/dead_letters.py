@@ -104,13 +104,13 @@ def destination(partition: int, partitions: int) -> int:
     return partition % partitions
 
 
-def backoff_ms(tries: int, chance: float) -> int:
-    """Returns the backoff after `tries` failed attempts. `chance`: from 0 to 1."""
-    return min(MOST_BACKOFF_MS, int(FIRST_BACKOFF_MS * 2**tries * (1 - JITTER + 2 * JITTER * chance)))
+def backoff_ms(tries: int, rng: float) -> int:
+    """Returns the backoff after `tries` failed attempts. `rng`: from 0 to 1."""
+    return min(MOST_BACKOFF_MS, int(FIRST_BACKOFF_MS * 2**tries * (1 - JITTER + 2 * JITTER * rng)))
 
 
 def pack(
-    origin: Origin, letter: DeadLetter, first: int, contents: Contents, now_ms: int, max_message_bytes: int
+    origin: Origin, dead_letter: DeadLetter, first: int, contents: Contents, now_ms: int, max_message_bytes: int
 ) -> Packed:
     """Packs records from `first` on into one batch of at most `max_message_bytes`.
 
@@ -118,9 +118,9 @@ def pack(
     """
     records: list[Record] = []
     size = HEADER_BYTES
-    for offset in range(first, max(first, min(letter.last, contents.last)) + 1):
+    for offset in range(first, max(first, min(dead_letter.last, contents.last)) + 1):
         key, value = contents.records.get(offset, _NOTHING)
-        record = Record(len(records), now_ms, key, value, _headers(origin, letter, offset))
+        record = Record(len(records), now_ms, key, value, _headers(origin, dead_letter, offset))
         record_bytes = encoded_size(record, base_timestamp=now_ms)
         if records and size + record_bytes > max_message_bytes:
             break
@@ -134,12 +134,12 @@ def pack(
 _NOTHING = Content(None, None)
 
 
-def _headers(origin: Origin, letter: DeadLetter, offset: int) -> list[Header]:
+def _headers(origin: Origin, dead_letter: DeadLetter, offset: int) -> list[Header]:
     return [
         ("__dlq.errors.topic", origin.topic.encode()),
         ("__dlq.errors.partition", b"%d" % origin.partition),
         ("__dlq.errors.offset", b"%d" % offset),
         ("__dlq.errors.group", origin.group_id.encode()),
-        ("__dlq.errors.delivery.count", b"%d" % letter.delivery_count),
-        ("__dlq.errors.message", letter.cause.encode()),
+        ("__dlq.errors.delivery.count", b"%d" % dead_letter.delivery_count),
+        ("__dlq.errors.message", dead_letter.cause.encode()),
     ]

@@ -93,7 +93,7 @@ class Reply(NamedTuple):
 class Output(NamedTuple):
     writes: list[Write]
     replies: list[Reply]
-    letters: list[DeadLetter]
+    dead_letter_records: list[DeadLetter]
 
 
 class Change(NamedTuple):
@@ -107,9 +107,9 @@ class Pending(NamedTuple):
     """A write in flight. `is_tentative`: its runs are rolled back if it fails. `letters`: sent after the write."""
 
     token: object
-    stretches: tuple[tuple[int, int], ...]
+    ranges: tuple[tuple[int, int], ...]
     is_tentative: bool
-    letters: tuple[DeadLetter, ...]
+    dead_letter_records: tuple[DeadLetter, ...]
 
 
 class SharePartition:
@@ -118,7 +118,7 @@ class SharePartition:
         self.runs = Runs(start_offset)
         self._writes: list[Write] = []
         self._replies: list[Reply] = []
-        self._letters: list[DeadLetter] = []
+        self._dead_letter_records: list[DeadLetter] = []
         self._pending: dict[int, Pending] = {}
         self._last_write_id = 0
         #: Records whose locks have expired since the partition was loaded.
@@ -136,12 +136,14 @@ class SharePartition:
                 continue
             if first > runs.end:
                 runs.append(Run(runs.end, first - 1, RecordState.AVAILABLE, 0))
-            stretch = AcquiredRange(first, batch.last)
-            runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count, stretch=stretch))
+            acquired_range = AcquiredRange(first, batch.last)
+            runs.append(
+                Run(first, batch.last, RecordState(batch.state), batch.delivery_count, acquired_range=acquired_range)
+            )
             if batch.state == RecordState.ARCHIVING:
                 # The reason is not written. Kafka infers it from the delivery count, too.
                 is_rejected = batch.delivery_count < self.limits.delivery_count
-                self._letters.append(DeadLetter(first, batch.last, batch.delivery_count, is_rejected))
+                self._dead_letter_records.append(DeadLetter(first, batch.last, batch.delivery_count, is_rejected))
         self._advance()
 
     # Queries.
@@ -202,8 +204,8 @@ class SharePartition:
                 refusal = self._refuse(run, member_id, kind)
                 if refusal is not None:
                     return refusal
-                if len(batch.types) > 1 and run.stretch is not None:
-                    run.stretch.is_cut = True
+                if len(batch.types) > 1 and run.acquired_range is not None:
+                    run.acquired_range.is_cut = True
             for run in self.runs.between(first, last):
                 if kind == AckType.RENEW:
                     self._lock(run, member_id, now)
@@ -240,9 +242,9 @@ class SharePartition:
             run.begin(self._outcome(run, RecordState.AVAILABLE))
         self._write(None, map(Change, held), is_tentative=True)
 
-    def dead_letter_written(self, letter: DeadLetter) -> None:
+    def dead_letter_written(self, dead_letter: DeadLetter) -> None:
         """Archives the records of a dead letter, after its record was written or could not be."""
-        found = self.runs.between(max(letter.first, self.start_offset), letter.last)
+        found = self.runs.between(max(dead_letter.first, self.start_offset), dead_letter.last)
         dead = [run for run in found if run.state is RecordState.ARCHIVING and run.before is None]
         for run in dead:
             run.become(RecordState.ARCHIVED)
@@ -287,14 +289,14 @@ class SharePartition:
     # Writing.
 
     def take(self) -> Output:
-        output = Output(self._writes, self._replies, self._letters)
-        self._writes, self._replies, self._letters = [], [], []
+        output = Output(self._writes, self._replies, self._dead_letter_records)
+        self._writes, self._replies, self._dead_letter_records = [], [], []
         return output
 
     def written(self, write_id: int, refusal: Refusal | None) -> None:
         """Handles the persister's result of one write. Each write fails or succeeds on its own."""
         pending = self._pending.pop(write_id)
-        for first, last in pending.stretches if pending.is_tentative else ():
+        for first, last in pending.ranges if pending.is_tentative else ():
             for run in self.runs.between(first, last):
                 assert run.before is not None, run
                 if refusal is None:
@@ -305,7 +307,7 @@ class SharePartition:
         if pending.token is not None:
             self._replies.append(Reply(pending.token, refusal))
         if refusal is None or not pending.is_tentative:
-            self._letters += pending.letters
+            self._dead_letter_records += pending.dead_letter_records
         self._advance()
 
     def abandon(self) -> list[object]:
@@ -322,13 +324,13 @@ class SharePartition:
             return
         self._last_write_id += 1
         batches = tuple(StateBatch(run.first, run.last, int(run.state), run.delivery_count) for run, _ in changed)
-        stretches = tuple((run.first, run.last) for run, _ in changed)
-        letters = tuple(
+        ranges = tuple((run.first, run.last) for run, _ in changed)
+        dead_letter_records = tuple(
             DeadLetter(run.first, run.last, run.delivery_count, is_rejected)
             for run, is_rejected in changed
             if run.state is RecordState.ARCHIVING
         )
-        self._pending[self._last_write_id] = Pending(token, stretches, is_tentative, letters)
+        self._pending[self._last_write_id] = Pending(token, ranges, is_tentative, dead_letter_records)
         self._writes.append(Write(self._last_write_id, self.start_offset, self.delivery_complete_count, batches))
 
     def _outcome(self, run: Run, state: RecordState, *, is_rejected: bool = False) -> RecordState:

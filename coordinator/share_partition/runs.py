@@ -56,10 +56,10 @@ class Run:
     """A run of offsets in the same state.
 
     `before`: the state to roll back to if the pending change cannot be written; None if no change is pending.
-    `stretch`: the acquired range that contains the run; None if the run was never acquired.
+    `acquired_range`: the acquired range that contains the run; None if the run was never acquired.
     """
 
-    __slots__ = ("before", "deadline_ms", "delivery_count", "first", "last", "member_id", "state", "stretch")
+    __slots__ = ("acquired_range", "before", "deadline_ms", "delivery_count", "first", "last", "member_id", "state")
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Run:
         member_id: str = NOBODY,
         deadline_ms: int = NO_DEADLINE,
         before: tuple[RecordState, int, str, int] | None = None,
-        stretch: AcquiredRange | None = None,
+        acquired_range: AcquiredRange | None = None,
     ) -> None:
         self.first = first
         self.last = last
@@ -79,7 +79,7 @@ class Run:
         self.member_id = member_id
         self.deadline_ms = deadline_ms
         self.before = before
-        self.stretch = stretch
+        self.acquired_range = acquired_range
 
     def __repr__(self) -> str:
         changing = "" if self.before is None else f" was {self.before[0].name}"
@@ -95,7 +95,7 @@ class Run:
     @property
     def is_whole(self) -> bool:
         """Returns whether the run's acquired range is uncut, or there is none."""
-        return self.stretch is None or not self.stretch.is_cut
+        return self.acquired_range is None or not self.acquired_range.is_cut
 
     @property
     def is_terminal(self) -> bool:
@@ -128,7 +128,7 @@ class Run:
             and self.deadline_ms == other.deadline_ms
             and self.before is None
             and other.before is None
-            and (self.stretch is other.stretch or (self.is_terminal and self.is_whole is other.is_whole))
+            and (self.acquired_range is other.acquired_range or (self.is_terminal and self.is_whole is other.is_whole))
         )
 
 
@@ -168,9 +168,11 @@ class Runs:
         low = max(bisect_right(self._runs, first, key=_first) - 1, 0)
         return [run for run in self._runs[low : bisect_right(self._runs, last, key=_first)] if run.last >= first]
 
-    def end_of_stretch(self, offset: int) -> int:
+    def end_of_range(self, offset: int) -> int:
         """Returns the last offset that was first acquired together with `offset`, or `offset` itself."""
-        return max((run.stretch.last for run in self.overlapping(offset, offset) if run.stretch), default=offset)
+        return max(
+            (run.acquired_range.last for run in self.overlapping(offset, offset) if run.acquired_range), default=offset
+        )
 
     def drop_below(self, offset: int) -> list[Run]:
         """Removes and returns the runs below `offset`."""
@@ -201,9 +203,16 @@ class Runs:
         run = self._runs[index]
         if run.first < offset <= run.last:
             rest = Run(
-                offset, run.last, run.state, run.delivery_count, run.member_id, run.deadline_ms, run.before, run.stretch
+                offset,
+                run.last,
+                run.state,
+                run.delivery_count,
+                run.member_id,
+                run.deadline_ms,
+                run.before,
+                run.acquired_range,
             )
             run.last = offset - 1
-            if run.stretch is not None:
-                run.stretch.is_cut = True
+            if run.acquired_range is not None:
+                run.acquired_range.is_cut = True
             self._runs.insert(index + 1, rest)

@@ -24,10 +24,10 @@ from ...protocol.messages.list_transactions import ListTransactionsRequest
 from ...protocol.schema import Message
 from ..common.result import Record
 from . import admin, ends, init, partitions
+from .maintenance import Maintenance, abort_with_id
 from .result import MarkersWritten, Output, ProducerIdTaken, SendMarkers, TransactionRequest, TransactionsConfig
 from .state import TransactionsState
 from .transaction import PREPARED
-from .upkeep import Upkeep, abort_with_id
 
 Operation = Callable[[TransactionsState, TransactionRequest, int], None]
 
@@ -44,7 +44,7 @@ class TransactionShard:
     def __init__(self, config: TransactionsConfig, next_offset: int = 0) -> None:
         self.state = TransactionsState(config)
         self.state.next_offset = next_offset
-        self._upkeep = Upkeep(self.state)
+        self._maintenance = Maintenance(self.state)
 
     def needs_producer_id(self, request: Message, version: int) -> bool:
         """Returns whether `request` currently needs a new producer id."""
@@ -60,7 +60,7 @@ class TransactionShard:
         else:
             assert isinstance(message, MarkersWritten)
             ends.markers_written(self.state, message, now)
-        self._upkeep.plan(now)
+        self._maintenance.plan(now)
 
     def awaits(self, markers: SendMarkers, partition: TopicPartition) -> bool:
         """Returns whether the marker is still pending. A late marker would end the next transaction."""
@@ -70,7 +70,7 @@ class TransactionShard:
         return self.state.timers.next_deadline()
 
     def expire(self, now: int) -> None:
-        self._upkeep.expire(now)
+        self._maintenance.expire(now)
 
     def take(self) -> Output:
         """Returns the output since the last call. The caller appends the records before it sends any reply."""
@@ -87,4 +87,4 @@ class TransactionShard:
         for transaction in self.state.transactions.values():
             if transaction.state in PREPARED:
                 ends.send_markers(self.state, transaction)
-        self._upkeep.plan(now)
+        self._maintenance.plan(now)

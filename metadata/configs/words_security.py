@@ -81,7 +81,7 @@ BROKER = {
     "ssl.principal.mapping.rules": "How the name in a client's certificate becomes a principal.",
     "ssl.protocol": "The version of TLS that is preferred.",
     "ssl.provider": "The provider of TLS.",
-    "ssl.secure.random.implementation": "The source of chance for TLS.",
+    "ssl.secure.random.implementation": "The random source of TLS.",
     "ssl.trustmanager.algorithm": "The algorithm of the trust manager.",
     "ssl.truststore.certificates": "The certificates that are trusted, in PEM form.",
     "ssl.truststore.location": "The file of the certificates that are trusted.",

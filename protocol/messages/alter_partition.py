@@ -1,4 +1,4 @@
-"""AlterPartition (key 56): a partition's leader asks the controller for a new in-sync set.
+"""AlterPartition (key 56): a partition's leader asks the controller for a new ISR.
 
 From brokers only, several partitions at once. The controller checks leader epoch and partition epoch
 (INVALID_UPDATE_VERSION, FENCED_LEADER_EPOCH) and that no replica in the set is fenced or shutting down
@@ -6,7 +6,7 @@ From brokers only, several partitions at once. The controller checks leader epoc
 
 Versions 2-3, all flexible. What each added:
 - 2: topics by id; INELIGIBLE_REPLICA, NEW_LEADER_ELECTED (KIP-841)
-- 3: broker epochs with the replicas, so that one that restarted is not taken for its former self (KIP-903)
+- 3: broker epochs with the replicas, so that one that restarted is not taken for its previous incarnation (KIP-903)
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ...metadata.image import MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Message
 from .bootstrap import activation_records
-from .chance import RandomSource
+from .random_ids import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
 from .sessions import BrokerSessions
 from .state import ControllerState, Elections, MutationQuota
@@ -33,7 +33,7 @@ DECISIONS = {
     "AlterPartition": ("alter_partition", "alter_partition"),
     "AlterUserScramCredentials": ("security.scram_credentials", "alter_user_scram_credentials"),
     "AssignReplicasToDirs": ("directories", "assign_replicas_to_directories"),
-    "BalanceLeaders": ("upkeep", "balance_leaders"),
+    "BalanceLeaders": ("maintenance", "balance_leaders"),
     "BrokerHeartbeat": ("brokers", "heartbeat"),
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
@@ -43,15 +43,15 @@ DECISIONS = {
     "DeleteAcls": ("acls", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
     "ElectLeaders": ("elections", "elect_leaders"),
-    "ElectUncleanLeaders": ("upkeep", "elect_unclean_leaders"),
-    "FenceBroker": ("upkeep", "fence_broker"),
+    "ElectUncleanLeaders": ("maintenance", "elect_unclean_leaders"),
+    "FenceBroker": ("maintenance", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
-    "MoveLeaders": ("upkeep", "move_leaders"),
+    "MoveLeaders": ("maintenance", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
     "UnregisterController": ("brokers", "unregister_controller"),
     "UpdateFeatures": ("features", "update_features"),
-    "WriteNoOp": ("upkeep", "write_no_op"),
+    "WriteNoOp": ("maintenance", "write_no_op"),
 }
 #: Requests that time out before they are processed. The others have no deadline here.
 _EXPIRE = ("AlterPartitionReassignments", "CreatePartitions", "CreateTopics", "DeleteTopics", "ElectLeaders")
@@ -81,7 +81,7 @@ def _too_many_records(api: str) -> RefusedRequest:
 class Controller:
     """The controller. `static`: the raw values of this node's own properties, overridden by the cluster's configs.
 
-    `chance`: see `RandomSource`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
+    `rng`: see `RandomSource`. `kraft_upgrade_refusal`: the reason why the quorum cannot raise kraft.version to a level
     now, or None.
     """
 
@@ -90,10 +90,10 @@ class Controller:
         node_id: int,
         cluster_id: str,
         static: Mapping[str, str],
-        chance: RandomSource,
+        rng: RandomSource,
         kraft_upgrade_refusal: Callable[[int], str | None] = lambda level: None,
     ) -> None:
-        self._state = ControllerState(node_id, cluster_id, static, chance)
+        self._state = ControllerState(node_id, cluster_id, static, rng)
         self._state.kraft_upgrade_refusal = kraft_upgrade_refusal
 
     @property

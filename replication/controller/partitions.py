@@ -99,7 +99,7 @@ def _replicas(
 ) -> Sequence[Sequence[int]] | ApiError:
     replication_factor = len(topic.partitions[0].replicas)
     if asked.assignments is None:
-        return place(asked.count - len(topic.partitions), replication_factor, usable_brokers(state), state.chance)
+        return place(asked.count - len(topic.partitions), replication_factor, usable_brokers(state), state.rng)
     for assignment in asked.assignments:
         error = check_assignment(state, assignment.broker_ids, replication_factor)
         if error is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
-from .chance import RandomSource
+from .random_ids import RandomSource
 from .result import ApiError
 
 
@@ -25,9 +25,9 @@ class UsableBroker(NamedTuple):
 class _Ring:
     """The fenced or the unfenced brokers of one rack. In each epoch the round begins one broker further."""
 
-    def __init__(self, brokers: list[int], chance: RandomSource) -> None:
+    def __init__(self, brokers: list[int], rng: RandomSource) -> None:
         self.brokers = sorted(brokers)
-        self._offset = chance.randrange(len(brokers)) if brokers else 0
+        self._offset = rng.randrange(len(brokers)) if brokers else 0
         self._index = 0
         self._epoch = 0
 
@@ -47,9 +47,9 @@ class _Ring:
 
 
 class _Rack:
-    def __init__(self, brokers: list[UsableBroker], chance: RandomSource) -> None:
-        self.fenced = _Ring([broker.id for broker in brokers if broker.fenced], chance)
-        self.unfenced = _Ring([broker.id for broker in brokers if not broker.fenced], chance)
+    def __init__(self, brokers: list[UsableBroker], rng: RandomSource) -> None:
+        self.fenced = _Ring([broker.id for broker in brokers if broker.fenced], rng)
+        self.unfenced = _Ring([broker.id for broker in brokers if not broker.fenced], rng)
 
     def next(self, epoch: int) -> int | None:
         found = self.unfenced.next(epoch)
@@ -57,13 +57,13 @@ class _Rack:
 
 
 class _Racks:
-    def __init__(self, brokers: list[UsableBroker], chance: RandomSource) -> None:
+    def __init__(self, brokers: list[UsableBroker], rng: RandomSource) -> None:
         names = sorted({broker.rack for broker in brokers}, key=lambda rack: (rack is not None, rack or ""))
-        self._racks = [_Rack([broker for broker in brokers if broker.rack == name], chance) for name in names]
+        self._racks = [_Rack([broker for broker in brokers if broker.rack == name], rng) for name in names]
         self._unfenced = sum(not broker.fenced for broker in brokers)
-        self._chance = chance
+        self._rng = rng
         self._epoch = 0
-        self._offset = chance.randrange(len(self._racks))
+        self._offset = rng.randrange(len(self._racks))
 
     def place(self, replication_factor: int) -> list[int]:
         if self._epoch == self._unfenced and self._unfenced > 1:
@@ -92,10 +92,10 @@ class _Racks:
         return found, index
 
     def _shuffle(self) -> None:
-        self._chance.shuffle(self._racks)
+        self._rng.shuffle(self._racks)
         for rack in self._racks:
-            self._chance.shuffle(rack.fenced.brokers)
-            self._chance.shuffle(rack.unfenced.brokers)
+            self._rng.shuffle(rack.fenced.brokers)
+            self._rng.shuffle(rack.unfenced.brokers)
         self._epoch = 0
 
 
@@ -117,12 +117,12 @@ def check_placement(replication_factor: int, brokers: list[UsableBroker]) -> Api
 
 
 def place(
-    partitions: int, replication_factor: int, brokers: Iterable[UsableBroker], chance: RandomSource
+    partitions: int, replication_factor: int, brokers: Iterable[UsableBroker], rng: RandomSource
 ) -> list[list[int]] | ApiError:
     """Returns the replicas of each partition, the preferred leader first."""
     usable = list(brokers)
     error = check_placement(replication_factor, usable)
     if error is not None:
         return error
-    racks = _Racks(usable, chance)
+    racks = _Racks(usable, rng)
     return [racks.place(replication_factor) for _ in range(partitions)]

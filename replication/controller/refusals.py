@@ -41,15 +41,15 @@ from ...protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from ...protocol.schema import Message
-from .result import RefusedRequest
-from .upkeep import (
+from .maintenance import (
     BalanceLeadersRequest,
     ElectUncleanLeadersRequest,
     FenceBrokerRequest,
+    MaintenanceResponse,
     MoveLeadersRequest,
-    UpkeepResponse,
     WriteNoOpRequest,
 )
+from .result import RefusedRequest
 
 
 def refuse(request: Message, refused: RefusedRequest) -> Message:
@@ -188,25 +188,25 @@ def _alter_scram(request: AlterUserScramCredentialsRequest, refused: RefusedRequ
     return AlterUserScramCredentialsResponse(results=results)
 
 
-def _upkeep(request: Message, refused: RefusedRequest) -> Message:
-    return UpkeepResponse(error_code=refused.code)
+def _maintenance(request: Message, refused: RefusedRequest) -> Message:
+    return MaintenanceResponse(error_code=refused.code)
 
 
 _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     AlterClientQuotasRequest: _alter_client_quotas,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
     AlterUserScramCredentialsRequest: _alter_scram,
-    BalanceLeadersRequest: _upkeep,
+    BalanceLeadersRequest: _maintenance,
     CreateAclsRequest: _create_acls,
     CreatePartitionsRequest: _create_partitions,
     CreateTopicsRequest: _create_topics,
     DeleteAclsRequest: _delete_acls,
     DeleteTopicsRequest: _delete_topics,
     ElectLeadersRequest: _elect_leaders,
-    ElectUncleanLeadersRequest: _upkeep,
-    FenceBrokerRequest: _upkeep,
+    ElectUncleanLeadersRequest: _maintenance,
+    FenceBrokerRequest: _maintenance,
     incremental.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     legacy.AlterConfigsRequest: _alter_configs,
-    MoveLeadersRequest: _upkeep,
-    WriteNoOpRequest: _upkeep,
+    MoveLeadersRequest: _maintenance,
+    WriteNoOpRequest: _maintenance,
 }

@@ -21,7 +21,7 @@ from ...metadata.image import (
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord, RemoveTopicRecord, TopicRecord
 from ...protocol.schema import Message
 from .brokers_to_partitions import BrokersToPartitions
-from .chance import RandomSource
+from .random_ids import RandomSource
 from .sessions import BrokerSessions
 from .topic_names import has_collision_chars, unified
 
@@ -50,14 +50,14 @@ class Elections:
 
 
 class ControllerState:
-    """The controller's state. Only `replay` changes it, except for `static`, `chance` and `sessions`."""
+    """The controller's state. Only `replay` changes it, except for `static`, `rng` and `sessions`."""
 
-    def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], chance: RandomSource) -> None:
+    def __init__(self, node_id: int, cluster_id: str, static: Mapping[str, str], rng: RandomSource) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
         #: The raw values of this controller's own properties: defaults for topics and brokers without own values.
         self.static = static
-        self.chance = chance
+        self.rng = rng
         self.image: MetadataImage = EMPTY_IMAGE
         #: The offset of the first record of the next decision; also a new broker's epoch (KIP-500).
         self.next_offset = 0

@@ -17,7 +17,6 @@ from ...protocol.messages.create_topics import (
 from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.schema import Message
 from ...protocol.uuids import ZERO_UUID
-from .chance import random_uuid
 from .configs import new_topic_configs, shown_topic_configs
 from .partitions import (
     all_fenced_in_assignment,
@@ -27,6 +26,7 @@ from .partitions import (
     usable_brokers,
 )
 from .placement import place
+from .random_ids import random_uuid
 from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RefusedRequest, in_own_words
 from .state import ControllerState
 from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
@@ -87,7 +87,7 @@ def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _Ne
         error = check(state, topic)
         if error is not None:
             return error
-    topic_id = random_uuid(state.chance)
+    topic_id = random_uuid(state.rng)
     configs = new_topic_configs(state, topic)
     if isinstance(configs, ApiError):
         return configs
@@ -170,7 +170,7 @@ def _placed(state: ControllerState, topic_id: bytes, topic: CreatableTopic) -> l
         return error
     partitions = _or_default(state, topic.num_partitions, "num.partitions")
     replication_factor = _or_default(state, topic.replication_factor, "default.replication.factor")
-    placed = place(partitions, replication_factor, usable_brokers(state), state.chance)
+    placed = place(partitions, replication_factor, usable_brokers(state), state.rng)
     if isinstance(placed, ApiError):
         return ApiError(
             placed.code, f"Unable to replicate the partition {replication_factor} time(s): {placed.message}"

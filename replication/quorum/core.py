@@ -71,7 +71,7 @@ class Core:
         log: ReplicatedLog,
         voters: VoterHistory,
         state: ElectionState,
-        chance: RandomSource,
+        rng: RandomSource,
         acknowledged: SnapshotId | None = None,
     ) -> None:
         #: The log end before the disk lost the end of the log; None if nothing is lost.
@@ -80,7 +80,7 @@ class Core:
         self.config = config
         self.log = log
         self.voters = voters
-        self.chance = chance
+        self.rng = rng
         #: Everything below it is committed, as far as this replica knows; it never decreases.
         self.high_watermark = log.latest_snapshot.end_offset if log.latest_snapshot is not None else 0
         self.role: Role = Unattached(state.leader_epoch)
@@ -204,11 +204,11 @@ class Core:
 
     def election_timeout(self) -> int:
         """Returns between one and two times the configured timeout, so that two replicas seldom stand at once."""
-        return self.config.election_timeout_ms + self.chance.randrange(self.config.election_timeout_ms)
+        return self.config.election_timeout_ms + self.rng.randrange(self.config.election_timeout_ms)
 
     def first_election_timeout(self) -> int:
         """Returns the timeout after a start: a cluster that has just started has no leader to wait for."""
-        return self.chance.randrange(min(FIRST_STANDS_MS, self.config.election_timeout_ms))
+        return self.rng.randrange(min(FIRST_STANDS_MS, self.config.election_timeout_ms))
 
     # ---- output
 

@@ -112,7 +112,7 @@ class Elections:
             self._give_up(role, now)
         elif isinstance(role, Candidate) and role.tally.is_lost:
             # Waits before the next attempt: other candidates need the time.
-            backoff = 1 + core.chance.randrange(core.config.election_backoff_max_ms)
+            backoff = 1 + core.rng.randrange(core.config.election_backoff_max_ms)
             role.election_deadline = min(role.election_deadline, now + backoff)
 
     def _give_up(self, role: Prospective, now: int) -> None:

@@ -49,7 +49,7 @@ class Following:
     def _ask_for_leader(self, now: int) -> None:
         core, nodes = self._core, self.asks()
         if nodes and all(core.can_send(node, now) for node in nodes):
-            self._asked = (self._asked or core.chance.randrange(len(nodes))) + 1
+            self._asked = (self._asked or core.rng.randrange(len(nodes))) + 1
             self._send_fetch(nodes[self._asked % len(nodes)], now)
 
     def _fetch(self, leader_id: int, role: Follower, now: int) -> None:
@@ -229,5 +229,5 @@ class Following:
             return
         role.has_fetched = False
         longest = core.config.election_backoff_max_ms
-        wait = 0 if rank == 0 else 1 + core.chance.randrange(max(1, min(longest, longest * rank // max(1, candidates))))
+        wait = 0 if rank == 0 else 1 + core.rng.randrange(max(1, min(longest, longest * rank // max(1, candidates))))
         role.fetch_deadline = min(role.fetch_deadline, now + wait)

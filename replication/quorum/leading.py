@@ -134,7 +134,7 @@ class Leading:
         replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
         if replica_id >= 0:
             self._fetched(role, ReplicaKey(replica_id, asked.replica_directory_id), asked.fetch_offset, now)
-        if (isinstance(core.role, Leader) and self._is_news(asked)) or request.max_wait_ms <= 0:
+        if (isinstance(core.role, Leader) and self._has_more(asked)) or request.max_wait_ms <= 0:
             core.reply(token, self._records(asked, request.max_bytes))
         else:
             self._parked.append(_ParkedFetch(token, asked, request.max_bytes, now + request.max_wait_ms))
@@ -165,7 +165,7 @@ class Leading:
         self._is_alive(role, key, now)
         self.commit(now)
 
-    def _is_news(self, asked: FetchPartition) -> bool:
+    def _has_more(self, asked: FetchPartition) -> bool:
         known = self._known_high_watermark()
         return asked.fetch_offset < self._core.log.end_offset or asked.high_watermark < known
 
@@ -200,7 +200,7 @@ class Leading:
         """Answers parked fetches that have new data or have timed out."""
         parked, self._parked = self._parked, []
         for fetch in parked:
-            if fetch.deadline <= now or self._is_news(fetch.asked):
+            if fetch.deadline <= now or self._has_more(fetch.asked):
                 self._core.reply(fetch.token, self._records(fetch.asked, fetch.max_bytes))
             else:
                 self._parked.append(fetch)

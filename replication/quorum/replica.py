@@ -56,12 +56,12 @@ class QuorumReplica:
         log: ReplicatedLog,
         voters: VoterHistory,
         state: ElectionState,
-        chance: RandomSource,
+        rng: RandomSource,
         now: int,
         leads_from: int | None = None,
         acknowledged: SnapshotId | None = None,
     ) -> None:
-        self._core = core = Core(local, config, log, voters, state, chance, acknowledged)
+        self._core = core = Core(local, config, log, voters, state, rng, acknowledged)
         self._leading = Leading(core)
         self._elections = Elections(core, self._leading.begin)
         self._following = Following(core, self._elections.stand)
@@ -256,12 +256,12 @@ class QuorumReplica:
         if isinstance(response, UpdateRaftVoterResponse) and not response.error_code:
             self._following.leader_knows_us(node)
             return
-        news = wire.news_of(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
-        if news is None:
+        answer = wire.leader_answer(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
+        if answer is None:
             core.back_off(node, now)
             return
-        core.heard_of(news.leader_epoch, news.leader_id, now)
-        if news.leader_epoch != core.epoch:
+        core.heard_of(answer.leader_epoch, answer.leader_id, now)
+        if answer.leader_epoch != core.epoch:
             return
         if isinstance(response, VoteResponse):
             self._elections.answered(node, response, now)
@@ -271,5 +271,5 @@ class QuorumReplica:
             self._following.snapshot_fetched(node, response, now)
         elif isinstance(response, EndQuorumEpochResponse):
             self._leading.end_acknowledged(node)
-        elif isinstance(response, BeginQuorumEpochResponse) and news.error_code:
+        elif isinstance(response, BeginQuorumEpochResponse) and answer.error_code:
             self._leading.begin_failed(node, now)

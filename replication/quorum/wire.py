@@ -22,7 +22,7 @@ TOPIC_ID = bytes(15) + b"\x01"
 FETCH_MAX_WAIT_MS = 500
 
 
-class News(NamedTuple):
+class LeaderAnswer(NamedTuple):
     """The error of a response, and the leader and epoch known to its sender."""
 
     error_code: int
@@ -58,15 +58,15 @@ def answer_of(response: Any) -> Any | None:
     return topics[0].partitions[0] if topics and topics[0].partitions else None
 
 
-def news_of(response: Message) -> News | None:
+def leader_answer(response: Message) -> LeaderAnswer | None:
     """Returns the error, leader and epoch of a response; None if it has a top-level error."""
     partition = answer_of(response)
     if partition is None:
         return None
     if isinstance(response, fetch.FetchResponse | fetch_snapshot.FetchSnapshotResponse):
         leader = partition.current_leader
-        return News(partition.error_code, leader.leader_id, leader.leader_epoch)
-    return News(partition.error_code, partition.leader_id, partition.leader_epoch)
+        return LeaderAnswer(partition.error_code, leader.leader_id, leader.leader_epoch)
+    return LeaderAnswer(partition.error_code, partition.leader_id, partition.leader_epoch)
 
 
 # ---- requests

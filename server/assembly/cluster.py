@@ -61,7 +61,7 @@ def healer(node: Node) -> Healer:
         node.pools.disk,
         node.replica_requests,
         node.cleaner,
-        node.upkeep,
+        node.maintenance,
         lambda hosted: node.moves.get(hosted) is not None,
     )
 

@@ -105,7 +105,9 @@ def log_cleaner(node: Node) -> LogCleaner:
     def is_rewritten(hosted: HostedPartition) -> bool:
         return node.moves.get(hosted) is not None or node.healer.works_on(hosted)
 
-    return LogCleaner(node.config, node.clock, node.partitions, node.upkeep, node.damage, node.pools.disk, is_rewritten)
+    return LogCleaner(
+        node.config, node.clock, node.partitions, node.maintenance, node.damage, node.pools.disk, is_rewritten
+    )
 
 
 def scrubber(node: Node) -> Scrubber:

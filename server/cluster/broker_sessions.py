@@ -1,4 +1,4 @@
-"""Broker liveness as the active controller determines it: by heartbeats, and by connections that are reset or refused.
+"""Broker sessions as the active controller keeps them: by heartbeats, and by connections that are reset or refused.
 
 When a heartbeat is missing, the controller waits until the session expires: the broker may be slow, paused or cut off.
 But a process that died is detected earlier: its connections are reset, and its listeners refuse connections. So when
@@ -25,9 +25,9 @@ from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Broker
 from ...protocol.messages.broker_registration import BrokerRegistrationRequest
 from ...protocol.schema import Message
 from ...replication.controller.controller import refuse
+from ...replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 from ...replication.controller.result import RefusedRequest
 from ...replication.controller.sessions import BrokerSessions
-from ...replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
 from ..peers.probes import is_gone
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..runtime.metadata_cache import MetadataCache
     from .controller_tasks import PeriodicTasks
 
-log = logging.getLogger("odradek.liveness")
+log = logging.getLogger("odradek.broker_sessions")
 
 #: A timer that is late by more shows that this process did not run, and so missed heartbeats.
 LATE_MS = 1000

@@ -8,11 +8,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.schema import Message
-from ...replication.controller.upkeep import (
+from ...replication.controller.maintenance import (
     MAX_ELECTIONS_PER_IMBALANCE,
     BalanceLeadersRequest,
     ElectUncleanLeadersRequest,
-    UpkeepResponse,
+    MaintenanceResponse,
     WriteNoOpRequest,
 )
 
@@ -50,7 +50,7 @@ class PeriodicTasks:
         self._timers.clear()
 
     def _arm(self, kind: type[Message], interval_ms: int) -> None:
-        def again(response: UpkeepResponse) -> None:
+        def again(response: MaintenanceResponse) -> None:
             if kind is BalanceLeadersRequest and response.elections >= MAX_ELECTIONS_PER_IMBALANCE:
                 submit()
 

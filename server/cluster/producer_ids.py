@@ -20,7 +20,7 @@ ALLOCATE_VERSION = 0
 MAX_WAITING = 10_000
 
 #: Called with an error code and, when that is 0, a producer id.
-Taken = Callable[[int, int], None]
+OnAllocated = Callable[[int, int], None]
 
 
 class ProducerIds:
@@ -32,10 +32,10 @@ class ProducerIds:
         self._submit = submit
         self._next = 0
         self._end = 0
-        self._waiting: deque[Taken] = deque()
+        self._waiting: deque[OnAllocated] = deque()
         self._is_asking = False
 
-    def take(self, taken: Taken) -> None:
+    def take(self, taken: OnAllocated) -> None:
         """Calls `taken` with a new unique id, at once or when the controller has allocated a block."""
         if self._next < self._end:
             self._next += 1

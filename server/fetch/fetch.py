@@ -281,8 +281,8 @@ class Fetch(ParkedFetch):
         high_watermark = hosted.role.high_watermark
         stable = log.last_stable_offset(high_watermark)
         if self._replica_id >= 0:
-            is_held_up = self._path.replication().leaders.holds_up(hosted, self._replica_id)
-            limit = max(offset, log.log_start_offset) if is_held_up else log.log_end_offset
+            is_throttled = self._path.replication().leaders.is_throttled(hosted, self._replica_id)
+            limit = max(offset, log.log_start_offset) if is_throttled else log.log_end_offset
         else:
             limit = stable if self._isolated else high_watermark
         records = None

@@ -70,6 +70,7 @@ class ParkedFollowerFetch(Protocol):
 class FetchSession:
     __slots__ = (
         "absent",
+        "active_partitions",
         "connection",
         "counted",
         "created_ms",
@@ -80,7 +81,6 @@ class FetchSession:
         "parked",
         "partitions",
         "replica_epoch",
-        "unsettled",
         "uses_topic_ids",
     )
 
@@ -103,7 +103,7 @@ class FetchSession:
         self.is_follower = is_follower
         self.created_ms = self.last_used_ms = now_ms
         #: Of a follower's session: what is to be looked at, the fetch that waits, and the epoch of the broker that asks.
-        self.unsettled: dict[PartitionKey, FetchedPartition] = dict(partitions) if is_follower else {}
+        self.active_partitions: dict[PartitionKey, FetchedPartition] = dict(partitions) if is_follower else {}
         self.parked: ParkedFollowerFetch | None = None
         self.replica_epoch = -1
         #: The connection that used it last.
@@ -122,17 +122,17 @@ class FetchSession:
             else:
                 known.ask(asked)
             if self.is_follower:
-                self.unsettled[key] = known
+                self.active_partitions[key] = known
         for topic in request.forgotten_topics_data:
             name = topic.topic_id if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
                 yield
                 partitions.pop((name, index), None)
-                self.unsettled.pop((name, index), None)
+                self.active_partitions.pop((name, index), None)
 
     def gave_data(self, partition: FetchedPartition) -> None:
         """Moves a partition behind all others, because it was given data."""
-        for kept in (self.partitions, self.unsettled):
+        for kept in (self.partitions, self.active_partitions):
             if kept.get(partition.key) is partition:
                 del kept[partition.key]
                 kept[partition.key] = partition

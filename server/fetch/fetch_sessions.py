@@ -18,7 +18,7 @@ A session ends with the connection that used it last. Clients begin a new one af
 old one is not needed; and the memory that a peer occupies is freed when the peer disconnects.
 
 A follower's session has thousands of partitions, of which few change between two requests. So it keeps those apart that
-are not *settled*: only these are looked at (`follower_fetch.py`).
+are *active*: only these are looked at (`follower_fetch.py`).
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""A Fetch of a follower: it reads what is not committed yet, and says by what it asks for what it has.
+"""A Fetch of a follower: it reads uncommitted records, too, and its offsets are the follower's log ends.
 
-A follower asks for thousands of partitions in one session, and most of them rest. Such a partition is *settled* in that
-session: its follower is in sync, has all of the leader's log, and was told all there is to tell.
+A follower's session has thousands of partitions, and most of them have no new records. Such a partition is *idle* in that
+session: its follower is in sync, has the whole log of the leader, and has its high watermark.
 
 ```
-             looked at, and nothing is left to say
- unsettled  --------------------------------------->  settled
-            <---------------------------------------
-             written to, led in another way, cut, deleted, or named in a request
+          inspected, and the response has nothing for it
+ active  ------------------------------------------------>  idle
+         <------------------------------------------------
+          appended to, truncated, deleted, given another leader or epoch, or named in a request
 ```
 
-A request is looked at for what is unsettled only, so one that finds nothing costs the same for ten partitions as for
-ten thousand. What is settled waits in its partition's `end_watchers` for the next write, and has meanwhile been asked for by
-each request of its session: that the follower kept up is noted when it ends.
+A request inspects active partitions only, so a request without new records costs the same for ten partitions as for ten
+thousand. An idle partition waits for the next append in `end_watchers`. Each request of the session counts as a fetch of it:
+when it becomes active, the session's last request is the time at which the follower was last caught up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FollowerFetch(Fetch):
         session = context.session
         if session is not None and session.replica_epoch != self._replica_epoch:
             session.replica_epoch = self._replica_epoch
-            session.unsettled = dict(session.partitions)
+            session.active_partitions = dict(session.partitions)
 
     def _watch(self) -> None:
         """Waits for what is written."""
@@ -58,13 +58,13 @@ class FollowerFetch(Fetch):
             session.parked = None
 
     def watch_too(self, hosted: HostedPartition) -> None:
-        """Waits for a partition also that was settled when the wait began and no longer is."""
+        """Waits for a partition that has become active since the wait began."""
         self._hosts.append(hosted)
         hosted.end_watchers[self] = None
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         session = self._context.session
-        return super()._wanted() if session is None else list(session.unsettled.values())
+        return super()._wanted() if session is None else list(session.active_partitions.values())
 
     def _skip_idle(self, hosted: HostedPartition, wanted: FetchedPartition) -> bool:
         self._fetcher_has(hosted, wanted)
@@ -74,7 +74,7 @@ class FollowerFetch(Fetch):
         if session is None or self._replica_id not in role.isr or role.high_watermark != hosted.log.log_end_offset:
             self._hosts.append(hosted)
         else:
-            SettledFollower(session, wanted, hosted, self._replica_id).settle()
+            IdleFollower(session, wanted, hosted, self._replica_id).deactivate()
         return True
 
     def _fetcher_has(self, hosted: HostedPartition, wanted: FetchedPartition) -> None:
@@ -100,7 +100,7 @@ class FollowerFetch(Fetch):
         return super()._answer(found)
 
 
-class SettledFollower:
+class IdleFollower:
     """Waits in `hosted.end_watchers` on behalf of a session, which does not look at `partition` meanwhile."""
 
     __slots__ = ("_hosted", "_partition", "_replica_id", "_session")
@@ -113,30 +113,30 @@ class SettledFollower:
         self._hosted = hosted
         self._replica_id = replica_id
 
-    def settle(self) -> None:
-        """Settles the partition. Unsettles it in another session of the same broker, which then inspects it itself."""
+    def deactivate(self) -> None:
+        """Makes the partition idle here, and active in other sessions of the same broker, which inspect it again."""
         watchers = self._hosted.end_watchers
         for watcher in list(watchers):
-            if type(watcher) is SettledFollower and watcher._replica_id == self._replica_id:
-                watcher._unsettle()
+            if type(watcher) is IdleFollower and watcher._replica_id == self._replica_id:
+                watcher._activate()
         watchers[self] = None
-        del self._session.unsettled[self._partition.key]
+        del self._session.active_partitions[self._partition.key]
 
     def on_bytes_available(self, size: int) -> None:
-        self._unsettle()
+        self._activate()
         if self._session.parked is not None:
             self._session.parked.on_bytes_available(size)
 
     def on_state_changed(self) -> None:
-        self._unsettle()
+        self._activate()
         if self._session.parked is not None:
             self._session.parked.on_state_changed()
 
-    def _unsettle(self) -> None:
+    def _activate(self) -> None:
         session, partition, hosted = self._session, self._partition, self._hosted
         hosted.end_watchers.pop(self, None)
         hosted.role.follower_kept_up(self._replica_id, session.last_used_ms)
         if session.partitions.get(partition.key) is partition:
-            session.unsettled[partition.key] = partition
+            session.active_partitions[partition.key] = partition
             if session.parked is not None:
                 session.parked.watch_too(hosted)

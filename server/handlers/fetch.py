@@ -74,4 +74,4 @@ def _metered(path: FetchPath, call: Call, context: FetchContext, *, is_follower:
 
 def _looks_at_many(context: FetchContext, *, is_follower: bool) -> bool:
     """A follower's session has thousands of partitions, of which few are looked at."""
-    return not is_follower or context.session is None or len(context.session.unsettled) > LARGE_FETCH
+    return not is_follower or context.session is None or len(context.session.active_partitions) > LARGE_FETCH

@@ -32,7 +32,7 @@ def handle(services: Services, call: Call) -> None:
 def _split(
     image: MetadataImage, topics: list[OffsetDeleteRequestTopic]
 ) -> tuple[list[OffsetDeleteRequestTopic], list[OffsetDeleteResponseTopic]]:
-    """(what exists, the answers for what does not)."""
+    """(the existing partitions, the error responses for the others)."""
     known, refusals = [], []
     for topic in topics:
         found = image.topic(topic.name)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.thread_pools import ThreadPool
 
-log = logging.getLogger("odradek.upkeep")
+log = logging.getLogger("odradek.maintenance")
 
 #: Logs that are looked at before the loop does something else: a few microseconds each.
 LOGS_AT_A_TIME = 50
@@ -124,7 +124,7 @@ class LogMaintenance:
             if hosted.offline or hosted.is_removed or not hosted.log.delete_scheduled(now_ms):
                 self._with_removed_segments.discard(hosted)
         for directory in self._partitions.directories:
-            if directory.is_online and directory.has_doomed:
+            if directory.is_online and directory.has_scheduled_deletions:
                 await self._disk.run(directory.delete_scheduled, now_ms)
 
     # ---- to the disk

@@ -32,7 +32,7 @@ log = logging.getLogger("odradek.moves")
 #: Copied by a thread at a time.
 CHUNK_BYTES = 1 << 20
 #: What is copied in the turn of the loop in which the logs change places.
-LAST_STRETCH_BYTES = 1 << 20
+LAST_PART_BYTES = 1 << 20
 #: How often a move looks whether the compaction of its log is over.
 _CLEANER_POLL_S = 0.02
 
@@ -174,7 +174,7 @@ class ReplicaMoves:
         """Copies until the logs have changed places. No step waits between its check of the partition and its effect."""
         while True:
             self._align(move)
-            if self._bytes_left(move) > LAST_STRETCH_BYTES:
+            if self._bytes_left(move) > LAST_PART_BYTES:
                 await self._copy_chunk(move)
             elif (pending := move.future.prepare_flush()) is not None:
                 await self._disk.run(pending.run)
@@ -218,7 +218,7 @@ class ReplicaMoves:
         future.config = old_log.config
         hosted.log, hosted.directory = future, move.destination
         self._forget(move)
-        hosted.settle()
+        hosted.refresh_append_state()
         old_directory.discard(old_log, now_ms)
         self._reports.add(hosted)
 

@@ -5,7 +5,7 @@ is the time from one round to the next. A thread of its own reads and checks sma
 and the event loop only takes note of the results. A segment that a reader met something wrong in is verified at once; a
 closed one that is read for the first time is next.
 
-Where a round stands is not saved: it begins with a partition chosen by chance, so that each segment is as likely to be
+Where a round stands is not saved: it begins with a random partition, so that each segment is as likely to be
 verified as any other however often the broker is restarted.
 """
 

@@ -60,7 +60,7 @@ def _in_sync_changes(services: NodeServices) -> Iterator[Metric]:
     replication = services.replication.made if isinstance(services, Services) else None
     changes = replication.isr_changes if replication is not None else None
     name = "kafka_server_replicamanager"
-    yield _counter(f"{name}_isrshrinks", "Times a replica left the in-sync set.", changes.shrinks if changes else 0)
+    yield _counter(f"{name}_isrshrinks", "Times a replica left the ISR.", changes.shrinks if changes else 0)
     yield _counter(f"{name}_isrexpands", "Times a replica entered it.", changes.expands if changes else 0)
 
 

@@ -66,11 +66,11 @@ def _partitions(share_partitions: SharePartitions) -> Iterator[Metric]:
     words = "Records whose locks have ended."
     timeouts = CounterMetricFamily(f"{_OF_PARTITIONS}acquisitionlocktimeout", words, labels=labels)
     for led in share_partitions:
-        if led.machine is not None:
+        if led.state_machine is not None:
             of = [led.key.group_id, led.hosted.topic, str(led.hosted.index)]
-            records.add_metric(of, led.machine.in_flight_count)
-            runs.add_metric(of, len(led.machine.runs))
-            timeouts.add_metric(of, led.machine.lock_timeouts)
+            records.add_metric(of, led.state_machine.in_flight_count)
+            runs.add_metric(of, len(led.state_machine.runs))
+            timeouts.add_metric(of, led.state_machine.lock_timeouts)
     yield from (records, runs, timeouts)
 
 

@@ -1,4 +1,4 @@
-"""Answers that hold stretches of log files, sent from the file to the socket without passing through this process.
+"""Answers that hold ranges of log files, sent from the file to the socket without passing through this process.
 
 The transport of the event loop cannot do that beside its own writes, so this goes past it, through a descriptor of its own
 for the same socket, and only while the transport has nothing to send. What the socket does not take waits here as a place

@@ -44,7 +44,7 @@ class QueuedPartition(Protocol):
     def refused(self, refused: Refused, size: int) -> AppendResult:
         """Returns the result for a rejected batch of so many bytes."""
 
-    def settle(self) -> None:
+    def refresh_append_state(self) -> None:
         """Refreshes state that depends on the queue."""
 
 
@@ -74,7 +74,7 @@ class AppendQueue:
             first.then(self._written(first))
         if not waiting:
             self._hosted.queue = None
-            self._hosted.settle()
+            self._hosted.refresh_append_state()
 
     def _written(self, queued: QueuedAppend) -> AppendResult:
         found, hosted = queued.found, self._hosted

@@ -102,7 +102,7 @@ class HostedPartition(Replica):
     ) -> AppendResult:
         if self.queue is None:
             self.queue = AppendQueue(self)
-            self.settle()
+            self.refresh_append_state()
         queued = QueuedAppend(len(records or b""), now_ms, required_acks, is_in_transaction=is_in_transaction)
         self.queue.add(queued, records, version)
         return AppendResult(_NONE, queued=queued)

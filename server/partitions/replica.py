@@ -121,7 +121,7 @@ class Replica:
         self._deleting: list[tuple[int, Callable[[int], None]]] = []
         self._takes_plain = False
         self._most_plain_bytes = 0
-        self.settle()
+        self.refresh_append_state()
 
     def __repr__(self) -> str:
         return f"<{self.topic}-{self.index} {'leader' if self.role.is_leader else 'follower'} {self.log!r}>"
@@ -172,19 +172,19 @@ class Replica:
                 self.log.epochs.assign(role.leader_epoch, self.log.log_end_offset)
             self.wake_all()
         else:
-            self._disturb_who_left(isr_before)
-        self.settle()
+            self._wake_removed_followers(isr_before)
+        self.refresh_append_state()
         if role.high_watermark > before:
             self._committed(role.high_watermark - before)
         return changed
 
-    def _disturb_who_left(self, before: tuple[int, ...]) -> None:
+    def _wake_removed_followers(self, before: tuple[int, ...]) -> None:
         """Wakes followers that were removed from the ISR and still fetch, so that they are proposed again."""
         if self.role.isr != before and not set(before).issubset(self.role.isr):
             for watcher in list(self.end_watchers):
                 watcher.on_state_changed()
 
-    def settle(self) -> None:
+    def refresh_append_state(self) -> None:
         """Refreshes derived state. To be called after the role, the rules or the directory's state changed."""
         rules, role = self.rules, self.role
         role.min_insync_replicas = rules.min_insync_replicas
@@ -198,7 +198,7 @@ class Replica:
 
         If this broker remains leader in a new epoch, written records stay, and their requests continue to wait.
         """
-        self.settle()
+        self.refresh_append_state()
         if self.offline or not self.role.is_leader:
             error = _KAFKA_STORAGE_ERROR if self.offline else _NOT_LEADER_OR_FOLLOWER
             waiting, self._committing, self._deleting = [*self._committing, *self._deleting], deque(), []
@@ -259,8 +259,8 @@ class Replica:
         """Handles the controller's response to a proposal, which may arrive before the corresponding metadata."""
         before, isr_before = self.role.high_watermark, self.role.isr
         moved = self.role.accepted(proposal, isr, leader_epoch, partition_epoch, now_ms)
-        self._disturb_who_left(isr_before)
-        self.settle()
+        self._wake_removed_followers(isr_before)
+        self.refresh_append_state()
         if moved:
             self._committed(self.role.high_watermark - before)
 

@@ -116,7 +116,7 @@ class Reconfiguration:
             hosted = self._partitions.get((topic, index))
             if hosted is not None:
                 hosted.log.config, hosted.rules = self._settings.of(image, topic)
-                hosted.settle()
+                hosted.refresh_append_state()
                 yield
         self._unfinished.discard(topic)
 

@@ -34,7 +34,7 @@ _MAGIC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 22, 43
 _unpack_producer = struct.Struct(">qhi").unpack_from
 
 #: The coordinator is away, or busy: a producer tries again by itself.
-_LATER = frozenset(
+_RETRIABLE = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -130,7 +130,7 @@ def _producer(records: Any) -> tuple[int, int, int] | None:
 
 
 def _for_producers(error: int, version: int) -> int:
-    if error in _LATER:
+    if error in _RETRIABLE:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error == ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_ADDING_VERSION:
         return ErrorCode.NOT_ENOUGH_REPLICAS

@@ -82,7 +82,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         oldest = opened.log.log_start_offset
         newest = opened.snapshots[-1].end_offset if opened.snapshots else 0
         if oldest <= newest and (opened.end_offset or not snapshots.damaged):
-            snapshots.put_aside()
+            snapshots.rename_damaged()
             return opened
         opened.log.close(clock.now_ms(), clean=False)
         name = snapshots.damaged[-1][0].name if snapshots.damaged else "a snapshot"

@@ -11,7 +11,7 @@ from ...metadata.image import FeaturesImage
 from ...protocol.messages import broker_registration as brokers
 from ...protocol.messages import controller_registration as controllers
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from ...replication.controller.chance import random_uuid
+from ...replication.controller.random_ids import random_uuid
 from ..config.listeners import SECURITY_PROTOCOLS
 from ..network.endpoint import Endpoint
 from ..partitions.cordoning import cordoned_ids

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...protocol.uuids import uuid_to_text
-from ...replication.controller.chance import random_uuid
+from ...replication.controller.random_ids import random_uuid
 from ...replication.quorum.log import SnapshotId
 from ...storage.directory import METADATA_LOG, parse_replica_directory
 from ...storage.files.checkpoints import (
@@ -187,7 +187,7 @@ def cut_metadata(directory: Path) -> str:
         for later in segments(metadata):
             if later.name > file.name:
                 later.unlink()
-    sound_snapshots(metadata).put_aside()
+    sound_snapshots(metadata).rename_damaged()
     FlushedEnd(directory).reset(SnapshotId(end.offset, 0))
     return f"{metadata}: ends at offset {end.offset} now; what it was is kept as {kept}"
 

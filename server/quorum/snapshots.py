@@ -75,7 +75,7 @@ class SoundSnapshots(NamedTuple):
     sound: list[SnapshotId]
     damaged: list[tuple[Path, str]]
 
-    def put_aside(self) -> None:
+    def rename_damaged(self) -> None:
         """Renames the damaged snapshots. To be called when the node continues without them."""
         for path, reason in self.damaged:
             if not path.exists():

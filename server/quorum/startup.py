@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("odradek.quorum")
 
 
-class Taken(NamedTuple):
+class LeadershipStart(NamedTuple):
     """A controller that leads, with this broker registered and unfenced. None of its records is flushed yet."""
 
     controller: Controller
@@ -56,7 +56,7 @@ def take_over(
     quorum_log: QuorumLog,
     loaded: Loaded,
     controller: Controller,
-) -> Taken:
+) -> LeadershipStart:
     """Makes a single voter the leader, with a new controller. The caller flushes afterwards. Raises InvalidQuorum,
     MetadataLost.
     """
@@ -71,7 +71,7 @@ def take_over(
     start.append(activation(config, controller, transaction_open=loaded.transactions.is_open), atomic=True)
     start.register_controller()
     broker_epoch = start.register_broker() if config.is_broker else -1
-    return Taken(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
+    return LeadershipStart(controller, epoch, epoch_start_offset, broker_epoch, loaded.delta)
 
 
 def new_controller(

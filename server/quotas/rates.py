@@ -13,7 +13,7 @@ LONGEST_THROTTLE_MS = 2**31 - 1
 
 
 class Rate:
-    """What was recorded per second over the last windows (KIP-13).
+    """The recorded amount per second over the last windows (KIP-13).
 
     A window begins with the first value after the one before is over, so idle time is in none of them. The rate is over at
     least `windows` - 1 whole windows: a burst after a pause is averaged over all of them.

@@ -130,8 +130,8 @@ class IsrChanges:
 
     def _answered(self, sent: dict[Key, _Asked], response: AlterPartitionResponse | None) -> None:
         """Handles the response. Changes that the response does not settle are requested again."""
-        is_settled = response is not None and not response.error_code
-        if response is not None and is_settled:
+        is_complete = response is not None and not response.error_code
+        if response is not None and is_complete:
             for topic in response.topics:
                 for answer in topic.partitions:
                     asked = sent.get((topic.topic_id, answer.partition_index))
@@ -141,15 +141,15 @@ class IsrChanges:
                         self._count(asked)
                     # The metadata may have settled it, and another proposal may stand.
                     if asked.is_current:
-                        is_settled &= self._settle(asked, answer)
+                        is_complete &= self._resolve(asked, answer)
         elif response is not None:
-            log.warning("the controller refuses changes of in-sync sets: %s", ErrorCode(response.error_code).name)
-        if is_settled:
+            log.warning("the controller refuses changes of ISRs: %s", ErrorCode(response.error_code).name)
+        if is_complete:
             self._send()
         else:
             asyncio.get_running_loop().call_later(RETRY_MS / 1000, self._send)
 
-    def _settle(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
+    def _resolve(self, asked: _Asked, answer: PartitionDataResponse) -> bool:
         """Returns True if the change need not be requested again."""
         error, replica = answer.error_code, asked.replica
         key = (replica.topic_id, replica.index)

@@ -83,7 +83,7 @@ class ReplicaFetcher:
         self._session_id = 0
         self._session_epoch = 0
         #: The last request for each partition of the session.
-        self._told: dict[Key, FetchPartition] = {}
+        self._sent: dict[Key, FetchPartition] = {}
         self._max_bytes = 0
         #: Some replicas may be throttled (KIP-73): then all are inspected.
         self._is_throttled = False
@@ -140,38 +140,40 @@ class ReplicaFetcher:
         if endpoint is None:
             self._plan(self._backoff_ms)
             return
-        news, forgotten = self._news(self._steady_ms())
+        changed_partitions, forgotten = self._changed_partitions(self._steady_ms())
         if not self._followed:
             return
-        if len(self._told) + sum(key not in self._told for key in news) == len(forgotten):
+        if len(self._sent) + sum(key not in self._sent for key in changed_partitions) == len(forgotten):
             self._plan(self._soonest_ms())
             return
         self._changed.clear()
         for key in forgotten:
-            del self._told[key]
-        self._told.update(news)
+            del self._sent[key]
+        self._sent.update(changed_partitions)
         self.is_waiting = True
-        self._requests.send(endpoint, self._request(news, forgotten), self._answered, purpose=self._purpose)
+        self._requests.send(
+            endpoint, self._request(changed_partitions, forgotten), self._answered, purpose=self._purpose
+        )
 
     def _steady_ms(self) -> int:
         """Returns the time for delays: the wall clock may be set back meanwhile."""
         return int(asyncio.get_running_loop().time() * 1000)
 
-    def _news(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
+    def _changed_partitions(self, now_ms: int) -> tuple[dict[Key, FetchPartition], list[Key]]:
         """Returns the partitions that the next request names, and those that it removes from the session."""
         self._note_settings()
         for key in [key for key, followed in self._delayed.items() if followed.not_before_ms <= now_ms]:
             del self._delayed[key]
             self._changed[key] = None
-        news: dict[Key, FetchPartition] = {}
+        changed_partitions: dict[Key, FetchPartition] = {}
         forgotten: list[Key] = []
         for key in self._changed:
-            wanted, told = self._wanted(key, now_ms), self._told.get(key)
+            wanted, told = self._wanted(key, now_ms), self._sent.get(key)
             if wanted is not None and wanted != told:
-                news[key] = wanted
+                changed_partitions[key] = wanted
             elif wanted is None and told is not None:
                 forgotten.append(key)
-        return news, forgotten
+        return changed_partitions, forgotten
 
     def _note_settings(self) -> None:
         """Marks all partitions as changed when a setting of all has changed."""
@@ -194,7 +196,7 @@ class ReplicaFetcher:
         if followed.not_before_ms > now_ms:
             self._delayed[key] = followed
             return None
-        if self._is_throttled and self._quota.holds_up(followed.hosted, self._requests.node_id):
+        if self._is_throttled and self._quota.is_throttled(followed.hosted, self._requests.node_id):
             return None
         return followed.wanted(self._max_bytes)
 
@@ -207,9 +209,9 @@ class ReplicaFetcher:
         most: int = self._config.get("replica.fetch.backoff.ms")
         return most
 
-    def _request(self, news: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
+    def _request(self, changed_partitions: dict[Key, FetchPartition], forgotten: list[Key]) -> FetchRequest:
         config = self._config
-        is_short = len(self._told) < len(self._followed)
+        is_short = len(self._sent) < len(self._followed)
         return FetchRequest(
             replica_state=self._requests.replica_state(),
             # Some are left out for a moment only.
@@ -218,7 +220,10 @@ class ReplicaFetcher:
             max_bytes=config.get("replica.fetch.response.max.bytes"),
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=[FetchTopic(topic_id=topic_id, partitions=ones) for topic_id, ones in _by_topic(news.items())],
+            topics=[
+                FetchTopic(topic_id=topic_id, partitions=ones)
+                for topic_id, ones in _by_topic(changed_partitions.items())
+            ],
             forgotten_topics_data=[
                 ForgottenTopic(topic_id=topic_id, partitions=indexes)
                 for topic_id, indexes in _by_topic((key, key[1]) for key in forgotten)
@@ -240,7 +245,7 @@ class ReplicaFetcher:
             )
             return
         self._failures = 0
-        asked = self._told
+        asked = self._sent
         self._go_on_with_session(response)
         now_ms = self._clock.now_ms()
         for topic in response.responses:
@@ -277,7 +282,7 @@ class ReplicaFetcher:
     def _end_session(self) -> None:
         """Begins a new session: the next request has all partitions."""
         self._session_id = self._session_epoch = 0
-        self._told = {}
+        self._sent = {}
         self._changed = dict.fromkeys(self._followed)
 
     def _refused(self, followed: FollowedPartition, error: int) -> None:

@@ -57,7 +57,7 @@ class ReplicationQuota:
             known = self._listed[replica.topic] = text, frozenset(name.strip() for name in text.split(","))
         return is_listed(known[1], replica.index, self._node_id)
 
-    def holds_up(self, replica: Replica, follower: int) -> bool:
+    def is_throttled(self, replica: Replica, follower: int) -> bool:
         """Returns True if `follower` has to wait: it is throttled, not in the ISR, and the quota is exceeded."""
         return self.is_on and follower not in replica.role.isr and self.throttles(replica) and self._is_exceeded
 

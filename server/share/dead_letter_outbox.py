@@ -41,7 +41,7 @@ class Delivery:
     """One dead-letter record until it is written or given up."""
 
     origin: Origin
-    letter: DeadLetter
+    dead_letter: DeadLetter
     source: HostedPartition
     #: Whether it is still wanted: a former leader leaves its dead-letter records to its successor.
     is_wanted: Callable[[], bool]
@@ -56,7 +56,7 @@ class Delivery:
 
     def pack(self, now_ms: int, max_message_bytes: int) -> Packed:
         """Packs the next part of it."""
-        self.packed = pack(self.origin, self.letter, self.next_offset, self.contents, now_ms, max_message_bytes)
+        self.packed = pack(self.origin, self.dead_letter, self.next_offset, self.contents, now_ms, max_message_bytes)
         return self.packed
 
 

@@ -105,7 +105,7 @@ class DeadLetters:
         self,
         group_id: str,
         source: HostedPartition,
-        letter: DeadLetter,
+        dead_letter: DeadLetter,
         is_wanted: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
@@ -113,7 +113,9 @@ class DeadLetters:
         never called when the record is no longer wanted.
         """
         origin = Origin(group_id, source.topic, source.index)
-        delivery = Delivery(origin, letter, source, is_wanted, done, letter.first, Contents({}, letter.last))
+        delivery = Delivery(
+            origin, dead_letter, source, is_wanted, done, dead_letter.first, Contents({}, dead_letter.last)
+        )
         why = rules.refusal(group_id, self._queue(group_id))
         if why is not None:
             self._give_up(delivery, why)
@@ -145,7 +147,7 @@ class DeadLetters:
         if group.get(COPIES, "false").lower() != "true":
             self._choose_destination(delivery)
             return
-        last, source = delivery.letter.last, delivery.source
+        last, source = delivery.dead_letter.last, delivery.source
         most = self._max_message_bytes(group.get(TOPIC_NAME, ""))
         read = partial(read_contents, source.log, delivery.next_offset, last, source.high_watermark, most)
         self._disk.run_then(read, partial(self._looked_up, delivery))
@@ -153,7 +155,7 @@ class DeadLetters:
     def _looked_up(self, delivery: Delivery, found: Contents | BaseException) -> None:
         if isinstance(found, BaseException):
             log.warning("dead letters of %s go without their records: %s", delivery.origin, found)
-            found = Contents({}, delivery.letter.last)
+            found = Contents({}, delivery.dead_letter.last)
         delivery.contents = found
         self._choose_destination(delivery)
 
@@ -216,7 +218,7 @@ class DeadLetters:
         if error == ErrorCode.NONE:
             counters.records += len(packed.records)
             delivery.next_offset, delivery.tries = packed.next_offset, 0
-            if delivery.next_offset > delivery.letter.last:
+            if delivery.next_offset > delivery.dead_letter.last:
                 delivery.done()
             else:
                 self._look_up(delivery)
@@ -239,12 +241,12 @@ class DeadLetters:
         return True
 
     def _give_up(self, delivery: Delivery, why: str) -> None:
-        origin, letter = delivery.origin, delivery.letter
+        origin, dead_letter = delivery.origin, delivery.dead_letter
         log.error(
             "share group %s: offsets %d to %d of %s-%d are archived without a dead letter: %s",
             origin.group_id,
             delivery.next_offset,
-            letter.last,
+            dead_letter.last,
             origin.topic,
             origin.partition,
             why,

@@ -185,7 +185,7 @@ class ShareFetch(ParkedFetch):
         if self._tells_all and (answer or self._is_last):
             for led in self._waits_for:
                 partition = _partition_of(led)
-                if led.machine is not None and partition not in answer:
+                if led.state_machine is not None and partition not in answer:
                     answer[partition] = PartitionData(partition_index=led.key.partition, records=b"")
         return answer
 
@@ -199,7 +199,7 @@ class ShareFetch(ParkedFetch):
         if led.refusal is not None:
             answer[partition] = _failed(partition, led.refusal.error)
             return None
-        if led.machine is None:
+        if led.state_machine is None:
             return None
         self._hosts.append(led.hosted)
         return led

@@ -85,7 +85,7 @@ class LedSharePartition:
         self.hosted = hosted
         self.leader_epoch = hosted.leader_epoch
         #: None while the persister loads the state, and after an error.
-        self.machine: SharePartition | None = None
+        self.state_machine: SharePartition | None = None
         #: The error that explains why there is no state machine.
         self.refusal: Refusal | None = None
         self.waiters: dict[Waiter, None] = {}
@@ -122,7 +122,7 @@ class LedSharePartition:
         start = found.start_offset
         if start == UNINITIALIZED_OFFSET:
             start = self._configs.reset_offset(self.key.group_id, self.hosted)
-        self.machine = SharePartition(
+        self.state_machine = SharePartition(
             start,
             [
                 StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count)
@@ -130,13 +130,13 @@ class LedSharePartition:
             ],
             self._configs.limits(self.key.group_id),
         )
-        self.settle()
+        self.apply_output()
 
     def refresh(self) -> None:
         """Applies the configuration, which may have changed."""
-        machine, image = self.machine, self._configs.image
-        if machine is not None and image is not self._configured_by:
-            machine.limits = self._configs.limits(self.key.group_id)
+        state_machine, image = self.state_machine, self._configs.image
+        if state_machine is not None and image is not self._configured_by:
+            state_machine.limits = self._configs.limits(self.key.group_id)
             self._configured_by = image
 
     def _is_led(self) -> bool:
@@ -146,59 +146,63 @@ class LedSharePartition:
     # Acknowledgements.
 
     def acknowledge(self, member_id: str, batches: list[AckBatch], done: Done) -> None:
-        machine = self.machine
-        if machine is None:
+        state_machine = self.state_machine
+        if state_machine is None:
             done(self.refusal or Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being loaded."))
         else:
             self.refresh()
-            machine.acknowledge(done, member_id, batches, self._clock.now_ms())
-            self.settle()
+            state_machine.acknowledge(done, member_id, batches, self._clock.now_ms())
+            self.apply_output()
 
     def release(self, member_id: str) -> None:
-        if self.machine is not None:
+        if self.state_machine is not None:
             self.refresh()
-            self.machine.release(member_id)
-            self.settle()
+            self.state_machine.release(member_id)
+            self.apply_output()
 
     # After each operation.
 
-    def settle(self) -> None:
-        machine = self.machine
-        assert machine is not None
-        output = machine.take()
+    def apply_output(self) -> None:
+        state_machine = self.state_machine
+        assert state_machine is not None
+        output = state_machine.take()
         self._state.write(output.writes)
         for token, refusal in output.replies:
             assert callable(token)
             token(refusal)
-        for letter in output.letters:
-            self._send(machine, letter)
-        self._plan(machine.deadline())
+        for dead_letter in output.dead_letter_records:
+            self._send(state_machine, dead_letter)
+        self._plan(state_machine.deadline())
 
-    def _send(self, machine: SharePartition, letter: DeadLetter) -> None:
+    def _send(self, state_machine: SharePartition, dead_letter: DeadLetter) -> None:
         self._pending_dead_letters += 1
         group_id = self.key.group_id
-        is_wanted = partial(self._is_with, machine)
+        is_wanted = partial(self._is_with, state_machine)
         self._dead_letters().send(
-            group_id, self.hosted, letter, is_wanted, partial(self._dead_letter_written, machine, letter)
+            group_id,
+            self.hosted,
+            dead_letter,
+            is_wanted,
+            partial(self._dead_letter_written, state_machine, dead_letter),
         )
 
-    def _is_with(self, machine: SharePartition) -> bool:
-        return self.machine is machine
+    def _is_with(self, state_machine: SharePartition) -> bool:
+        return self.state_machine is state_machine
 
-    def _dead_letter_written(self, machine: SharePartition, letter: DeadLetter) -> None:
+    def _dead_letter_written(self, state_machine: SharePartition, dead_letter: DeadLetter) -> None:
         self._pending_dead_letters -= 1
-        if self.machine is machine:
-            machine.dead_letter_written(letter)
-            self.settle()
+        if self.state_machine is state_machine:
+            state_machine.dead_letter_written(dead_letter)
+            self.apply_output()
             self._wake()
 
     def _written(self, written: Write, error_code: int, message: str | None) -> None:
         refusal = _refusal(error_code, message)
-        machine = self.machine
-        if machine is None:
+        state_machine = self.state_machine
+        if state_machine is None:
             return
-        machine.written(written.id, refusal)
-        self.settle()
+        state_machine.written(written.id, refusal)
+        self.apply_output()
         self._wake()
         if refusal is not None:
             log.warning("%s: its state could not be written: %s", self.key, refusal)
@@ -224,11 +228,11 @@ class LedSharePartition:
 
     def _due(self) -> None:
         self._timer = None
-        machine = self.machine
-        if machine is not None:
+        state_machine = self.state_machine
+        if state_machine is not None:
             self.refresh()
-            machine.expire(self._clock.now_ms())
-            self.settle()
+            state_machine.expire(self._clock.now_ms())
+            self.apply_output()
             self._wake()
 
     def close(self, error: ErrorCode) -> None:
@@ -237,10 +241,10 @@ class LedSharePartition:
         """
         if self._timer is not None:
             self._timer.cancel()
-        machine, self.machine = self.machine, None
+        state_machine, self.state_machine = self.state_machine, None
         self.refusal = self.refusal or Refusal(error, "")
-        if machine is not None:
-            for token in machine.abandon():
+        if state_machine is not None:
+            for token in state_machine.abandon():
                 assert callable(token)
                 token(self.refusal)
         self._wake()

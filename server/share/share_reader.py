@@ -18,7 +18,7 @@ from ...storage.segments.batch_walk import Pread
 from ...storage.segments.slices import LogSlice
 from ..partitions.page_cache import NotInPageCache, sendable, warm
 from .share_partitions import LedSharePartition
-from .share_records import Batch, aborted_stretches, batches_of, cut
+from .share_records import Batch, aborted_ranges, batches_of, cut
 
 #: How often one response reads a partition again when none of the records read may be acquired.
 MOST_READS = 16
@@ -48,33 +48,33 @@ class ShareReader:
         """Reads the log from the next offset to acquire, with no more batches than requested. Raises BatchError, and
         NotInPageCache unless `pread` waits for the disk.
         """
-        machine, hosted = led.machine, led.hosted
-        if machine is None or not machine.can_acquire():
+        state_machine, hosted = led.state_machine, led.hosted
+        if state_machine is None or not state_machine.can_acquire():
             return None
         log = hosted.log
         limit = hosted.last_stable_offset if self._is_isolated else hosted.high_watermark
-        offset = machine.next_fetch_offset()
+        offset = state_machine.next_fetch_offset()
         if offset < log.log_start_offset:
-            machine.log_start_moved(log.log_start_offset)
-            offset = machine.next_fetch_offset()
+            state_machine.log_start_moved(log.log_start_offset)
+            offset = state_machine.next_fetch_offset()
         if offset >= limit:
             return None
         try:
             records = log.read(offset, max_bytes, limit, True, pread)
-            batches = self._choose(records, offset, machine, pread)
+            batches = self._choose(records, offset, state_machine, pread)
         except BlockingIOError:
             raise NotInPageCache(partial(_warm_all, partial(log.read, offset, max_bytes, limit, True))) from None
         except OffsetOutOfRange:
             return None
         return Found(led, offset, records, batches) if batches else None
 
-    def _choose(self, records: LogSlice, offset: int, machine: SharePartition, pread: Pread) -> list[Batch]:
+    def _choose(self, records: LogSlice, offset: int, state_machine: SharePartition, pread: Pread) -> list[Batch]:
         """Chooses the batches to acquire from. Between records in flight, of which other members hold some, it chooses
         twice the requested number, and everything that was acquired together with the last of it.
         """
         most = self.wanted.max_records
-        is_again = offset < machine.end_offset
-        last = machine.runs.end_of_stretch(offset + 2 * most - 1) if is_again else offset + most - 1
+        is_again = offset < state_machine.end_offset
+        last = state_machine.runs.end_of_range(offset + 2 * most - 1) if is_again else offset + most - 1
         batches: list[Batch] = []
         for batch in batches_of(records, pread) if records.size else ():
             batches.append(batch)
@@ -99,17 +99,17 @@ class ShareReader:
         return None
 
     def _acquire(self, found: Found, now_ms: int) -> list[Acquired]:
-        machine = found.led.machine
-        if machine is None:
+        state_machine = found.led.state_machine
+        if state_machine is None:
             return []
         # May raise, and nothing is acquired then.
-        stretches = aborted_stretches(found.led.hosted.log, found.batches) if self._is_isolated else []
-        acquired = acquire(machine, self._member_id, self.wanted, found.fetch_offset, found.batches, now_ms)
+        ranges = aborted_ranges(found.led.hosted.log, found.batches) if self._is_isolated else []
+        acquired = acquire(state_machine, self._member_id, self.wanted, found.fetch_offset, found.batches, now_ms)
         if acquired:
-            for first, last in stretches:
+            for first, last in ranges:
                 acquired = [piece for one in acquired for piece in _outside(one, first, last)]
-                machine.archive_acquired(self._member_id, first, last)
-        found.led.settle()
+                state_machine.archive_acquired(self._member_id, first, last)
+        found.led.apply_output()
         return acquired
 
     def _data_of(self, found: Found, acquired: list[Acquired]) -> PartitionData:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Headers of small batches are read in ranges of this size. For batches of which a range does not hold two, only the
 #: header is read.
-STRETCH_BYTES = 16 * 1024
+READ_AHEAD_BYTES = 16 * 1024
 
 
 class Batch(NamedTuple):
@@ -32,18 +32,18 @@ class Batch(NamedTuple):
 def batches_of(found: LogSlice, pread: Pread = pread_nowait) -> Iterator[Batch]:
     """Yields the batches of a slice. Only headers are read. Raises BlockingIOError with `pread_nowait`."""
     end = found.position + found.size
-    position = stretch_start = found.position
-    stretch: bytes | bytearray = b""
-    wanted = STRETCH_BYTES
+    position = read_from = found.position
+    data: bytes | bytearray = b""
+    wanted = READ_AHEAD_BYTES
     while position < end:
-        if position + HEADER_BYTES > stretch_start + len(stretch):
-            stretch_start = position
-            stretch = pread(found.fd, min(wanted, end - position), position)
-        header = read_header(stretch, position - stretch_start)
+        if position + HEADER_BYTES > read_from + len(data):
+            read_from = position
+            data = pread(found.fd, min(wanted, end - position), position)
+        header = read_header(data, position - read_from)
         size = header.size
         yield Batch(header.base_offset, header.last_offset, position, size, header)
         position += size
-        wanted = HEADER_BYTES if 2 * size > STRETCH_BYTES else STRETCH_BYTES
+        wanted = HEADER_BYTES if 2 * size > READ_AHEAD_BYTES else READ_AHEAD_BYTES
 
 
 def cut(found: LogSlice, batches: list[Batch], first: int, last: int) -> LogSlice:
@@ -60,14 +60,14 @@ def cut(found: LogSlice, batches: list[Batch], first: int, last: int) -> LogSlic
     )
 
 
-def aborted_stretches(log: Log, batches: list[Batch]) -> list[tuple[int, int]]:
+def aborted_ranges(log: Log, batches: list[Batch]) -> list[tuple[int, int]]:
     """Returns the first and last offset of batches of aborted transactions, without their markers, which hold no
     records.
     """
     entries = log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1)
     begins = sorted((entry.first_offset, entry.producer_id) for entry in entries)
     aborted: set[int] = set()
-    stretches: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for batch in batches:
         header = batch.header
         while begins and begins[0][0] <= header.last_offset:
@@ -76,5 +76,5 @@ def aborted_stretches(log: Log, batches: list[Batch]) -> list[tuple[int, int]]:
             if header.is_control:
                 aborted.discard(header.producer_id)
             else:
-                stretches.append((header.base_offset, header.last_offset))
-    return stretches
+                ranges.append((header.base_offset, header.last_offset))
+    return ranges

@@ -51,7 +51,7 @@ def batch(spark: SparkSession, bootstrap: str, topic: str, fail_on_data_loss: bo
     return source.option("failOnDataLoss", fail_on_data_loss).options(**options).load()
 
 
-def test_a_stream_ends_where_records_are_lost_unless_it_was_told_to_go_on(
+def test_stream_fails_at_lost_records_unless_fail_on_data_loss_is_false(
     spark: SparkSession, bootstrap: str, tmp_path: Path, unique: Callable[[str], str]
 ) -> None:
     topic = unique("lossy")

@@ -46,7 +46,7 @@ class Feeder:
         ensure_topic(broker.bootstrap, TOPIC, 3, {"retention.ms": "-1"})
         self._batches = NumberedBatches(broker.bootstrap, TOPIC, "shop")
         self._events = order_events(SEED)
-        self._chance = random.Random(SEED)
+        self._rng = random.Random(SEED)
         self._chunks = 0
         #: What the ledger must add up to.
         self.sums: Sums = Counter()
@@ -58,7 +58,7 @@ class Feeder:
             if total(self.sums) - self.added > BACKLOG:
                 continue
             chunk = list(islice(self._events, CHUNK))
-            if self._chance.random() < ABORTED_SHARE:
+            if self._rng.random() < ABORTED_SHARE:
                 self._batches.write(_record(event, cents=99_999_999) for event in chunk)
                 self._batches.abort()
             assert self._batches.add(self._chunks, [_record(event) for event in chunk])
@@ -128,14 +128,14 @@ def test_the_ledger_adds_up_however_often_the_driver_and_the_broker_are_killed(
     stream: tuple[Stream, BrokerProcess],
 ) -> None:
     program, broker = stream
-    feeder, chance = Feeder(broker), random.Random(SEED)
+    feeder, rng = Feeder(broker), random.Random(SEED)
     for number in range(ROUNDS):
-        play(program, broker, feeder, chance)
+        play(program, broker, feeder, rng)
         assert ledger_sums(broker) == feeder.sums, f"round {number}\n{program.last_words()}"
     assert program.starts > ROUNDS, "no driver died"
 
 
-def play(program: Stream, broker: BrokerProcess, feeder: Feeder, chance: random.Random) -> None:
+def play(program: Stream, broker: BrokerProcess, feeder: Feeder, rng: random.Random) -> None:
     """Plays a round: events arrive, driver and broker are killed at random points, and every event is counted."""
 
     def added() -> int:
@@ -147,12 +147,12 @@ def play(program: Stream, broker: BrokerProcess, feeder: Feeder, chance: random.
     feeding = threading.Thread(target=feeder.feed, args=(enough,))
     feeding.start()
     victims = [program, broker]
-    chance.shuffle(victims)
+    rng.shuffle(victims)
     try:
         for victim in victims:
             # Somewhere between a batch that has gone through and several later.
             wait_for(lambda seen=before: added() > seen, program, "a batch has been added")
-            time.sleep(chance.random() * 3)
+            time.sleep(rng.random() * 3)
             before = added()
             victim.kill()
             if victim is broker:

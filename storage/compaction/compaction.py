@@ -225,7 +225,7 @@ class CleaningJob:
         for entry in cleaner.transactions.take_retained():
             append_aborted(place, base, entry, CLEANED_SUFFIX)
         for kind in SEGMENT_SUFFIXES:
-            _settle(place.file(base, kind + CLEANED_SUFFIX), group[-1].modified_ns)
+            _finish_file(place.file(base, kind + CLEANED_SUFFIX), group[-1].modified_ns)
         return size
 
     @staticmethod
@@ -279,7 +279,7 @@ def _remove_cleaned(place: Place, groups: Sequence[Sequence[SourceSegment]]) -> 
                 unlink_if_exists(place.file(group[0].base_offset, kind + CLEANED_SUFFIX))
 
 
-def _settle(path: str, modified_ns: int) -> None:
+def _finish_file(path: str, modified_ns: int) -> None:
     """On the disk before it replaces anything, and as old as what it was made of: retention goes by that."""
     if not os.path.exists(path):
         return

@@ -1,4 +1,4 @@
-"""Making a stretch of a log survive a power cut: the part that waits for the disk, for any thread to do."""
+"""Flushes a range of a log to the disk, from any thread."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ class LogSegments:
 
     __slots__ = (
         "_bases",
-        "_doomed",
         "_files",
         "_full_at_offset",
         "_jitter",
         "_limits_of",
         "_place",
         "_rolls_after",
+        "_scheduled_deletions",
         "_snapshots",
         "config",
         "damage",
@@ -78,7 +78,7 @@ class LogSegments:
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._snapshots = loaded.snapshots
         # Removed segments, and when their files may go.
-        self._doomed: list[tuple[int, Segment]] = []
+        self._scheduled_deletions: list[tuple[int, Segment]] = []
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
@@ -304,7 +304,7 @@ class LogSegments:
         """Removes the oldest `count` segments (never the active one); the log then starts no earlier than the next."""
         assert 0 <= count < len(self.segments), f"{count} of {len(self.segments)} segments"
         try:
-            self._doom(self.segments[:count], now_ms)
+            self._schedule_deletion(self.segments[:count], now_ms)
             del self.segments[:count], self._bases[:count]
         except OSError as error:
             raise self._failed("removing segments", error) from error
@@ -327,7 +327,7 @@ class LogSegments:
         try:
             cleaned = Segment.existing(self._place, self._files, base_offset, now_ms, CLEANED_SUFFIX)
             cleaned.change_suffix(SWAP_SUFFIX)
-            self._doom(sources, now_ms, keep_snapshot=base_offset)
+            self._schedule_deletion(sources, now_ms, keep_snapshot=base_offset)
             cleaned.change_suffix("")
         except OSError as error:
             raise self._failed("swapping segments", error) from error
@@ -358,25 +358,27 @@ class LogSegments:
         self.healed(base_offset, next_offset)
         return True
 
-    def _doom(self, segments: Sequence[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
+    def _schedule_deletion(self, segments: Sequence[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in segments:
             segment.change_suffix(DELETED_SUFFIX)
             segment.close()
-            self._doomed.append((due_ms, segment))
+            self._scheduled_deletions.append((due_ms, segment))
         gone = {segment.base_offset for segment in segments} - {keep_snapshot}
         self._drop_snapshots(gone.__contains__)
 
     def delete_scheduled(self, now_ms: int) -> int:
         """Unlinks the files of removed segments whose time has come; how many segments still wait."""
-        due = [segment for due_ms, segment in self._doomed if due_ms <= now_ms]
-        self._doomed = [(due_ms, segment) for due_ms, segment in self._doomed if due_ms > now_ms]
+        due = [segment for due_ms, segment in self._scheduled_deletions if due_ms <= now_ms]
+        self._scheduled_deletions = [
+            (due_ms, segment) for due_ms, segment in self._scheduled_deletions if due_ms > now_ms
+        ]
         try:
             for segment in due:
                 segment.delete()
         except OSError as error:
             raise self._failed("deleting segments", error) from error
-        return len(self._doomed)
+        return len(self._scheduled_deletions)
 
     def _failed(self, doing: str, error: OSError) -> LogDirectoryFailure:
         return LogDirectoryFailure(self.log_directory, f"{doing} {self.path}", error)

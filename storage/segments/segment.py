@@ -341,7 +341,7 @@ class Segment:
         return end, next_offset
 
     def first_batch(self, start: int, pread: Pread = os.pread) -> tuple[int, int]:
-        """(its end, the offset after it) of the batch that starts at `start`."""
+        """(position of the end, next offset) of the batch that starts at `start`."""
         for _, end, _, last_offset in spans(self, start, pread):
             return end, last_offset + 1
         raise suspected(self, start)

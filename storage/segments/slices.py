@@ -1,4 +1,4 @@
-"""A stretch of whole record batches in one file: what a Fetch is answered with."""
+"""Whole record batches that are contiguous in one file: the data of a Fetch response."""
 
 from __future__ import annotations
 

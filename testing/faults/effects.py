@@ -1,4 +1,4 @@
-"""What a fault does to a request: each effect is a class with `strike`.
+"""The effects of faults on a request: each is a class with `strike`.
 
 `strike(struck)` decides over one request: it answers (`struck.answer`), lets the request go on to the broker
 (`struck.proceed`) with or without a change to the answer, later or now, or ends the connection.
@@ -21,7 +21,7 @@ Answered = Callable[["Message | None"], None]
 
 
 class Effect(Protocol):
-    """What a fault does."""
+    """The effect of a fault."""
 
     def strike(self, struck: Struck) -> None:
         """Strikes a request."""

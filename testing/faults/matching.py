@@ -1,4 +1,4 @@
-"""Which requests a fault strikes, as data."""
+"""The requests that a fault strikes, as data."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class _Clock:
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop. `network` implements `create_server` and `create_connection`."""
 
-    def __init__(self, chance: Random, network: LoopNetwork, started: float | None = None) -> None:
+    def __init__(self, rng: Random, network: LoopNetwork, started: float | None = None) -> None:
         super().__init__()
-        self.chance = chance
+        self.rng = rng
         self.network = network
         #: Called after each event of a node, with the node's name.
         self.watch: Callable[[str], None] | None = None
@@ -108,7 +108,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         done: asyncio.Future[Any] = self.create_future()
-        self.call_later(self.chance.uniform(*THREAD_S), _work, done, func, args)
+        self.call_later(self.rng.uniform(*THREAD_S), _work, done, func, args)
         return done
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:

@@ -32,9 +32,9 @@ class Refused(ConnectionRefusedError):
 class Network:
     """Tracks listeners, connections, and the faults between nodes. Clients outside of nodes are node ""."""
 
-    def __init__(self, chance: Random, latency_s: tuple[float, float] = LATENCY_S) -> None:
+    def __init__(self, rng: Random, latency_s: tuple[float, float] = LATENCY_S) -> None:
         self.latency_s = latency_s
-        self._chance = chance
+        self._rng = rng
         self._bound: dict[Address, SimulatedSocket] = {}
         self._listeners: dict[Address, Listener] = {}
         #: The current or last owner of each address.
@@ -47,12 +47,12 @@ class Network:
         self._flaky: dict[Link, float] = {}
 
     def delay(self, source: str = OUTSIDE, target: str = OUTSIDE) -> float:
-        return self._chance.uniform(*self._slow.get((source, target), self.latency_s))
+        return self._rng.uniform(*self._slow.get((source, target), self.latency_s))
 
     def breaks(self, source: str, target: str) -> bool:
         """Returns whether this delivery breaks its connection and is lost."""
         likelihood = self._flaky.get((source, target), 0.0)
-        return likelihood > 0 and self._chance.random() < likelihood
+        return likelihood > 0 and self._rng.random() < likelihood
 
     # ---- for the loop
 

@@ -135,9 +135,9 @@ class Simulation:
     def __init__(
         self, seed: int = 0, latency_s: tuple[float, float] = LATENCY_S, *, started: float | None = None
     ) -> None:
-        self.chance = random.Random(seed)
-        self.network = Network(random.Random(self.chance.random()), latency_s)
-        self.loop = VirtualLoop(random.Random(self.chance.random()), self.network, started)
+        self.rng = random.Random(seed)
+        self.network = Network(random.Random(self.rng.random()), latency_s)
+        self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=_IN_MEMORY))
         self.disk = Disk(self.directory)
         self._undo: list[tuple[Any, str, Any]] = []
@@ -155,7 +155,7 @@ class Simulation:
         return self.loop.run_until_complete(coroutine)
 
     def __enter__(self) -> Simulation:
-        dice = random.Random(self.chance.random())
+        dice = random.Random(self.rng.random())
         self._replace(time, "time", self.loop.time)
         self._replace(time, "monotonic", self.loop.time)
         self._replace(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))

@@ -65,7 +65,7 @@ def states(directory: Path) -> tuple[dict[str, tuple[str, str]], str]:
     return {row[0]: (row[3], row[4]) for row in rows if len(row) > 4}, out.getvalue()
 
 
-def test_node_that_was_started_by_hand_is_shown_and_stopped_and_does_not_block_a_start(directory: Path) -> None:
+def test_manually_started_node_is_shown_and_stopped_and_does_not_block_a_start(directory: Path) -> None:
     watcher, _ = started(directory, "--brokers", "3", "--port", "0")
     killed(directory, NODES[1], NODES[2])
     found, shown = states(directory)
@@ -92,7 +92,7 @@ def test_node_that_was_started_by_hand_is_shown_and_stopped_and_does_not_block_a
     assert watcher.wait(DEADLINE_S) == 0
 
 
-def test_ctrl_c_stops_a_node_that_was_started_by_hand_too(directory: Path) -> None:
+def test_ctrl_c_stops_a_manually_started_node(directory: Path) -> None:
     watcher, _ = started(directory, "--brokers", "2", "--port", "0")
     killed(directory, NODES[1])
     hand = by_hand(directory, NODES[1])

@@ -57,7 +57,7 @@ def holds(lines: list[str], pattern: str) -> list[str]:
     return [line for line in lines if re.search(pattern, line)]
 
 
-def test_verbose_start_tells_of_start_topics_recovery_and_stop(tmp_path: Path) -> None:
+def test_verbose_start_logs_start_topics_recovery_and_stop(tmp_path: Path) -> None:
     first = Started(tmp_path, "-v")
     change_topics(first.address)
     lines = first.end(signal.SIGKILL)

@@ -75,7 +75,7 @@ class ConsumerSimulation(GroupSimulation):
     def besides(self, is_calm: bool = False) -> None:
         if not is_calm:
             self._deliver_late()
-            self._commit(self.chance.choice(self.clients))
+            self._commit(self.rng.choice(self.clients))
 
     def _add_a_partition(self, client: ConsumerClient) -> None:
         self.change_topics(self.counts | {"tb": self.counts["tb"] + 1})
@@ -93,9 +93,9 @@ class ConsumerSimulation(GroupSimulation):
 
     def heartbeat(self, client: ConsumerClient, is_lossy: bool = True) -> None:
         # The client revokes partitions before it reports that.
-        if self.chance.random() < 0.8 or not is_lossy:
+        if self.rng.random() < 0.8 or not is_lossy:
             client.owned &= client.wanted
-        says_all = client.must_say_all or self.chance.random() < 0.3
+        says_all = client.must_say_all or self.rng.random() < 0.3
         request = ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id=client.member_id,
@@ -107,11 +107,11 @@ class ConsumerSimulation(GroupSimulation):
                 TopicPartitionsRequest(topic_id=t, partitions=p) for t, p in topics_of(client.owned).items()
             ],
         )
-        if is_lossy and self.chance.random() < 0.05:
+        if is_lossy and self.rng.random() < 0.05:
             self.late.append((client, request))
             return
         response = self.ask(request)
-        if is_lossy and self.chance.random() < 0.1:
+        if is_lossy and self.rng.random() < 0.1:
             client.must_say_all = True
             return
         self._told(client, response)
@@ -127,12 +127,12 @@ class ConsumerSimulation(GroupSimulation):
                 is_worst = member.state is MemberState.UNREVOKED_PARTITIONS
                 if request.member_epoch in (member.epoch, member.previous_epoch):
                     continue
-                if is_worst or self.chance.random() < 0.02:
+                if is_worst or self.rng.random() < 0.02:
                     self.late.remove((client, request))
                     self.ask(request)
 
     def _commit(self, client: ConsumerClient) -> None:
-        is_stopped = self.chance.random() < 0.5
+        is_stopped = self.rng.random() < 0.5
         now = (client.member_id, client.epoch, client.owned)
         member_id, epoch, owned = client.before if is_stopped else now
         for topic_id, index in sorted(owned):

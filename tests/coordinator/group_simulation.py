@@ -61,7 +61,7 @@ class GroupSimulation:
     SURVIVES: ClassVar[tuple[str, ...]]
 
     def __init__(self, seed: int, counts: dict[str, int]) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.now = 1_000_000
         self.counts = counts
         self.clients: list[Any] = []
@@ -89,12 +89,12 @@ class GroupSimulation:
 
     def run(self, steps: int) -> None:
         moves = self.moves()
-        chances = [*moves.values(), 100 - sum(moves.values())]
+        rngs = [*moves.values(), 100 - sum(moves.values())]
         for _ in range(steps):
-            self.pass_time(self.chance.randrange(50, 600))
-            client = self.chance.choice(self.clients)
+            self.pass_time(self.rng.randrange(50, 600))
+            client = self.rng.choice(self.clients)
             if client.is_alive:
-                (move,) = self.chance.choices([*moves, self.heartbeat], chances)
+                (move,) = self.rng.choices([*moves, self.heartbeat], rngs)
                 move(client)
             else:
                 self.begin(client)
@@ -113,7 +113,7 @@ class GroupSimulation:
 
     def begin(self, client: Any) -> None:
         """Starts a client. A static member may return under its previous member id."""
-        client.lives += client.instance_id is None or self.chance.random() < 0.5
+        client.lives += client.instance_id is None or self.rng.random() < 0.5
         client.is_alive, client.heard_at = True, self.now
         client.start_anew()
 

@@ -51,10 +51,10 @@ class ClassicClient(MigratingClient):
 
     def __init__(self, world: World, number: int, life: int, instance_id: str | None) -> None:
         super().__init__(world, number, life, instance_id)
-        chance = world.chance
-        self.is_cooperative = chance.random() < 0.7
-        self.join_version = chance.choice([5, 9] if instance_id is not None else [3, 9])
-        self.metadata_version = chance.choice([1, 3])
+        rng = world.rng
+        self.is_cooperative = rng.random() < 0.7
+        self.join_version = rng.choice([5, 9] if instance_id is not None else [3, 9])
+        self.metadata_version = rng.choice([1, 3])
         self.epoch = NO_GENERATION
         self.synced_epoch = NO_GENERATION
         self.protocol: str | None = None
@@ -71,7 +71,7 @@ class ClassicClient(MigratingClient):
 
     def act(self, is_lossy: bool) -> None:
         if self.waits_for is not None:
-            if not is_lossy or self.world.chance.random() > 0.05:
+            if not is_lossy or self.world.rng.random() > 0.05:
                 return
             self.cut_off()
             self.step = Step.MUST_JOIN

@@ -26,7 +26,7 @@ Place = tuple[bytes, int]
 
 class World(Protocol):
     now: int
-    chance: random.Random
+    rng: random.Random
     is_calm: bool
 
     @property
@@ -97,8 +97,8 @@ class MigratingClient:
 
     def dawdle(self) -> None:
         """Makes the client slow to react, sometimes."""
-        if self.world.chance.random() < 0.1:
-            self.lazy_until = self.world.now + self.world.chance.randrange(20_000)
+        if self.world.rng.random() < 0.1:
+            self.lazy_until = self.world.now + self.world.rng.randrange(20_000)
 
     @property
     def is_lazy(self) -> bool:

@@ -36,7 +36,7 @@ class ConsumerClient(MigratingClient):
     def __init__(self, world: World, number: int, life: int, instance_id: str | None) -> None:
         super().__init__(world, number, life, instance_id)
         self.member_id = self.name
-        self.by_pattern = world.chance.random() < 0.3
+        self.by_pattern = world.rng.random() < 0.3
         self.wanted: set[Place] = set()
         self.must_say_all = True
         self.takes_up_later = False
@@ -51,10 +51,10 @@ class ConsumerClient(MigratingClient):
         self.epoch, self.must_say_all, self.takes_up_later = 0, True, False
 
     def act(self, is_lossy: bool) -> None:
-        chance = self.world.chance
+        rng = self.world.rng
         if not (self.is_lazy and is_lossy):
             self.owned &= self.wanted
-        says_all = self.must_say_all or chance.random() < 0.3
+        says_all = self.must_say_all or rng.random() < 0.3
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=self.member_id,
@@ -99,7 +99,7 @@ class ConsumerClient(MigratingClient):
         if response.assignment is not None:
             parts = response.assignment.topic_partitions
             self.wanted = {(topic.topic_id, index) for topic in parts for index in topic.partitions}
-            self.takes_up_later = not self.world.is_calm and self.world.chance.random() < 0.3
+            self.takes_up_later = not self.world.is_calm and self.world.rng.random() < 0.3
             if self.owned - self.wanted:
                 self.dawdle()
         else:

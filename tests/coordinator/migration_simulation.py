@@ -77,15 +77,15 @@ class MigrationSimulation(GroupSimulation):
 
     def run(self, steps: int) -> None:
         moves = self.moves()
-        chances = [*moves.values(), 100 - sum(moves.values())]
+        rngs = [*moves.values(), 100 - sum(moves.values())]
         for _ in range(steps):
-            self.pass_time(self.chance.randrange(50, 600))
-            client = self.chance.choice(self.clients)
+            self.pass_time(self.rng.randrange(50, 600))
+            client = self.rng.choice(self.clients)
             if not client.is_alive:
-                if self.chance.random() < 0.3:
+                if self.rng.random() < 0.3:
                     self.begin(client)
             elif client.silent_until <= self.now:
-                (move,) = self.chance.choices([*moves, self.heartbeat], chances)
+                (move,) = self.rng.choices([*moves, self.heartbeat], rngs)
                 move(client)
             self.check()
 
@@ -115,11 +115,11 @@ class MigrationSimulation(GroupSimulation):
         self.clients[client.number] = self._born(client.number, self.lives, client)
 
     def _born(self, number: int, life: int, before: MigratingClient | None = None) -> MigratingClient:
-        kind: type[MigratingClient] = ConsumerClient if self.chance.random() < self.share else ClassicClient
+        kind: type[MigratingClient] = ConsumerClient if self.rng.random() < self.share else ClassicClient
         client = kind(self, number, life, f"i{number}" if number < 2 else None)
         if before is not None:
             client.before = before.before
-            if client.instance_id is not None and isinstance(before, kind) and self.chance.random() < 0.3:
+            if client.instance_id is not None and isinstance(before, kind) and self.rng.random() < 0.3:
                 # An instance may have its previous member id.
                 client.member_id = before.member_id if kind is ConsumerClient else ""
         return client
@@ -133,11 +133,11 @@ class MigrationSimulation(GroupSimulation):
         client.end()
 
     def _be_silent(self, client: MigratingClient) -> None:
-        client.silent_until = self.now + self.chance.randrange(20_000)
+        client.silent_until = self.now + self.rng.randrange(20_000)
 
     def _turn_the_tide(self, client: MigratingClient) -> None:
         """Changes the fraction of clients with the new protocol. At 0 all of them leave."""
-        self.share = self.chance.choice([0.0, 0.0, 0.0, 0.3, 1.0])
+        self.share = self.rng.choice([0.0, 0.0, 0.0, 0.3, 1.0])
         for one in self.clients if self.share == 0.0 else ():
             if isinstance(one, ConsumerClient) and one.is_alive:
                 self.leave(one)
@@ -148,8 +148,8 @@ class MigrationSimulation(GroupSimulation):
         So the group changes its protocol in the middle of a rebalance, repeatedly.
         """
         dead = [one for one in self.clients if not one.is_alive]
-        number = self.chance.choice(dead or [client]).number
-        while self.chance.random() < 0.8:
+        number = self.rng.choice(dead or [client]).number
+        while self.rng.random() < 0.8:
             if self.clients[number].is_alive:
                 self.leave(self.clients[number])
                 self.check()
@@ -158,14 +158,14 @@ class MigrationSimulation(GroupSimulation):
             self.share = share
             self.clients[number].act(is_lossy=True)
             self.check()
-            if self.chance.random() < 0.3:
+            if self.rng.random() < 0.3:
                 return
             self.leave(self.clients[number])
-            if self.chance.random() < 0.2:
+            if self.rng.random() < 0.2:
                 self.move()
 
     def _change_a_topic(self, client: MigratingClient) -> None:
-        name = self.chance.choice(["tb", "tc"])
+        name = self.rng.choice(["tb", "tc"])
         if self.counts.get(name, 0) < 4:
             self.change_topics(self.counts | {name: self.counts.get(name, 0) + 1})
 
@@ -174,7 +174,7 @@ class MigrationSimulation(GroupSimulation):
 
     def move(self, client: Any = None) -> None:
         """Moves the group to another coordinator, which loads the log. Pending requests fail."""
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             closed = compacted(self.batches[: self.closed])
             self.batches[: self.closed] = closed
             self.closed = len(closed)
@@ -197,16 +197,16 @@ class MigrationSimulation(GroupSimulation):
 
     def send(self, client: MigratingClient, request: Message, version: int, is_lossy: bool) -> None:
         client.waits_for = None
-        if is_lossy and self.chance.random() < 0.05:
+        if is_lossy and self.rng.random() < 0.05:
             return
-        asked = Asked(client, request, is_lossy and self.chance.random() < 0.07)
+        asked = Asked(client, request, is_lossy and self.rng.random() < 0.07)
         client.waits_for = asked
         self._handle(asked, version)
 
     def _handle(self, token: object, version: int) -> None:
         request = token.request if isinstance(token, Asked) else token
         assert isinstance(request, Message)
-        uuid = f"{self.chance.getrandbits(128):032x}"
+        uuid = f"{self.rng.getrandbits(128):032x}"
         self.shard.handle(GroupRequest(token, request, version, "c", "/h", uuid), self.now)
         self.take()
 
@@ -214,7 +214,7 @@ class MigrationSimulation(GroupSimulation):
         output = self.shard.take()
         if output.records:
             records = [encode_record(record) for record in output.records]
-            if self.batches and len(self.batches) > self.closed and self.chance.random() < 0.2:
+            if self.batches and len(self.batches) > self.closed and self.rng.random() < 0.2:
                 self.batches[-1] += records  # decided in the same turn
             else:
                 self.batches.append(records)
@@ -237,7 +237,7 @@ class MigrationSimulation(GroupSimulation):
 
     def _commit(self, client: MigratingClient) -> None:
         """Commits owned partitions, or those owned when the client was stopped."""
-        is_stopped = self.chance.random() < 0.3
+        is_stopped = self.rng.random() < 0.3
         now = (client.member_id, client.epoch, client.owned)
         member_id, epoch, owned = client.before if is_stopped else now
         for place in sorted(owned):

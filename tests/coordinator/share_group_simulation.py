@@ -69,7 +69,7 @@ class ShareGroupSimulation(GroupSimulation):
 
     def besides(self, is_calm: bool = False) -> None:
         """Runs pending requests to the persister, all of them in the calm phase."""
-        while self.asked and (is_calm or self.chance.random() < 0.5):
+        while self.asked and (is_calm or self.rng.random() < 0.5):
             self._persist(is_calm)
 
     # Clients.
@@ -82,11 +82,11 @@ class ShareGroupSimulation(GroupSimulation):
         client.names, client.says_names = self._some_names(), True
 
     def _some_names(self) -> list[str]:
-        return self.chance.sample(TOPICS, self.chance.randrange(1, 4))
+        return self.rng.sample(TOPICS, self.rng.randrange(1, 4))
 
     def _change_a_topic(self, client: ShareClient) -> None:
         """Adds a partition to a topic, or creates a topic that members subscribe to."""
-        name = self.chance.choice(TOPICS)
+        name = self.rng.choice(TOPICS)
         self.change_topics(self.counts | {name: self.counts.get(name, 0) + 1})
 
     def heartbeat(self, client: ShareClient, is_lossy: bool = True) -> None:
@@ -96,12 +96,12 @@ class ShareGroupSimulation(GroupSimulation):
             member_epoch=client.epoch,
             subscribed_topic_names=client.names if client.says_names else None,
         )
-        if is_lossy and self.chance.random() < 0.05:
+        if is_lossy and self.rng.random() < 0.05:
             return
         if client.epoch and client.said_before is None:
             client.said_before = request
         response = self._send(request)
-        if is_lossy and self.chance.random() < 0.1:
+        if is_lossy and self.rng.random() < 0.1:
             client.says_names = True  # as after an error; the response repeats the assignment
             return
         self._told(client, response)
@@ -147,8 +147,8 @@ class ShareGroupSimulation(GroupSimulation):
 
     def _persist(self, is_calm: bool) -> None:
         """Completes one pending request, or drops it: then the coordinator repeats it."""
-        asked = self.asked.pop(self.chance.randrange(len(self.asked)))
-        fate = 1.0 if is_calm else self.chance.random()
+        asked = self.asked.pop(self.rng.randrange(len(self.asked)))
+        fate = 1.0 if is_calm else self.rng.random()
         if fate > 0.2:
             partitions = {t.topic_id: frozenset(p.partition for p in t.partitions) for t in asked.topics}
             self.ask(StatesInitialized(GROUP, partitions, has_failed=fate < 0.4))

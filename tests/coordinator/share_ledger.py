@@ -100,13 +100,13 @@ class Ledger:
         self.held.clear()
         self.counts.clear()
 
-    def given_up_by_leader(self, letter: DeadLetter) -> None:
-        for offset in range(letter.first, letter.last + 1):
+    def given_up_by_leader(self, dead_letter: DeadLetter) -> None:
+        for offset in range(dead_letter.first, dead_letter.last + 1):
             assert self.has_dead_letters, "the group has no dead letter queue"
             assert offset not in self.accepted - self.unclear, f"{offset} was accepted but is a dead letter"
-            assert 1 <= letter.delivery_count <= self.limit, letter
-            why = self.rejected if letter.is_rejected else self.exhausted
-            assert offset in why, f"{offset} is a dead letter without a reason: {letter}"
+            assert 1 <= dead_letter.delivery_count <= self.limit, dead_letter
+            why = self.rejected if dead_letter.is_rejected else self.exhausted
+            assert offset in why, f"{offset} is a dead letter without a reason: {dead_letter}"
 
     def written_unknown_to_leader(self, write: Write) -> None:
         """Records a write whose result the leader did not get.
@@ -117,8 +117,8 @@ class Ledger:
             if state == RecordState.ARCHIVING:
                 self.unclear.update(range(first, last + 1))
 
-    def dead_letter_written(self, letter: DeadLetter) -> None:
-        self.dead.update(range(letter.first, letter.last + 1))
+    def dead_letter_written(self, dead_letter: DeadLetter) -> None:
+        self.dead.update(range(dead_letter.first, dead_letter.last + 1))
 
     def check_drained(self, end: int) -> None:
         lost = set(range(end)) - self.given_up - self.exhausted

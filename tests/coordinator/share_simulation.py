@@ -65,15 +65,15 @@ class Asked:
 
 class ShareSimulation:
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.limits = replace(LIMITS, has_dead_letters=seed % 2 == 1)
         self.now = 1_000_000
-        config = PersisterConfig(updates_per_snapshot=self.chance.choice((0, 3, 500)))
-        self.persister = ShareStateLog(self.chance, config, image_of(), self.now)
+        config = PersisterConfig(updates_per_snapshot=self.rng.choice((0, 3, 500)))
+        self.persister = ShareStateLog(self.rng, config, image_of(), self.now)
         self.batches: list[FetchedBatch] = []
         self.ledger = Ledger(LIMITS.delivery_count, self.limits.has_dead_letters)
         #: Dead letters in flight to the queue.
-        self.letters: list[DeadLetter] = []
+        self.dead_letter_records: list[DeadLetter] = []
         self.sent: list[Sent] = []
         #: Pending writes of each leader, one request in flight.
         self.writing: dict[int, Sent] = {}
@@ -94,21 +94,21 @@ class ShareSimulation:
         moves = (
             (self._append, 10), (self._fetch, 30), (self._acknowledge, 30), (self._deliver_write, 25),
             (self._wait, 10), (self._release, 3), (self._acknowledge_at_random, 3), (self._change_leader, 5),
-            (self._bury, 10), (self._commit, 25), (self._crash_persister, 3),
+            (self._dead_letter, 10), (self._commit, 25), (self._crash_persister, 3),
         )  # fmt: skip
         names, weights = zip(*moves, strict=True)
         for _ in range(steps):
-            self.chance.choices(names, weights)[0]()
+            self.rng.choices(names, weights)[0]()
             self._look()
 
     def run_calm(self) -> None:
         """Runs without failures: one well-behaved member consumes all records."""
         self.is_calm = True
         for _ in range(2_000):
-            while self.sent or self.writing or self.letters:
+            while self.sent or self.writing or self.dead_letter_records:
                 self._deliver_write()
                 self._commit()
-                self._bury()
+                self._dead_letter()
             if self.leader.start_offset == self._end():
                 break
             self._fetch("m1")
@@ -122,15 +122,13 @@ class ShareSimulation:
 
     def _append(self) -> None:
         first = self._end()
-        self.batches.append(FetchedBatch(first, first + self.chance.randrange(12)))
+        self.batches.append(FetchedBatch(first, first + self.rng.randrange(12)))
 
     def _fetch(self, member_id: str | None = None) -> None:
-        member_id = member_id or self.chance.choice(MEMBERS)
+        member_id = member_id or self.rng.choice(MEMBERS)
         offset = self.leader.next_fetch_offset()
-        found = [b for b in self.batches if b.last_offset >= offset][: self.chance.randrange(1, 6)]
-        wish = AcquireRequest(
-            self.chance.choice((1, 5, 20, 500)), self.chance.choice((1, 10, 500)), self.chance.random() < 0.3
-        )
+        found = [b for b in self.batches if b.last_offset >= offset][: self.rng.randrange(1, 6)]
+        wish = AcquireRequest(self.rng.choice((1, 5, 20, 500)), self.rng.choice((1, 10, 500)), self.rng.random() < 0.3)
         if self.leader.can_acquire():
             acquired = acquire(self.leader, member_id, wish, offset, found, self.now)
             until = self.now + LIMITS.record_lock_duration_ms
@@ -139,28 +137,28 @@ class ShareSimulation:
             self.deliveries += count
 
     def _acknowledge(self) -> None:
-        member_id = self.chance.choice(MEMBERS)
+        member_id = self.rng.choice(MEMBERS)
         held = sorted(self.ledger.held.get(member_id, {}))
         if held:
-            first = last = self.chance.choice(held)
-            while last + 1 in held and self.chance.random() < 0.8:
+            first = last = self.rng.choice(held)
+            while last + 1 in held and self.rng.random() < 0.8:
                 last += 1
-            kinds = [self.chance.choice((0, 1, 1, 1, 2, 2, 3, 4)) for _ in range(last - first + 1)]
-            self._send(member_id, AckBatch(first, last, kinds if self.chance.random() < 0.5 else kinds[:1]))
+            kinds = [self.rng.choice((0, 1, 1, 1, 2, 2, 3, 4)) for _ in range(last - first + 1)]
+            self._send(member_id, AckBatch(first, last, kinds if self.rng.random() < 0.5 else kinds[:1]))
 
     def _acknowledge_at_random(self) -> None:
         if self._end():
-            first = self.chance.randrange(self._end())
-            last = min(first + self.chance.randrange(5), self._end() - 1)
-            self._send(self.chance.choice(MEMBERS), AckBatch(first, last, [self.chance.randrange(5)]))
+            first = self.rng.randrange(self._end())
+            last = min(first + self.rng.randrange(5), self._end() - 1)
+            self._send(self.rng.choice(MEMBERS), AckBatch(first, last, [self.rng.randrange(5)]))
 
     def _release(self) -> None:
-        member_id = self.chance.choice(MEMBERS)
+        member_id = self.rng.choice(MEMBERS)
         self.leader.release(member_id)
         self.ledger.released(member_id, self.now)
 
     def _wait(self) -> None:
-        self.now += self.chance.randrange(LIMITS.record_lock_duration_ms)
+        self.now += self.rng.randrange(LIMITS.record_lock_duration_ms)
         self._expire()
         self.persister.expire(self.now)
 
@@ -171,8 +169,8 @@ class ShareSimulation:
 
     def _change_leader(self) -> None:
         """Changes the leader. Writes of the previous one may still arrive, before or after the new one has read."""
-        if self.chance.random() < 0.5:
-            while self.sent and self.chance.random() < 0.5:
+        if self.rng.random() < 0.5:
+            while self.sent and self.rng.random() < 0.5:
                 self._deliver_write()
                 self._commit()
         self._lead()
@@ -190,7 +188,7 @@ class ShareSimulation:
         ]
         self.leader = SharePartition(found.start_offset, batches, self.limits)
         self.asked.clear()
-        self.letters.clear()
+        self.dead_letter_records.clear()
         self.ledger.leader_changed()
 
     def _send(self, member_id: str, batch: AckBatch) -> None:
@@ -205,10 +203,10 @@ class ShareSimulation:
         waiting = [sent for sent in self.sent if sent.leader_epoch not in self.writing]
         if not waiting:
             return
-        epoch = waiting[-1 if self.chance.random() < 0.9 else 0].leader_epoch
+        epoch = waiting[-1 if self.rng.random() < 0.9 else 0].leader_epoch
         sent = next(sent for sent in waiting if sent.leader_epoch == epoch)
         self.sent.remove(sent)
-        if not self.is_calm and self.chance.random() < 0.1:
+        if not self.is_calm and self.rng.random() < 0.1:
             self._told(sent, LOST)
         else:
             self.writing[epoch] = sent
@@ -217,10 +215,10 @@ class ShareSimulation:
     def _written(self, sent: Sent, answer: Any) -> None:
         """Handles a response of the persister, or None after its crash: the leader may retry the unknown result."""
         del self.writing[sent.leader_epoch]
-        is_lost = answer is None or (not self.is_calm and self.chance.random() < 0.1)
+        is_lost = answer is None or (not self.is_calm and self.rng.random() < 0.1)
         if is_lost and (answer is None or not answer.error_code):
             self.ledger.written_unknown_to_leader(sent.write)
-        if is_lost and self.chance.random() < 0.5:
+        if is_lost and self.rng.random() < 0.5:
             self.sent.insert(0, sent)
         elif is_lost:
             self._told(sent, LOST)
@@ -236,20 +234,20 @@ class ShareSimulation:
     def _commit(self) -> None:
         self.persister.turn()
         self.persister.commit(is_all=self.is_calm)
-        if self.chance.random() < 0.1:
+        if self.rng.random() < 0.1:
             self.persister.prune()
 
     def _crash_persister(self) -> None:
         self.persister.crash(self.now)
 
-    def _bury(self) -> None:
+    def _dead_letter(self) -> None:
         """Writes a dead-letter record. The leader may change before it gets the result."""
-        if not self.letters:
+        if not self.dead_letter_records:
             return
-        letter = self.letters.pop(self.chance.randrange(len(self.letters)))
-        self.ledger.dead_letter_written(letter)
-        if self.is_calm or self.chance.random() < 0.9:
-            self.leader.dead_letter_written(letter)
+        dead_letter = self.dead_letter_records.pop(self.rng.randrange(len(self.dead_letter_records)))
+        self.ledger.dead_letter_written(dead_letter)
+        if self.is_calm or self.rng.random() < 0.9:
+            self.leader.dead_letter_written(dead_letter)
             self._look()
         else:
             self._change_leader()
@@ -259,7 +257,7 @@ class ShareSimulation:
         answers: list[Any] = []
         while not any(answers):
             self.persister.ask(request, answers.append, self.now)
-            if self.chance.random() < 0.1:
+            if self.rng.random() < 0.1:
                 self.persister.crash(self.now)
             self.persister.turn()
             self.persister.commit(is_all=True)
@@ -273,9 +271,9 @@ class ShareSimulation:
             if refusal is None:
                 assert asked.is_allowed, f"{asked.member_id} may not acknowledge {asked.batch}"
                 self.ledger.confirmed_by_leader(asked.member_id, asked.batch, asked.start_offset, asked.until_ms)
-        for letter in output.letters:
-            self.ledger.given_up_by_leader(letter)
-        self.letters += output.letters
+        for dead_letter in output.dead_letter_records:
+            self.ledger.given_up_by_leader(dead_letter)
+        self.dead_letter_records += output.dead_letter_records
         runs = list(self.leader.runs)
         assert all(a.last + 1 == b.first for a, b in itertools.pairwise(runs)), runs
         assert not runs or runs[0].first == self.leader.start_offset

@@ -33,8 +33,8 @@ class ShareStateLog:
     #: Set by an injected bug.
     waits_for_commits = True
 
-    def __init__(self, chance: random.Random, config: PersisterConfig, image: MetadataImage, now: int) -> None:
-        self.chance, self.config, self.image = chance, config, image
+    def __init__(self, rng: random.Random, config: PersisterConfig, image: MetadataImage, now: int) -> None:
+        self.rng, self.config, self.image = rng, config, image
         self.log_start = self.high_watermark = 0
         self.crashes = self.cuts = 0
         self._batches: list[Sequence[LogRecord]] = []
@@ -79,7 +79,7 @@ class ShareStateLog:
     def commit(self, *, is_all: bool = False) -> None:
         ends = [end for end in itertools.accumulate(map(len, self._batches)) if end > self.high_watermark]
         if ends:
-            self.high_watermark = ends[-1] if is_all else self.chance.choice(ends)
+            self.high_watermark = ends[-1] if is_all else self.rng.choice(ends)
         self._cut()
         self._release()
 
@@ -107,7 +107,7 @@ class ShareStateLog:
     def crash(self, now: int) -> None:
         self.crashes += 1
         self._undecided, self._cuts = [], []
-        while self.end > self.high_watermark and self.chance.random() < 0.6:
+        while self.end > self.high_watermark and self.rng.random() < 0.6:
             self._batches.pop()
         lost, self._parked = self._parked, []
         self.shard = self._serving(now)
@@ -129,7 +129,7 @@ class ShareStateLog:
                 loader.feed(encode_batch([Record(base + i, now, *record) for i, record in enumerate(batch)]))
             base += len(batch)
         assert loader.record_count >= base - start
-        while loader.replay_some(self.chance.randint(1, 20)):
+        while loader.replay_some(self.rng.randint(1, 20)):
             pass
         return loader.loaded(base, now)
 

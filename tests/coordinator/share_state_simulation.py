@@ -55,10 +55,10 @@ class Question:
 
 class ShareStateSimulation:
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.now = 1_000_000
-        config = PersisterConfig(self.chance.choice((0, 3, 20)), COLD_MS)
-        self.log = ShareStateLog(self.chance, config, image_of(2), self.now)
+        config = PersisterConfig(self.rng.choice((0, 3, 20)), COLD_MS)
+        self.log = ShareStateLog(self.rng, config, image_of(2), self.now)
         self.ledger = StateLedger()
         self.leaders: dict[ShareKey, list[Leader]] = {key: [] for key in KEYS}
         self.state_epochs = dict.fromkeys(KEYS, 0)
@@ -79,8 +79,8 @@ class ShareStateSimulation:
             self._initialize: 2, self._initialize_late: 1, self._lead: 6, self._lead_late: 3, self._write: 60,
             self._delete: 1, self._turn: 30, self._commit: 20, self._prune: 6, self._wait: 3, self._crash: 4,
         }  # fmt: skip
-        for move in self.chance.choices(list(moves), list(moves.values()), k=steps):
-            move(self.chance.choice(KEYS))
+        for move in self.rng.choices(list(moves), list(moves.values()), k=steps):
+            move(self.rng.choice(KEYS))
         self._rest()
         self._crash()
 
@@ -104,7 +104,7 @@ class ShareStateSimulation:
             self._begin(key, self.state_epochs[key] - 1)
 
     def _begin(self, key: ShareKey, state_epoch: int) -> None:
-        start = self.chance.choice((-1, 0, self.chance.randrange(60)))
+        start = self.rng.choice((-1, 0, self.rng.randrange(60)))
         one = initialize.PartitionData(partition=key.partition, state_epoch=state_epoch, start_offset=start)
         kept = Kept(state_epoch, 0, start, -1 if start == -1 else 0, {})
         if not self._ask(initialize.InitializeShareGroupStateRequest, key, one, kept):
@@ -120,7 +120,7 @@ class ShareStateSimulation:
 
     def _lead_late(self, key: ShareKey) -> None:
         """Reads as a former leader, or as the current one that retries."""
-        self._read(key, max(1, self.leader_epochs[key] - self.chance.randrange(3)))
+        self._read(key, max(1, self.leader_epochs[key] - self.rng.randrange(3)))
 
     def _read(self, key: ShareKey, leader_epoch: int) -> None:
         kept = self.ledger.kept(key)
@@ -143,12 +143,12 @@ class ShareStateSimulation:
         """Writes as a leader, possibly late, after a later leader, and possibly with an older start offset."""
         if not self.leaders[key]:
             return
-        leader = self.leaders[key][-1] if self.chance.random() < 0.8 else self.chance.choice(self.leaders[key])
-        if self.chance.random() < 0.3:
-            leader.start_offset += self.chance.randrange(6)
-        start = leader.start_offset - (self.chance.randrange(4) if self.chance.random() < 0.2 else 0)
-        batches = [self._batch(max(0, leader.start_offset)) for _ in range(self.chance.randrange(4))]
-        count = self.chance.randrange(5)
+        leader = self.leaders[key][-1] if self.rng.random() < 0.8 else self.rng.choice(self.leaders[key])
+        if self.rng.random() < 0.3:
+            leader.start_offset += self.rng.randrange(6)
+        start = leader.start_offset - (self.rng.randrange(4) if self.rng.random() < 0.2 else 0)
+        batches = [self._batch(max(0, leader.start_offset)) for _ in range(self.rng.randrange(4))]
+        count = self.rng.randrange(5)
         one = write.PartitionData(
             partition=key.partition,
             state_epoch=leader.state_epoch,
@@ -162,10 +162,8 @@ class ShareStateSimulation:
         self._ask(write.WriteShareGroupStateRequest, key, one, after)
 
     def _batch(self, start: int) -> StateBatch:
-        first = start + self.chance.randrange(20)
-        return StateBatch(
-            first, first + self.chance.randrange(6), self.chance.choice((0, 2, 3, 4)), self.chance.randint(1, 5)
-        )
+        first = start + self.rng.randrange(20)
+        return StateBatch(first, first + self.rng.randrange(6), self.rng.choice((0, 2, 3, 4)), self.rng.randint(1, 5))
 
     # The coordinator.
 
@@ -215,7 +213,7 @@ class ShareStateSimulation:
 
     def _wait(self, key: ShareKey) -> None:
         """Lets unused share partitions get a new snapshot."""
-        self.now += self.chance.randrange(COLD_MS)
+        self.now += self.rng.randrange(COLD_MS)
         self.log.expire(self.now)
         self._check_all()
 

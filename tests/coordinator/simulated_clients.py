@@ -36,7 +36,7 @@ TURNED_AWAY = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED, E
 
 class World(Protocol):
     now: int
-    chance: random.Random
+    rng: random.Random
     is_calm: bool
 
     def after(self, delay_ms: int, client: SimulatedClient, step: str, *what: object) -> None: ...
@@ -101,10 +101,10 @@ class SimulatedClient:
 
     def join(self) -> None:
         self.is_member = False
-        chance = self.world.chance
-        favourites = list(NAMES) if chance.random() < 0.8 else [NAMES[0]]
-        chance.shuffle(favourites)
-        protocols = [JoinGroupRequestProtocol(name=name, metadata=chance.randbytes(1)) for name in favourites]
+        rng = self.world.rng
+        favourites = list(NAMES) if rng.random() < 0.8 else [NAMES[0]]
+        rng.shuffle(favourites)
+        protocols = [JoinGroupRequestProtocol(name=name, metadata=rng.randbytes(1)) for name in favourites]
         self._ask(
             JoinGroupRequest(
                 group_id=self.group_id,
@@ -119,12 +119,12 @@ class SimulatedClient:
 
     def poll(self) -> None:
         """Runs as a member of a generation: sends heartbeats, and sometimes commits, leaves, rejoins or crashes."""
-        dice = 1.0 if self.world.is_calm else self.world.chance.random()
+        dice = 1.0 if self.world.is_calm else self.world.rng.random()
         if dice < 0.03:
             self._leave()
         elif dice < 0.06:
             self.crash()
-            self.world.after(self.world.chance.choice([1_000, 60_000]), self, "start")
+            self.world.after(self.world.rng.choice([1_000, 60_000]), self, "start")
         elif dice < 0.12:
             self.join()
         elif dice < 0.35 and self.partitions:
@@ -145,7 +145,7 @@ class SimulatedClient:
 
     def _commit(self) -> None:
         partition = OffsetCommitRequestPartition(
-            partition_index=self.world.chance.choice(self.partitions),
+            partition_index=self.world.rng.choice(self.partitions),
             committed_offset=self.world.next_offset(),
             committed_metadata="",
         )
@@ -180,7 +180,7 @@ class SimulatedClient:
             self._go_on(ErrorCode(response.error_code))
         elif isinstance(response, LeaveGroupResponse):
             self.crash()
-            self.world.after(self.world.chance.randrange(30_000), self, "start")
+            self.world.after(self.world.rng.randrange(30_000), self, "start")
         elif isinstance(response, OffsetCommitResponse):
             assert isinstance(request, OffsetCommitRequest)
             error = ErrorCode(response.topics[0].partitions[0].error_code)
@@ -206,7 +206,7 @@ class SimulatedClient:
 
     def _assign(self, members: list[str]) -> dict[str, list[int]]:
         assignments: dict[str, list[int]] = {member_id: [] for member_id in members}
-        order = self.world.chance.sample(members, len(members))
+        order = self.world.rng.sample(members, len(members))
         for partition in range(PARTITIONS):
             assignments[order[partition % len(order)]].append(partition)
         return assignments
@@ -226,7 +226,7 @@ class SimulatedClient:
                 ],
             )
         )
-        if not self.world.is_calm and self.world.chance.random() < 0.05:
+        if not self.world.is_calm and self.world.rng.random() < 0.05:
             # It has had enough before it is answered.
             self.world.after(60, self, "quit", self.waits_for)
 
@@ -245,7 +245,7 @@ class SimulatedClient:
         if error in TURNED_AWAY:
             self.crash()
             if not self.world.is_calm:
-                self.world.after(self.world.chance.randrange(60_000), self, "start")
+                self.world.after(self.world.rng.randrange(60_000), self, "start")
         elif error in START_ANEW:
             self.member_id = ""
             self.join()

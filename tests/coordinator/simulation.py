@@ -41,7 +41,7 @@ class Asked:
 
 class Simulation:
     def __init__(self, seed: int, clients: int = 10, groups: int = 2) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.now = 1_000_000
         self.is_calm = False
         self.events = 0
@@ -64,9 +64,9 @@ class Simulation:
         for i in range(clients):
             # Four of ten clients are static, and two of these have the same instance id.
             instance = f"i{i // 6}" if i % 3 == 0 else None
-            version = self.chance.choice([1, 3, 5, 8, 9]) if instance is None else self.chance.choice([5, 9, 9])
+            version = self.rng.choice([1, 3, 5, 8, 9]) if instance is None else self.rng.choice([5, 9, 9])
             client = SimulatedClient(f"c{i}", f"g{i % groups}", version, instance, self, is_alive=False)
-            self.after(self.chance.randrange(5_000), client, "start")
+            self.after(self.rng.randrange(5_000), client, "start")
 
     # The clients' view.
 
@@ -75,12 +75,12 @@ class Simulation:
 
     def send(self, client: SimulatedClient, request: Message) -> None:
         asked = Asked(client.requests, client, request)
-        if self.is_calm or self.chance.random() > 0.03:
-            self._push(self.chance.randrange(1, 50), "arrive", asked)
-        if not self.is_calm and self.chance.random() < 0.02 and not isinstance(request, OffsetCommitRequest):
+        if self.is_calm or self.rng.random() > 0.03:
+            self._push(self.rng.randrange(1, 50), "arrive", asked)
+        if not self.is_calm and self.rng.random() < 0.02 and not isinstance(request, OffsetCommitRequest):
             # The same bytes again, from a closed connection. (Not commits: an old one
             # would rightly undo a new one.)
-            self._push(self.chance.randrange(1, 30_000), "arrive", Asked(-client.requests, client, request))
+            self._push(self.rng.randrange(1, 30_000), "arrive", Asked(-client.requests, client, request))
 
     def owns(self, client: SimulatedClient, partitions: list[int]) -> None:
         group_id, generation_id = client.group_id, client.generation_id
@@ -125,13 +125,13 @@ class Simulation:
             self._happen(*event)
         self._take()
         self.events += 1
-        if not self.is_calm and self.chance.random() < 0.003:
+        if not self.is_calm and self.rng.random() < 0.003:
             self.crash()
         self.check()
 
     def crash(self) -> None:
         """Crashes the leader with its uncommitted records. Another loads the log. Pending requests get no response."""
-        lost = self.chance.randrange(self.high_watermark, len(self.log) + 1)
+        lost = self.rng.randrange(self.high_watermark, len(self.log) + 1)
         del self.log[lost:]
         self.high_watermark = len(self.log)
         self.parked.clear()
@@ -163,7 +163,7 @@ class Simulation:
 
     def _message(self, asked: Asked) -> GroupRequest:
         client = asked.client
-        uuid = f"{self.chance.getrandbits(64):016x}"
+        uuid = f"{self.rng.getrandbits(64):016x}"
         return GroupRequest(asked, asked.request, client.version, client.name, "/127.0.0.1", uuid)
 
     def _take(self) -> None:
@@ -171,7 +171,7 @@ class Simulation:
         for record in output.records:
             self.log.append(encode_record(record))
         if output.records:
-            self._push(self.chance.randrange(20), "commit", self.epoch, len(self.log))
+            self._push(self.rng.randrange(20), "commit", self.epoch, len(self.log))
         for token, response in output.replies:
             assert isinstance(token, Asked)
             assert token in self.open, f"{token.client.name} gets two responses"
@@ -184,8 +184,8 @@ class Simulation:
         for offset, asked, response in waiting:
             if offset > self.high_watermark:
                 self.parked.append((offset, asked, response))
-            elif self.is_calm or self.chance.random() > 0.03:
-                self._push(self.chance.randrange(1, 50), "answer", asked, response)
+            elif self.is_calm or self.rng.random() > 0.03:
+                self._push(self.rng.randrange(1, 50), "answer", asked, response)
 
     def _push(self, delay_ms: int, *event: object) -> None:
         self._sequence += 1

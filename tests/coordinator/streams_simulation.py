@@ -136,13 +136,13 @@ class StreamsSimulation(GroupSimulation):
         return made
 
     def _standbys_that_warm_up(self, tasks: Tasks) -> Tasks:
-        warm = frozenset(task for task in sorted(tasks.standby) if self.chance.random() < 0.3)
+        warm = frozenset(task for task in sorted(tasks.standby) if self.rng.random() < 0.3)
         return replace(tasks, standby=tasks.standby - warm, warmup=warm)
 
     def _warm_up(self, members: Mapping[str, Candidate], made: dict[str, Tasks], member_id: str, task: TaskId) -> None:
         """Lets `member_id` warm up the task first if the current owner is in another process."""
         now_with = next((one for one in sorted(members) if task in members[one].has.active), None)
-        if now_with is None or self.chance.random() < 0.3:
+        if now_with is None or self.rng.random() < 0.3:
             return
         process_id = members[now_with].process_id
         others = [one for one in members if members[one].process_id == process_id]
@@ -171,7 +171,7 @@ class StreamsSimulation(GroupSimulation):
 
     def heartbeat(self, client: Thread, is_lossy: bool = True) -> None:
         # The client revokes tasks before it reports that.
-        if self.chance.random() < 0.8 or not is_lossy:
+        if self.rng.random() < 0.8 or not is_lossy:
             client.runs &= client.wanted
         is_joining = client.epoch == 0
         said = {role: [] if is_joining else _said(client.runs, role) for role in ROLES}
@@ -187,12 +187,12 @@ class StreamsSimulation(GroupSimulation):
             standby_tasks=said[STANDBY],
             warmup_tasks=said[WARMUP],
         )
-        if is_lossy and self.chance.random() < 0.05:
+        if is_lossy and self.rng.random() < 0.05:
             return
         if client.said_before is None and client.epoch:
             client.said_before = request
         response = self.ask(request)
-        client.must_say_all = is_lossy and self.chance.random() < 0.1
+        client.must_say_all = is_lossy and self.rng.random() < 0.1
         if client.must_say_all:
             return
         self._told(client, response)
@@ -232,7 +232,7 @@ class StreamsSimulation(GroupSimulation):
 
     def _describe(self, client: Thread) -> None:
         """Pushes the requested topology description; the request may be lost."""
-        if self.chance.random() < 0.5:
+        if self.rng.random() < 0.5:
             described = TopologyDescription(
                 subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[])]
             )

@@ -106,17 +106,17 @@ def kafkas(java_tools: None) -> Iterator[Assignors]:
     made.close()
 
 
-def changed(chance: random.Random, members: Members, counts: Counts, made: Assignment, alike: bool) -> Members:
+def changed(rng: random.Random, members: Members, counts: Counts, made: Assignment, alike: bool) -> Members:
     """Returns changed members: some join, leave or change subscriptions. The others have their last assignment."""
     topics = sorted(counts)
-    everyone = frozenset(chance.sample(topics, chance.randint(1, len(topics))))
+    everyone = frozenset(rng.sample(topics, rng.randint(1, len(topics))))
     after: Members = {}
-    for number in range(chance.randint(1, 8)):
-        member_id = f"m{chance.randrange(10)}" if chance.random() < 0.5 else f"m{number}"
+    for number in range(rng.randint(1, 8)):
+        member_id = f"m{rng.randrange(10)}" if rng.random() < 0.5 else f"m{number}"
         before = members.get(member_id)
-        topic_ids = before.topic_ids if before is not None and chance.random() < 0.7 else None
+        topic_ids = before.topic_ids if before is not None and rng.random() < 0.7 else None
         if topic_ids is None:
-            topic_ids = frozenset(chance.sample(topics, chance.randint(1, len(topics))))
+            topic_ids = frozenset(rng.sample(topics, rng.randint(1, len(topics))))
         current = made.get(member_id, {}) if before is not None else {}
         instance_id = f"i{(7 * number) % 10}" if number % 3 == 0 else None
         after[member_id] = Subscriber(instance_id, everyone if alike else topic_ids, current)
@@ -129,14 +129,14 @@ def test_members_get_same_partitions_as_from_kafka_in_every_round(
     kafkas: Assignors, alike: bool, assignor: str
 ) -> None:
     for seed in range(GROUPS):
-        chance = random.Random(seed)
-        counts = {chance.randbytes(16): chance.randint(1, 12) for _ in range(chance.randint(1, 6))}
+        rng = random.Random(seed)
+        counts = {rng.randbytes(16): rng.randint(1, 12) for _ in range(rng.randint(1, 6))}
         members: Members = {}
         made: Assignment = {}
         for turn in range(ROUNDS):
             if turn:
-                counts = {topic_id: count + (chance.random() < 0.2) for topic_id, count in counts.items()}
-            members = changed(chance, members, counts, made, alike)
+                counts = {topic_id: count + (rng.random() < 0.2) for topic_id, count in counts.items()}
+            members = changed(rng, members, counts, made, alike)
             made = ASSIGNORS[assignor](members, counts)
             ours = {member_id: as_json(topics) for member_id, topics in made.items()}
             theirs = kafkas.assign(assignor, members, counts)
@@ -150,9 +150,9 @@ def test_members_get_same_partitions_as_from_kafka_in_every_round(
 def test_new_share_group_has_same_loads_as_with_kafka(kafkas: Assignors, alike: bool) -> None:
     """Compares only new groups: later Kafka's result may be unbalanced, depending on its hash maps."""
     for seed in range(GROUPS):
-        chance = random.Random(seed)
-        counts = {chance.randbytes(16): chance.randint(1, 12) for _ in range(chance.randint(1, 6))}
-        members = changed(chance, {}, counts, {}, alike)
+        rng = random.Random(seed)
+        counts = {rng.randbytes(16): rng.randint(1, 12) for _ in range(rng.randint(1, 6))}
+        members = changed(rng, {}, counts, {}, alike)
         sharers = {member_id: share.Subscriber(one.topic_ids, {}) for member_id, one in members.items()}
         made = share.simple(sharers, {topic_id: frozenset(range(count)) for topic_id, count in counts.items()})
         ours = {member_id: as_json(topics) for member_id, topics in made.items()}
@@ -181,50 +181,50 @@ def tasks(pairs: Iterable[Sequence[Any]]) -> frozenset[TaskId]:
 class StreamsGroup:
     """An application whose processes, threads and tasks change in every round."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
-        self._processes = [chance.randbytes(4).hex() for _ in range(chance.randint(1, 5))]
-        self._is_stateful = chance.choice((0.0, 0.5, 1.0))
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._processes = [rng.randbytes(4).hex() for _ in range(rng.randint(1, 5))]
+        self._is_stateful = rng.choice((0.0, 0.5, 1.0))
         self.members: Streams = {}
-        self.subtopologies = {str(number): self._subtopology() for number in range(chance.randint(1, 4))}
+        self.subtopologies = {str(number): self._subtopology() for number in range(rng.randint(1, 4))}
         #: The state directories of ended processes: a new thread there reports their tasks.
         self._left: dict[str, set[TaskId]] = {}
 
     def _subtopology(self) -> ConfiguredSubtopology:
-        return ConfiguredSubtopology(self._chance.randint(1, 8), self._chance.random() < self._is_stateful, ())
+        return ConfiguredSubtopology(self._rng.randint(1, 8), self._rng.random() < self._is_stateful, ())
 
     def go_on(self, made: Mapping[str, Tasks]) -> None:
-        chance, before = self._chance, self.members
+        rng, before = self._rng, self.members
         for name, one in list(self.subtopologies.items()):
-            if chance.random() < 0.2:
+            if rng.random() < 0.2:
                 self.subtopologies[name] = grown(one)
-        if chance.random() < 0.2:
-            self.subtopologies[str(chance.randrange(6))] = self._subtopology()
-        if len(self.subtopologies) > 1 and chance.random() < 0.1:
-            del self.subtopologies[chance.choice(sorted(self.subtopologies))]
+        if rng.random() < 0.2:
+            self.subtopologies[str(rng.randrange(6))] = self._subtopology()
+        if len(self.subtopologies) > 1 and rng.random() < 0.1:
+            del self.subtopologies[rng.choice(sorted(self.subtopologies))]
         self.members = {}
         for member_id, one in before.items():
-            if chance.random() < 0.8:
+            if rng.random() < 0.8:
                 self.members[member_id] = self._stays(one, made.get(member_id, Tasks()))
             else:
                 self._left.setdefault(one.process_id, set()).update(one.has.active | one.has.standby)
-        for _ in range(chance.choice((0, 0, 1, 2)) or not self.members):
-            process_id = chance.choice(self._processes)
-            offsets = {task: chance.randint(0, 5) for task in sorted(self._left.pop(process_id, ()))}
-            self.members[chance.randbytes(4).hex()] = Candidate(process_id, Tasks(), offsets)
+        for _ in range(rng.choice((0, 0, 1, 2)) or not self.members):
+            process_id = rng.choice(self._processes)
+            offsets = {task: rng.randint(0, 5) for task in sorted(self._left.pop(process_id, ()))}
+            self.members[rng.randbytes(4).hex()] = Candidate(process_id, Tasks(), offsets)
 
     def _stays(self, one: Candidate, given: Tasks) -> Candidate:
         """Returns a remaining member, mostly with its assignment. It may also have warm-up tasks."""
-        chance = self._chance
-        has = given if chance.random() < 0.8 else Tasks(self._some(given.active), self._some(given.standby))
+        rng = self._rng
+        has = given if rng.random() < 0.8 else Tasks(self._some(given.active), self._some(given.standby))
         all_tasks = {TaskId(name, i) for name, sub in self.subtopologies.items() for i in range(sub.task_count)}
-        warmup = self._some(all_tasks - given.active - given.standby) if chance.random() < 0.2 else frozenset()
-        told = self._some(has.active | has.standby | one.offsets.keys()) if chance.random() < 0.6 else frozenset()
-        offsets = {task: chance.randint(0, 5) for task in sorted(told)}
+        warmup = self._some(all_tasks - given.active - given.standby) if rng.random() < 0.2 else frozenset()
+        told = self._some(has.active | has.standby | one.offsets.keys()) if rng.random() < 0.6 else frozenset()
+        offsets = {task: rng.randint(0, 5) for task in sorted(told)}
         return Candidate(one.process_id, Tasks(has.active, has.standby, warmup), offsets)
 
     def _some(self, of: Iterable[TaskId]) -> frozenset[TaskId]:
-        return frozenset(task for task in sorted(of) if self._chance.random() < 0.6)
+        return frozenset(task for task in sorted(of) if self._rng.random() < 0.6)
 
 
 def grown(one: ConfiguredSubtopology) -> ConfiguredSubtopology:

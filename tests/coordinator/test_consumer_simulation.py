@@ -13,7 +13,7 @@ from odradek.coordinator.groups.consumer.member import Member
 from odradek.protocol.errors import ErrorCode
 
 from tests.coordinator.consumer_simulation import ConsumerSimulation
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))
 STEPS = 500

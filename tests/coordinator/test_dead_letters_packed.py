@@ -21,14 +21,14 @@ from odradek.coordinator.share_state.combining import StateBatch
 from odradek.protocol.records.record import encode_batch
 
 ORIGIN = Origin("g", "orders", 3)
-LETTER = DeadLetter(10, 14, 5, is_rejected=False)
+DEAD_LETTER = DeadLetter(10, 14, 5, is_rejected=False)
 EMPTY = Contents({}, 14)
 GOOD = Queue("dlq.orders", "dlq.", is_there=True, is_enabled=True, is_created=False)
 NOW = 1_700_000_000_000
 
 
 def packed(contents: Contents = EMPTY, first: int = 10, most: int = 1_000_000) -> Packed:
-    return pack(ORIGIN, LETTER, first, contents, NOW, most)
+    return pack(ORIGIN, DEAD_LETTER, first, contents, NOW, most)
 
 
 def test_dead_letter_headers_have_kafkas_names_and_order() -> None:
@@ -42,7 +42,7 @@ def test_dead_letter_headers_have_kafkas_names_and_order() -> None:
         ("__dlq.errors.message", b"Offset delivery count exceeded the threshold."),
     ]
     assert (record.key, record.value, record.timestamp) == (None, None, NOW)
-    assert LETTER._replace(is_rejected=True).cause == "Offset rejected by client."
+    assert DEAD_LETTER._replace(is_rejected=True).cause == "Offset rejected by client."
 
 
 def test_computed_size_equals_encoded_batch_size() -> None:
@@ -56,12 +56,12 @@ def test_computed_size_equals_encoded_batch_size() -> None:
 def test_batch_exceeds_max_message_bytes_only_for_one_large_record(most: int) -> None:
     contents = Contents({offset: Content(None, b"v" * 40) for offset in range(10, 15)}, 14)
     first = 10
-    while first <= LETTER.last:
+    while first <= DEAD_LETTER.last:
         found = packed(contents, first, most)
         assert len(found.records) == 1 or found.size <= most
         assert found.next_offset == first + len(found.records) > first
         first = found.next_offset
-    assert first == LETTER.last + 1
+    assert first == DEAD_LETTER.last + 1
 
 
 def test_records_not_read_yet_wait_for_next_batch() -> None:
@@ -113,29 +113,32 @@ def test_rejected_record_is_archiving_until_dead_letter_is_written() -> None:
     for run in partition.runs.between(0, 3):
         partition.give(run, "m", 0)
     partition.acknowledge("token", "m", [AckBatch(0, 1, [AckType.REJECT]), AckBatch(2, 3, [AckType.GAP])], 0)
-    (first,), replies, letters = partition.take()
+    (first,), replies, dead_letter_records = partition.take()
     assert first.batches == (StateBatch(0, 1, 3, 2), StateBatch(2, 3, 4, 2))
-    assert (first.delivery_complete_count, replies, letters) == (2, [], []), "no output before the write"
+    assert (first.delivery_complete_count, replies, dead_letter_records) == (2, [], []), "no output before the write"
 
     partition.written(first.id, None)
-    writes, (reply,), (letter,) = partition.take()
+    writes, (reply,), (dead_letter,) = partition.take()
     assert (writes, reply) == ([], ("token", None))
-    assert letter == DeadLetter(0, 1, 2, is_rejected=True)
+    assert dead_letter == DeadLetter(0, 1, 2, is_rejected=True)
     assert partition.start_offset == 0
 
-    partition.dead_letter_written(letter)
+    partition.dead_letter_written(dead_letter)
     ((second,), _, _) = partition.take()
     assert second.batches == (StateBatch(0, 1, 4, 2),)
     assert second.delivery_complete_count == 4
     partition.written(second.id, None)
     assert partition.start_offset == 4
-    partition.dead_letter_written(letter)
+    partition.dead_letter_written(dead_letter)
     assert partition.take() == ([], [], [])
 
 
 def test_new_leader_sends_dead_letters_of_archiving_records() -> None:
     batches = [StateBatch(0, 1, 3, 2), StateBatch(2, 2, 2, 1), StateBatch(3, 3, 3, 5)]
     partition = SharePartition(0, batches, Limits(delivery_count=5))
-    assert partition.take().letters == [DeadLetter(0, 1, 2, is_rejected=True), DeadLetter(3, 3, 5, is_rejected=False)]
+    assert partition.take().dead_letter_records == [
+        DeadLetter(0, 1, 2, is_rejected=True),
+        DeadLetter(3, 3, 5, is_rejected=False),
+    ]
     assert partition.next_fetch_offset() == 4
     assert next(iter(partition.runs)).state is RecordState.ARCHIVING

@@ -14,9 +14,9 @@ from odradek.coordinator.groups.consumer import migration
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import Partitions
 
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS
 from tests.coordinator.migration_simulation import MigrationSimulation
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "15"))
 STEPS = 400

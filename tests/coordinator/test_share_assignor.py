@@ -33,8 +33,8 @@ def test_every_partition_has_members_and_loads_are_balanced(members: int, partit
 
 @pytest.mark.parametrize("seed", range(20))
 def test_assignment_is_stable_without_changes(seed: int) -> None:
-    chance = random.Random(seed)
-    members, partitions = chance.randrange(1, 10), chance.randrange(1, 10)
+    rng = random.Random(seed)
+    members, partitions = rng.randrange(1, 10), rng.randrange(1, 10)
     before = assign(members, partitions)
     assert assign(members, partitions, before) == before
 

@@ -11,7 +11,7 @@ from odradek.coordinator.groups.share import heartbeat, initializing, refusals, 
 from odradek.coordinator.groups.share.assignor import Assignment
 from odradek.coordinator.groups.share.member import Member
 
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_group_simulation import ShareGroupSimulation
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))

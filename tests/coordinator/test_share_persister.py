@@ -30,13 +30,13 @@ def by_offset(batches: Any) -> dict[int, tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_combined_states_keep_highest_rank_of_each_offset(seed: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     batches = []
-    for _ in range(chance.randrange(12)):
-        first = chance.randrange(30)
-        last = first + chance.randrange(10)
-        batches.append(StateBatch(first, last, chance.choice((0, 2, 4)), chance.randrange(1, 4)))
-    start = chance.randrange(20)
+    for _ in range(rng.randrange(12)):
+        first = rng.randrange(30)
+        last = first + rng.randrange(10)
+        batches.append(StateBatch(first, last, rng.choice((0, 2, 4)), rng.randrange(1, 4)))
+    start = rng.randrange(20)
     combined = combine(batches, start)
     assert by_offset(combined) == {o: told for o, told in by_offset(batches).items() if o >= start}
     for before, after in itertools.pairwise(combined):

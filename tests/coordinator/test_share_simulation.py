@@ -12,7 +12,7 @@ from odradek.coordinator.share_partition.runs import RecordState, Run
 from odradek.coordinator.share_state import operations
 from odradek.coordinator.share_state.combining import StateBatch
 
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_simulation import ShareSimulation
 from tests.coordinator.share_state_log import ShareStateLog
 
@@ -80,7 +80,7 @@ def _a_new_leader_sends_no_letters_again(patch: pytest.MonkeyPatch) -> None:
 
     def load_without(partition: SharePartition, batches: Iterable[StateBatch]) -> None:
         load(partition, batches)
-        partition._letters.clear()
+        partition._dead_letter_records.clear()
 
     patch.setattr(SharePartition, "_load", load_without)
 
@@ -102,9 +102,9 @@ def _letters_go_out_before_that_is_written(patch: pytest.MonkeyPatch) -> None:
     def write_and_send(partition: SharePartition, token: object, changes: Any, *, is_tentative: bool) -> None:
         write(partition, token, changes, is_tentative=is_tentative)
         last = max(partition._pending, default=0)
-        if last and partition._pending[last].letters:
-            partition._letters += partition._pending[last].letters
-            partition._pending[last] = partition._pending[last]._replace(letters=())
+        if last and partition._pending[last].dead_letter_records:
+            partition._dead_letter_records += partition._pending[last].dead_letter_records
+            partition._pending[last] = partition._pending[last]._replace(dead_letter_records=())
 
     patch.setattr(SharePartition, "_write", write_and_send)
 

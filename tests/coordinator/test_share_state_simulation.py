@@ -16,7 +16,7 @@ from odradek.coordinator.share_state.state import PersisterState, ShareKey, Shar
 from odradek.protocol.internal.share_group_state import ShareSnapshotValue
 from odradek.protocol.varint import Buffer
 
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.share_state_log import ShareStateLog
 from tests.coordinator.share_state_simulation import ShareStateSimulation
 

@@ -10,7 +10,7 @@ from odradek.coordinator.groups.classic.group import ClassicGroup, State
 from odradek.coordinator.groups.classic.member import Member
 from odradek.protocol.internal.classic_group_records import GroupMetadataValue
 
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.simulation import Simulation
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))

@@ -47,7 +47,7 @@ class Group:
     """A group of ours and its requests, which Kafka gets as well."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         KINDS.load_all()
         self.state = GroupShard(GroupsConfig()).state
         self.group = StreamsGroup("g")
@@ -58,28 +58,28 @@ class Group:
     def play(self) -> None:
         self.plan()
         for _ in range(STEPS):
-            what = self.chance.random()
+            what = self.rng.random()
             if what < 0.1:
                 self.plan()
             elif what < 0.13 and self.group.members:
-                self.go(self.chance.choice(sorted(self.group.members)))
+                self.go(self.rng.choice(sorted(self.group.members)))
             else:
-                self.beat(self.chance.choice(sorted(PROCESSES)))
+                self.beat(self.rng.choice(sorted(PROCESSES)))
 
     def plan(self) -> None:
         """Each task is active with one member, and of the other processes some have a copy. Most stays as it was."""
         targets: dict[str, list[set[TaskId]]] = {member_id: [set(), set(), set()] for member_id in PROCESSES}
         for task in TASKS:
-            places = self.chance.sample(sorted(PROCESSES), len(PROCESSES))
+            places = self.rng.sample(sorted(PROCESSES), len(PROCESSES))
             used: set[str] = set()
-            for member_id in places[: self.chance.randint(1, len(places))]:
+            for member_id in places[: self.rng.randint(1, len(places))]:
                 process_id = PROCESSES[member_id]
                 if process_id not in used:
-                    targets[member_id][0 if not used else self.chance.choice((1, 2))].add(task)
+                    targets[member_id][0 if not used else self.rng.choice((1, 2))].add(task)
                     used.add(process_id)
         epoch = self.group.target_epoch + 1
         for member_id, roles in targets.items():
-            if self.chance.random() < 0.8 or epoch == 2:
+            if self.rng.random() < 0.8 or epoch == 2:
                 tasks = Tasks(*map(frozenset, roles))
                 self.history.append({"what": "target", "member": member_id, "epoch": epoch, "tasks": self.told(tasks)})
                 writing.write_target(self.state, "g", member_id, tasks)
@@ -128,12 +128,12 @@ class Group:
 
     def owned(self, member: Member) -> Tasks | None:
         """Returns the owned tasks: not reported, all revoked ones given back, or some of them."""
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             return None
-        keeps = self.chance.choice((0.0, 0.0, 0.5, 1.0))
+        keeps = self.rng.choice((0.0, 0.0, 0.5, 1.0))
         roles = []
         for role in ("active", "standby", "warmup"):
-            late = [task for task in getattr(member.revoking, role) if self.chance.random() < keeps]
+            late = [task for task in getattr(member.revoking, role) if self.rng.random() < keeps]
             roles.append(frozenset((*getattr(member.assigned, role), *late)))
         return Tasks(*roles)
 

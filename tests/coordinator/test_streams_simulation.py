@@ -15,7 +15,7 @@ from odradek.coordinator.groups.streams.member import Member
 from odradek.coordinator.groups.streams.tasks import NOTHING_HELD, TaskId
 from odradek.protocol.internal.streams_group_records import StreamsGroupTopologyValue
 
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.streams_simulation import StreamsSimulation
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "25"))

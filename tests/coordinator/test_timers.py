@@ -62,19 +62,19 @@ def test_postponing_deadlines_does_not_grow_queue() -> None:
 
 def test_timers_are_due_correctly_after_random_changes() -> None:
     for seed in range(50):
-        chance, timers = random.Random(seed), Timers()
+        rng, timers = random.Random(seed), Timers()
         all_timers = [Timer((str(i),)) for i in range(8)]
         now = 0
         for _ in range(300):
-            timer = chance.choice(all_timers)
-            if chance.random() < 0.2:
+            timer = rng.choice(all_timers)
+            if rng.random() < 0.2:
                 timer.cancel()
-            elif chance.random() < 0.7:
-                timers.set(timer, now + chance.randrange(1, 40))
+            elif rng.random() < 0.7:
+                timers.set(timer, now + rng.randrange(1, 40))
             else:
                 expected = {t.event[0] for t in all_timers if t.deadline_ms <= now}
                 assert set(drain(timers, now)) == expected
                 deadlines = [t.deadline_ms for t in all_timers if t.deadline_ms != NEVER]
                 earliest = timers.next_deadline()
                 assert earliest is None if not deadlines else earliest is not None and earliest <= min(deadlines)
-                now += chance.randrange(20)
+                now += rng.randrange(20)

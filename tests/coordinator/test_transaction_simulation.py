@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.coordinator.groups.base.offset_store import NO_PRODUCER_ID, OffsetStore
-from odradek.coordinator.transactions import ends, init, partitions, transaction, upkeep
+from odradek.coordinator.transactions import ends, init, maintenance, partitions, transaction
 from odradek.coordinator.transactions.result import SendMarkers, TransactionRequest
 from odradek.coordinator.transactions.shard import TransactionShard
 from odradek.coordinator.transactions.state import TransactionsState
@@ -22,7 +22,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.log import transaction_checks
 
 from tests.coordinator import transaction_leaders
-from tests.coordinator.planted_bugs import Bug, assert_caught, each_of
+from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.transaction_leaders import Leader
 from tests.coordinator.transaction_simulation import Simulation
 
@@ -76,7 +76,7 @@ def _markers_go_out_before_the_decision_is_committed(patch: pytest.MonkeyPatch) 
 
 
 def _what_was_decided_is_not_taken_up_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransactionShard, "loaded", lambda shard, now: shard._upkeep.plan(now))
+    patch.setattr(TransactionShard, "loaded", lambda shard, now: shard._maintenance.plan(now))
 
 
 def _old_epochs_add_partitions(patch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def _who_is_out_of_time_keeps_his_epoch(patch: pytest.MonkeyPatch) -> None:
         ends.end(state, found, False, now)
         ends.send_markers(state, found)
 
-    patch.setattr(upkeep, "fence", fence)
+    patch.setattr(maintenance, "fence", fence)
 
 
 def _a_rotation_forgets_the_previous_id(patch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def _markers_of_an_old_epoch_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def _an_id_with_an_open_transaction_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(upkeep, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
+    patch.setattr(maintenance, "NOT_IN_TRANSACTION", NOT_IN_TRANSACTION | {State.ONGOING})
     patch.setitem(transaction.VALID_PREVIOUS_STATES, State.DEAD, NOT_IN_TRANSACTION | {State.ONGOING})
 
 

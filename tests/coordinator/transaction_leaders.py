@@ -161,17 +161,17 @@ class OffsetsLeader(Leader):
         for place, found in ended.items() if committed else ():
             self.visible[place] = max(found, self.visible.get(place, (-1, -1)))
 
-    def commit(self, chance: random.Random) -> list[Call | Marker]:
+    def commit(self, rng: random.Random) -> list[Call | Marker]:
         """Advances the high watermark. Returns the commits and markers that waited for it."""
-        self.high_watermark = chance.randrange(self.high_watermark, len(self.log) + 1)
+        self.high_watermark = rng.randrange(self.high_watermark, len(self.log) + 1)
         done = [one for end, one in self.parked if end <= self.high_watermark]
         self.parked = [(end, one) for end, one in self.parked if end > self.high_watermark]
         return done
 
-    def crash(self, chance: random.Random, now: int) -> list[Marker]:
+    def crash(self, rng: random.Random, now: int) -> list[Marker]:
         """Loses uncommitted records. Returns the markers that will get no response."""
         lost = [one for _, one in self.parked if isinstance(one, Marker)]
-        kept = self.log[: chance.randrange(self.high_watermark, len(self.log) + 1)]
+        kept = self.log[: rng.randrange(self.high_watermark, len(self.log) + 1)]
         self.parked, self.high_watermark = [], len(kept)
         self.producers = Producers()
         for state in (self.open, self.ended, self.visible, self.pending):

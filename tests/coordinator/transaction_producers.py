@@ -37,9 +37,9 @@ Asking = Generator[tuple[Any, int], Any, Any]
 class Client:
     """A producer. Another one with the same `transactional_id` may replace it while it is still alive."""
 
-    def __init__(self, name: str, transactional_id: str, bumps: bool, chance: random.Random) -> None:
+    def __init__(self, name: str, transactional_id: str, bumps: bool, rng: random.Random) -> None:
         self.name, self.transactional_id, self.bumps = name, transactional_id, bumps
-        self.chance = chance
+        self.rng = rng
         self.attempt = 0
         self.is_done = False
         #: The current request has been sent.
@@ -83,9 +83,9 @@ class Client:
         self.producer = producer
 
     def _transaction(self, tag: Tag) -> Asking:
-        committed = self.chance.random() < 0.65
-        places = self.chance.sample(PLACES, self.chance.randrange(1, 4))
-        if self.bumps and not committed and self.chance.random() < 0.2:
+        committed = self.rng.random() < 0.65
+        places = self.rng.sample(PLACES, self.rng.randrange(1, 4))
+        if self.bumps and not committed and self.rng.random() < 0.2:
             places = []  # an abort without partitions is valid
         for place in places:
             error = yield from self._write(self._new_write(tag, place))
@@ -95,14 +95,14 @@ class Client:
             if error:
                 committed = False
                 break
-        if self.chance.random() < 0.12:
+        if self.rng.random() < 0.12:
             yield from self._recover(tag)
         else:
             yield from self._end(tag, committed)
 
     def _recover(self, tag: Tag | None) -> Asking:
         """Recovers with InitProducerId. If that succeeds, the open transaction `tag` is aborted."""
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             self._goes_on_as((-1, -1))
         elif not (yield from self._init()) and tag is not None:
             self.told[tag] = False
@@ -125,8 +125,8 @@ class Client:
         write = Write(place, tag, self.transactional_id, self.producer, self._sequences[place])
         if place != OFFSETS:
             return write
-        group, partition = self.chance.choice(GROUPS), self.chance.randrange(PARTITIONS)
-        return write._replace(group=group, partition=partition, offset=self.chance.getrandbits(40))
+        group, partition = self.rng.choice(GROUPS), self.rng.randrange(PARTITIONS)
+        return write._replace(group=group, partition=partition, offset=self.rng.getrandbits(40))
 
     def _write(self, write: Write) -> Asking:
         if not self.bumps:

@@ -47,7 +47,7 @@ VERIFYING_VERSION = 5
 
 class Simulation:
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         version = 1 if seed % 5 == 4 else 2
         self.config = TransactionsConfig(
             expiration_ms=EXPIRATION_MS,
@@ -88,7 +88,7 @@ class Simulation:
         """Starts a producer for the id, even if another has it. Every other id uses the older flow."""
         bumps = self.config.transaction_version >= 2 and number % 2 == 0
         name = f"id{number}"
-        self.clients.append(Client(f"{name}/{len(self.clients)}", name, bumps, self.chance))
+        self.clients.append(Client(f"{name}/{len(self.clients)}", name, bumps, self.rng))
 
     @property
     def told(self) -> dict[Tag, bool]:
@@ -128,7 +128,7 @@ class Simulation:
     def crash(self) -> None:
         """Crashes the coordinator. Another loads the log. Markers of the previous one may still be in flight."""
         self.crashes += 1
-        del self.log[self.chance.randrange(self.high_watermark, len(self.log) + 1) :]
+        del self.log[self.rng.randrange(self.high_watermark, len(self.log) + 1) :]
         self.high_watermark = len(self.log)
         self.coordinator_epoch += 1
         for lost in (self.calls, self.questions, self.parked, self.markers, self.written, self.taken):
@@ -141,7 +141,7 @@ class Simulation:
         # Some producers crash with it, and are replaced at once; others retry.
         for client in [client for client in self.clients if not client.is_done]:
             client.has_asked = False
-            if self.chance.random() < 0.2:
+            if self.rng.random() < 0.2:
                 client.is_done = True
                 self.begin(int(client.transactional_id[2:]))
 
@@ -157,25 +157,25 @@ class Simulation:
         for _ in range(12):
             self._pass(TIMEOUT_MS)
             while actions := [action for action in self._possible() if action != self._tick]:
-                self.chance.choice(actions)()
+                self.rng.choice(actions)()
                 self.check()
         check_end(self.shard, self.leaders.values(), self.told)
         self.check_reload()
 
     def happen(self) -> None:
-        kind = self.chance.random()
+        kind = self.rng.random()
         # Crashes are most frequent where they may do most harm.
-        if self.chance.random() < (0.01 if self.travelling else 0.002):
+        if self.rng.random() < (0.01 if self.travelling else 0.002):
             self.crash()
         elif kind < 0.003:
-            lost = self.offsets.crash(self.chance, self.now)
+            lost = self.offsets.crash(self.rng, self.now)
             self.markers += [(marker.markers, marker.place) for marker in lost if self._is_mine(marker)]
         elif kind < 0.006:
-            self.begin(self.chance.randrange(IDS))
+            self.begin(self.rng.randrange(IDS))
         elif kind < 0.009:
-            self._pass(self.chance.randrange(2_000))
+            self._pass(self.rng.randrange(2_000))
         else:
-            self.chance.choice(self._possible())()
+            self.rng.choice(self._possible())()
 
     def _possible(self) -> list[Callable[[], None]]:
         actions: list[Callable[[], None]] = [self._tick]
@@ -199,7 +199,7 @@ class Simulation:
         return actions + [act for queue, act in queues if queue] * 3 + [self._write_late_marker] * bool(self.late)
 
     def _tick(self) -> None:
-        self._pass(self.chance.randrange(20))
+        self._pass(self.rng.randrange(20))
 
     def _pass(self, ms: int) -> None:
         self.now += ms
@@ -219,7 +219,7 @@ class Simulation:
         return [c for c in self.clients if not c.is_done and not c.has_asked and c.sleeps_until <= self.now]
 
     def _send(self) -> None:
-        client = self.chance.choice(self._wishful())
+        client = self.rng.choice(self._wishful())
         client.has_asked = True
         assert client.asked is not None
         self.calls.append(Call(client, client.attempt, *client.asked))
@@ -228,7 +228,7 @@ class Simulation:
         """Repeats a request after a timeout of its client."""
         asking = [client for client in self.clients if not client.is_done and client.has_asked]
         if asking:
-            client = self.chance.choice(asking)
+            client = self.rng.choice(asking)
             assert client.asked is not None
             self.calls.append(Call(client, client.attempt, *client.asked))
 
@@ -257,7 +257,7 @@ class Simulation:
         self.take()
 
     def _commit(self) -> None:
-        self.high_watermark = self.chance.randrange(self.high_watermark, len(self.log) + 1)
+        self.high_watermark = self.rng.randrange(self.high_watermark, len(self.log) + 1)
         while self.parked and self.parked[0][0] <= self.high_watermark:
             _, decided, reply = self.parked.pop(0)
             self.release(reply, decided)
@@ -285,7 +285,7 @@ class Simulation:
             self.replies.append((call, 0, error))
 
     def _commit_offsets(self) -> None:
-        for done in self.offsets.commit(self.chance):
+        for done in self.offsets.commit(self.rng):
             if isinstance(done, Call):
                 self.replies.append((done, 0, 0))
             else:
@@ -296,20 +296,20 @@ class Simulation:
         client = call.client
         if client.is_done or call.attempt != client.attempt:
             return
-        if self.chance.random() < 0.1:
+        if self.rng.random() < 0.1:
             client.has_asked = False
             return
         self.promises.hears(client, response, decided)
         client.answer(response)
-        if self.chance.random() < 0.02:
-            client.sleeps_until = self.now + self.chance.randrange(2 * EXPIRATION_MS)
+        if self.rng.random() < 0.02:
+            client.sleeps_until = self.now + self.rng.randrange(2 * EXPIRATION_MS)
 
     def _mark(self) -> None:
         markers, place = self._any(self.markers)
         if self.shard.awaits(markers, place):
             check_decided(markers, self.log[: self.high_watermark])
             self.travelling.append(Marker(markers, place, self.coordinator_epoch))
-            if markers.transaction_version >= 2 and self.chance.random() < 0.2:
+            if markers.transaction_version >= 2 and self.rng.random() < 0.2:
                 # A retry after a lost response. Without an epoch per transaction it must be the last marker.
                 self.late.append(self.travelling.pop())
                 self.markers.append((markers, place))
@@ -322,7 +322,7 @@ class Simulation:
         marker = self._any(self.late)
         is_open = bool(self.leaders[marker.place].open.get(marker.markers.producer_id))
         is_old = not self.shard.awaits(marker.markers, marker.place)
-        if self.is_calm or self.chance.random() < (0.5 if is_open and is_old else 0.02):
+        if self.is_calm or self.rng.random() < (0.5 if is_open and is_old else 0.02):
             self._take_marker(marker)
         else:
             self.late.append(marker)
@@ -343,7 +343,7 @@ class Simulation:
         """Reports a written marker to the coordinator, or makes it retry."""
         if not self._is_mine(marker):
             return
-        if self.chance.random() < 0.1:
+        if self.rng.random() < 0.1:
             self.markers.append((marker.markers, marker.place))
         else:
             self.written.append(_written(marker.markers, frozenset({marker.place})))
@@ -360,10 +360,10 @@ class Simulation:
         self._time_has_decided()
 
     def _read(self) -> None:
-        self.offsets.read(self.chance.choice(GROUPS), self.chance.random() < 0.7, self.now)
+        self.offsets.read(self.rng.choice(GROUPS), self.rng.random() < 0.7, self.now)
 
     def _any(self, queue: list[Any]) -> Any:
-        return queue.pop(self.chance.randrange(len(queue)))
+        return queue.pop(self.rng.randrange(len(queue)))
 
     # Invariants.
 

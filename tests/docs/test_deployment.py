@@ -1,4 +1,4 @@
-"""What the pages give to other programs: the systemd unit, the container file, and the recipes for CI.
+"""The parts of the pages that are for other programs: the systemd unit, the container file, and the recipes for CI.
 
 Each is checked by the program that judges it (`systemd-analyze verify`, hadolint, a YAML parser). Then its commands run,
 with the folders, the port and the packages of the test in place of those that it names.

@@ -17,7 +17,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tests.hostile.attack_room import LONGEST_WAIT_MS, AttackRoom
+from tests.hostile.attack_target import LONGEST_WAIT_MS, AttackTarget
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.attacks_requests import OF_EVERY_API, use_every_api
 
@@ -34,13 +34,13 @@ def main() -> int:
     parser.add_argument("--longest-wait-ms", type=float, default=LONGEST_WAIT_MS, help="of the good client")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # brokers end with this program
-    chance = random.Random(options.seed)
+    rng = random.Random(options.seed)
     names = options.attack or list(ATTACKS)
     deadline = time.monotonic() + options.minutes * 60
     failed = 0
     with (
         tempfile.TemporaryDirectory(prefix="odradek-hostile-") as folder,
-        AttackRoom(Path(folder), options.nodes, scale=options.scale) as room,
+        AttackTarget(Path(folder), options.nodes, scale=options.scale) as room,
     ):
         room.keep_client()
         if set(names) & set(OF_EVERY_API):
@@ -48,9 +48,9 @@ def main() -> int:
         rounds = 0
         while not rounds or time.monotonic() < deadline:
             rounds += 1
-            chance.shuffle(names)
+            rng.shuffle(names)
             for name in names:
-                outcome = room.run(partial(ATTACKS[name], chance=chance))
+                outcome = room.run(partial(ATTACKS[name], rng=rng))
                 violations = outcome.violations(options.longest_wait_ms)
                 failed += bool(violations)
                 print("FAILED" if violations else "held  ", outcome, flush=True)

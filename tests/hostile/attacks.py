@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 from tests.hostile import attacks_batches, attacks_connections, attacks_ids, attacks_requests
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 
-Attack = Callable[[AttackRoom, random.Random], None]
+Attack = Callable[[AttackTarget, random.Random], None]
 
 ATTACKS: dict[str, Attack] = {
     attack.__name__: attack

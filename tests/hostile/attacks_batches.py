@@ -12,7 +12,7 @@ from odradek.protocol.records.batch import HEADER_BYTES, seal
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacker import make_topic, request_frame_of, send_each
 from tests.hostile.poisoned_batches import KINDS, ODD
 
@@ -42,7 +42,7 @@ def _compressed_zeros(megabytes: int) -> bytes:
     return b"".join(compressor.compress(block) for _ in range(megabytes)) + compressor.flush()
 
 
-def bomb_of_zeros(room: AttackRoom, chance: random.Random) -> None:
+def bomb_of_zeros(room: AttackTarget, rng: random.Random) -> None:
     """256 MB of zeros in 8 KB of zstd, where batches are opened and where they are not."""
     batch = compressed_batch(_compressed_zeros(room.scaled(256)), 1)
     for policy in ("compact", "delete"):
@@ -51,7 +51,7 @@ def bomb_of_zeros(room: AttackRoom, chance: random.Random) -> None:
         send_each(leader, [produce_frame(topic, batch)] * 4)
 
 
-def bomb_of_records(room: AttackRoom, chance: random.Random) -> None:
+def bomb_of_records(room: AttackTarget, rng: random.Random) -> None:
     """1,000,000 empty records with keys in zstd, for a compacted topic."""
     count = room.scaled(1_000_000)
     topic = f"records-{next(_numbers)}"
@@ -60,20 +60,20 @@ def bomb_of_records(room: AttackRoom, chance: random.Random) -> None:
     send_each(leader, [produce_frame(topic, batch)])
 
 
-def lying_batches(room: AttackRoom, chance: random.Random) -> None:
+def lying_batches(room: AttackTarget, rng: random.Random) -> None:
     """Every kind of batch that does not hold what its header says, with every codec, for two sorts of topics."""
     kinds = [kind for kinds in (KINDS, ODD) for kind in kinds.values()]
     for policy in ("compact", "delete"):
         topic = f"lies-{next(_numbers)}"
         leader = make_topic(room.addresses, topic, cleanup_policy=policy)
         lies = [(kind, codec) for kind in kinds for codec in Compression]
-        chance.shuffle(lies)
+        rng.shuffle(lies)
         now_ms = time.time_ns() // 1_000_000
         frames = [produce_frame(topic, kind(codec, now_ms)) for kind, codec in lies[: room.scaled(len(lies))]]
         send_each(leader, frames, patience_s=10)
 
 
-def batches_of_random_bytes(room: AttackRoom, chance: random.Random) -> None:
+def batches_of_random_bytes(room: AttackTarget, rng: random.Random) -> None:
     """Batches with a right CRC in which random bytes were changed."""
     topic = f"changed-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
@@ -81,9 +81,9 @@ def batches_of_random_bytes(room: AttackRoom, chance: random.Random) -> None:
     frames = []
     for _ in range(room.scaled(1000)):
         batch = bytearray(good)
-        for _ in range(chance.randrange(1, 4)):
-            batch[chance.randrange(_ATTRIBUTES_AT, len(batch))] = chance.randrange(256)
-        batch += chance.randbytes(chance.choice((0, 0, 5)))
+        for _ in range(rng.randrange(1, 4)):
+            batch[rng.randrange(_ATTRIBUTES_AT, len(batch))] = rng.randrange(256)
+        batch += rng.randbytes(rng.choice((0, 0, 5)))
         batch[_LENGTH_AT : _LENGTH_AT + 4] = (len(batch) - 12).to_bytes(4, "big")
         seal(batch, 0, len(batch))
         frames.append(produce_frame(topic, batch))

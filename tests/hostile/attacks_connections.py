@@ -13,7 +13,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.record import Record, encode_batch
 
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacker import Attacker, make_topic, request_frame_of
 
 #: The time that attackers keep their connections, beside the good client's work.
@@ -21,35 +21,35 @@ HELD_S = 0.3
 _numbers = itertools.count(1)
 
 
-def half_frames(room: AttackRoom, chance: random.Random) -> None:
+def half_frames(room: AttackTarget, rng: random.Random) -> None:
     """Connections that send a part of a frame each and keep quiet."""
     frame = request_frame_of(MetadataRequest(topics=None), 9)
     attackers = []
     for target in room.targets:
         for _ in range(room.scaled(100)):
             attacker = Attacker(target)
-            attacker.send(frame[: chance.randrange(1, len(frame))])
+            attacker.send(frame[: rng.randrange(1, len(frame))])
             attackers.append(attacker)
     time.sleep(HELD_S)
     for attacker in attackers:
         attacker.close()
 
 
-def giant_frame_lengths(room: AttackRoom, chance: random.Random) -> None:
+def giant_frame_lengths(room: AttackTarget, rng: random.Random) -> None:
     """Lengths that are negative, too large, or as large as is allowed, with little behind them."""
     lengths = [-1, -(2**31), 2**31 - 1, 100 << 20, (100 << 20) + 1, 0, 1, 7]
     attackers = []
     for target in room.targets:
         for _ in range(room.scaled(200)):
             attacker = Attacker(target)
-            attacker.send(struct.pack(">i", chance.choice(lengths)) + chance.randbytes(chance.randrange(2000)))
+            attacker.send(struct.pack(">i", rng.choice(lengths)) + rng.randbytes(rng.randrange(2000)))
             attackers.append(attacker)
     time.sleep(HELD_S)
     for attacker in attackers:
         attacker.close()
 
 
-def large_frames_by_pieces(room: AttackRoom, chance: random.Random) -> None:
+def large_frames_by_pieces(room: AttackTarget, rng: random.Random) -> None:
     """Frames of 20 MB that arrive almost whole on several connections, and are never finished."""
     piece = bytes(1 << 20)
     attackers = [Attacker(room.addresses[0], patience_s=10) for _ in range(room.scaled(10))]
@@ -62,18 +62,18 @@ def large_frames_by_pieces(room: AttackRoom, chance: random.Random) -> None:
         attacker.close()
 
 
-def random_bytes(room: AttackRoom, chance: random.Random) -> None:
+def random_bytes(room: AttackTarget, rng: random.Random) -> None:
     """Random bytes: as they are, behind a right length, and behind a right header."""
     for target in room.targets:
         for _ in range(room.scaled(500)):
-            rubbish = chance.randbytes(chance.randrange(400))
-            head = struct.pack(">hhih", chance.randrange(100), chance.randrange(20), 1, -1)
-            frame = chance.choice((b"", head)) + rubbish
+            rubbish = rng.randbytes(rng.randrange(400))
+            head = struct.pack(">hhih", rng.randrange(100), rng.randrange(20), 1, -1)
+            frame = rng.choice((b"", head)) + rubbish
             with Attacker(target, patience_s=10) as attacker:
-                attacker.send(chance.choice((b"", len(frame).to_bytes(4, "big"))) + frame)
+                attacker.send(rng.choice((b"", len(frame).to_bytes(4, "big"))) + frame)
 
 
-def connection_flood(room: AttackRoom, chance: random.Random) -> None:
+def connection_flood(room: AttackTarget, rng: random.Random) -> None:
     """Connections that come and go as fast as they can be made; every other one asks for ApiVersions first."""
     frame = request_frame_of(ApiVersionsRequest("attacker", "1"), 3)
     for number in range(room.scaled(2000)):
@@ -82,7 +82,7 @@ def connection_flood(room: AttackRoom, chance: random.Random) -> None:
                 attacker.exchange(frame)
 
 
-def idle_connections(room: AttackRoom, chance: random.Random) -> None:
+def idle_connections(room: AttackTarget, rng: random.Random) -> None:
     """Connections that are opened and do nothing."""
     attackers = [Attacker(room.targets[number % len(room.targets)]) for number in range(room.scaled(700))]
     time.sleep(HELD_S)
@@ -90,11 +90,11 @@ def idle_connections(room: AttackRoom, chance: random.Random) -> None:
         attacker.close()
 
 
-def slow_readers(room: AttackRoom, chance: random.Random) -> None:
+def slow_readers(room: AttackTarget, rng: random.Random) -> None:
     """Consumers that fetch 10 MB again and again and never read an answer."""
     topic = f"large-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
-    batch = encode_batch([Record(0, 0, None, chance.randbytes(900_000))])
+    batch = encode_batch([Record(0, 0, None, rng.randbytes(900_000))])
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
     with Attacker(leader) as producer:
         for _ in range(11):
@@ -112,7 +112,7 @@ def slow_readers(room: AttackRoom, chance: random.Random) -> None:
         attacker.close()
 
 
-def unread_metadata(room: AttackRoom, chance: random.Random) -> None:
+def unread_metadata(room: AttackTarget, rng: random.Random) -> None:
     """Many small requests with larger answers on connections that never read."""
     frame = request_frame_of(MetadataRequest(topics=None), 9) * 1000
     attackers = [Attacker(room.addresses[0], receive_buffer=4096, patience_s=0.2) for _ in range(room.scaled(20))]
@@ -122,7 +122,7 @@ def unread_metadata(room: AttackRoom, chance: random.Random) -> None:
         attacker.close()
 
 
-def acks_0_flood(room: AttackRoom, chance: random.Random) -> None:
+def acks_0_flood(room: AttackTarget, rng: random.Random) -> None:
     """Producers that wait for no answer, with small batches, and for a topic that does not exist."""
     topic = f"flooded-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)

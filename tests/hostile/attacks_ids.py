@@ -18,7 +18,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacker import CLIENT_ID, Attacker, make_topic, request_frame_of
 
 #: Requests that are on their way at a time.
@@ -38,7 +38,7 @@ def send_all(address: str, requests: Iterable[Message], version: int) -> None:
                 attacker.receive()
 
 
-def await_coordinator(room: AttackRoom, key: str, kind: int) -> str:
+def await_coordinator(room: AttackTarget, key: str, kind: int) -> str:
     """The address of the coordinator, which the first question may have to create the topic for."""
     while True:
         with contextlib.suppress(OSError), WireClient(room.addresses[0], client_id=CLIENT_ID) as client:
@@ -47,7 +47,7 @@ def await_coordinator(room: AttackRoom, key: str, kind: int) -> str:
                 return f"{answer.host}:{answer.port}"
 
 
-def group_joins(room: AttackRoom, chance: random.Random) -> None:
+def group_joins(room: AttackTarget, rng: random.Random) -> None:
     """Members of 2,000 classic groups, each with metadata of 1 KB, that join and are never heard of again."""
     coordinator = await_coordinator(room, "joined", _GROUP)
     protocols = [JoinGroupRequestProtocol("range", bytes(1024))]
@@ -59,7 +59,7 @@ def group_joins(room: AttackRoom, chance: random.Random) -> None:
     send_all(coordinator, requests, 9)
 
 
-def members_of_one_group(room: AttackRoom, chance: random.Random) -> None:
+def members_of_one_group(room: AttackTarget, rng: random.Random) -> None:
     """2,000 members that ask one classic group for an id and do not join with it."""
     coordinator = await_coordinator(room, "crowded", _GROUP)
     protocols = [JoinGroupRequestProtocol("range", bytes(1024))]
@@ -67,7 +67,7 @@ def members_of_one_group(room: AttackRoom, chance: random.Random) -> None:
     send_all(coordinator, itertools.repeat(request, room.scaled(2000)), 9)
 
 
-def consumer_group_joins(room: AttackRoom, chance: random.Random) -> None:
+def consumer_group_joins(room: AttackTarget, rng: random.Random) -> None:
     """Members of 2,000 consumer groups of the newer protocol (KIP-848) that fall silent."""
     coordinator = await_coordinator(room, "beating", _GROUP)
     run = next(_numbers)
@@ -85,7 +85,7 @@ def consumer_group_joins(room: AttackRoom, chance: random.Random) -> None:
     send_all(coordinator, requests, 1)
 
 
-def producer_ids(room: AttackRoom, chance: random.Random) -> None:
+def producer_ids(room: AttackTarget, rng: random.Random) -> None:
     """5,000 producer ids, and a batch under each of 5,000 made-up ones."""
     count = room.scaled(5000)
     send_all(room.addresses[0], itertools.repeat(InitProducerIdRequest(None, 1000), count), 4)
@@ -100,7 +100,7 @@ def producer_ids(room: AttackRoom, chance: random.Random) -> None:
     send_all(leader, (produce(1_000_000 + number) for number in range(count)), 9)
 
 
-def transactional_ids(room: AttackRoom, chance: random.Random) -> None:
+def transactional_ids(room: AttackTarget, rng: random.Random) -> None:
     """2,000 transactional ids that are never used."""
     coordinator = await_coordinator(room, "transactional", _TRANSACTION)
     run = next(_numbers)
@@ -111,7 +111,7 @@ def transactional_ids(room: AttackRoom, chance: random.Random) -> None:
     )
 
 
-def fetch_sessions(room: AttackRoom, chance: random.Random) -> None:
+def fetch_sessions(room: AttackTarget, rng: random.Random) -> None:
     """5,000 fetch sessions with 20 partitions each."""
     topic = f"sessions-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
@@ -121,7 +121,7 @@ def fetch_sessions(room: AttackRoom, chance: random.Random) -> None:
     send_all(leader, itertools.repeat(request, room.scaled(5000)), 11)
 
 
-def large_fetch_sessions(room: AttackRoom, chance: random.Random) -> None:
+def large_fetch_sessions(room: AttackTarget, rng: random.Random) -> None:
     """100 fetch sessions that name 10,000 partitions each, most of which do not exist."""
     topic = f"sessions-{next(_numbers)}"
     leader = make_topic(room.addresses, topic)
@@ -134,7 +134,7 @@ def large_fetch_sessions(room: AttackRoom, chance: random.Random) -> None:
             attacker.exchange(frame)
 
 
-def auto_created_topics(room: AttackRoom, chance: random.Random) -> None:
+def auto_created_topics(room: AttackTarget, rng: random.Random) -> None:
     """Metadata of 2,000 new names, 100 in a request, that the broker creates as topics."""
     run = next(_numbers)
     names = (f"wanted-{run}-{number}" for number in range(room.scaled(2000)))

@@ -21,7 +21,7 @@ from odradek.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.varint import encode_varint
 
 from tests.hostile import fields
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacker import framed, make_topic, request_frame_of, send_each
 from tests.hostile.cost_requests import World, request_of, shapes
 
@@ -35,9 +35,9 @@ ITEMS_PATIENCE_S = 5
 _numbers = itertools.count(1)
 
 
-def giant_cluster_id(room: AttackRoom, chance: random.Random) -> None:
+def giant_cluster_id(room: AttackTarget, rng: random.Random) -> None:
     """AddRaftVoter and RemoveRaftVoter whose error text would repeat 32,767 bytes of cluster id."""
-    voter = chance.randrange(5, 1 << 30)
+    voter = rng.randrange(5, 1 << 30)
     for version in (0, 1):
         add = AddRaftVoterRequest("y" * 32767, 1000, voter, bytes(15) + b"\x05", [])
         remove = RemoveRaftVoterRequest("y" * 32767, voter, bytes(15) + b"\x05")
@@ -46,13 +46,13 @@ def giant_cluster_id(room: AttackRoom, chance: random.Random) -> None:
             send_each(target, frames, patience_s=20)
 
 
-def metadata_of_unknown_names(room: AttackRoom, chance: random.Random) -> None:
+def metadata_of_unknown_names(room: AttackTarget, rng: random.Random) -> None:
     """Metadata of 40,000 topics that do not exist, by which none may be created."""
     topics = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(room.scaled(40_000))]
     send_each(room.addresses[0], [request_frame_of(MetadataRequest(topics, allow_auto_topic_creation=False), 9)])
 
 
-def metadata_of_one_million_names(room: AttackRoom, chance: random.Random) -> None:
+def metadata_of_one_million_names(room: AttackTarget, rng: random.Random) -> None:
     """Sends Metadata with as many names as a request may have."""
     count = room.scaled(999_999)
     names = b"".join(b"\x07" + f"{number:06}".encode() + b"\x00" for number in range(count))
@@ -60,7 +60,7 @@ def metadata_of_one_million_names(room: AttackRoom, chance: random.Random) -> No
     send_each(room.addresses[0], [framed(METADATA, 9, body)])
 
 
-def create_partitions_validate_only(room: AttackRoom, chance: random.Random) -> None:
+def create_partitions_validate_only(room: AttackTarget, rng: random.Random) -> None:
     """CreatePartitions of 1,000,000, and of more, only to be validated: 50 bytes each."""
     topic = f"few-{next(_numbers)}"
     make_topic(room.addresses, topic)
@@ -70,14 +70,14 @@ def create_partitions_validate_only(room: AttackRoom, chance: random.Random) -> 
         send_each(room.addresses[0], [request_frame_of(request, 3)])
 
 
-def describe_configs_repeated(room: AttackRoom, chance: random.Random) -> None:
+def describe_configs_repeated(room: AttackTarget, rng: random.Random) -> None:
     """Names one broker 1,000 times in DescribeConfigs, with documentation and synonyms."""
     resources = [DescribeConfigsResource(_BROKER, "1", None)] * room.scaled(1000)
     request = DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True)
     send_each(room.addresses[0], [request_frame_of(request, 4)])
 
 
-def offset_commit_repeated(room: AttackRoom, chance: random.Random) -> None:
+def offset_commit_repeated(room: AttackTarget, rng: random.Random) -> None:
     """200,000 offsets of one partition in one OffsetCommit."""
     topic = f"committed-{next(_numbers)}"
     make_topic(room.addresses, topic)
@@ -86,7 +86,7 @@ def offset_commit_repeated(room: AttackRoom, chance: random.Random) -> None:
     send_each(room.addresses[0], [request_frame_of(request, 8)])
 
 
-def fetch_session_of_many(room: AttackRoom, chance: random.Random) -> None:
+def fetch_session_of_many(room: AttackTarget, rng: random.Random) -> None:
     """A fetch session that names 200,000 partitions."""
     topic = f"fetched-{next(_numbers)}"
     make_topic(room.addresses, topic)
@@ -97,14 +97,14 @@ def fetch_session_of_many(room: AttackRoom, chance: random.Random) -> None:
     send_each(room.addresses[0], [request_frame_of(request, 11)])
 
 
-def malformed_metadata(room: AttackRoom, chance: random.Random) -> None:
+def malformed_metadata(room: AttackTarget, rng: random.Random) -> None:
     """Metadata of 1,000,000 names whose last bytes are missing: whoever explains it reads all of it."""
     count = room.scaled(999_999)
     body = encode_varint(count + 1) + b"\x02a\x00" * (count - 1) + b"\x09a"
     send_each(room.addresses[0], [framed(METADATA, 9, body)])
 
 
-def offset_fetch_of_many_groups(room: AttackRoom, chance: random.Random) -> None:
+def offset_fetch_of_many_groups(room: AttackTarget, rng: random.Random) -> None:
     """OffsetFetch of 999,999 groups, whole and cut short."""
     count = room.scaled(999_999)
     body = encode_varint(count + 1) + b"\x02g\x00\x00" * count + b"\x00\x00"
@@ -116,25 +116,25 @@ def offset_fetch_of_many_groups(room: AttackRoom, chance: random.Random) -> None
 EVERY_API_STEP = 8
 
 
-def field_edges(room: AttackRoom, chance: random.Random) -> None:
+def field_edges(room: AttackTarget, rng: random.Random) -> None:
     """Requests of every API with one field at an edge, on the listeners of brokers and of controllers."""
     until = time.monotonic() + FIELD_EDGES_S * room.scale
-    result = fields.attack(room, chance.getrandbits(32), edges_of_each=1, pairs=0, until=until)
+    result = fields.attack(room, rng.getrandbits(32), edges_of_each=1, pairs=0, until=until)
     assert not result.faults, "\n".join(result.faults)
 
 
-def many_items_of_every_api(room: AttackRoom, chance: random.Random) -> None:
+def many_items_of_every_api(room: AttackTarget, rng: random.Random) -> None:
     """Requests of every API with up to 20,000 items in one of their arrays, all alike or each another."""
     world = fields.look_at(room)
     known = World(world.topic, world.topic_id, "many-items", min(world.node_ids))
     modules = {api.module for api in APIS.values()}
     found = list(shapes("broker", modules))
-    for shape in chance.sample(found, min(len(found), room.scaled(MOST_SHAPES))):
-        frame = request_frame_of(request_of(shape, known, chance.randrange(1, 20_000)), shape.version)
+    for shape in rng.sample(found, min(len(found), room.scaled(MOST_SHAPES))):
+        frame = request_frame_of(request_of(shape, known, rng.randrange(1, 20_000)), shape.version)
         send_each(room.addresses[0], [frame], patience_s=ITEMS_PATIENCE_S)
 
 
-def use_every_api(room: AttackRoom) -> None:
+def use_every_api(room: AttackTarget) -> None:
     """Has the brokers load the code of every API: that stays in memory, and is not what an attack leaves behind."""
     fields.attack(room, 0, edges_of_each=1, pairs=0, step=EVERY_API_STEP)
 

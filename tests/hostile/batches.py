@@ -41,46 +41,44 @@ _FIELDS = {
 }
 
 
-def mutated(chance: random.Random, now_ms: int) -> bytes:
+def mutated(rng: random.Random, now_ms: int) -> bytes:
     """A batch that is good, or was before some of its bytes or fields were changed; its CRC is right."""
-    codec = chance.choice(list(Compression))
-    if chance.random() < 0.2:
-        return chance.choice(list({**KINDS, **ODD}.values()))(codec, now_ms)
-    whole = encode_batch(_records(chance, now_ms))
+    codec = rng.choice(list(Compression))
+    if rng.random() < 0.2:
+        return rng.choice(list({**KINDS, **ODD}.values()))(codec, now_ms)
+    whole = encode_batch(_records(rng, now_ms))
     header, payload = read_header(whole), bytearray(whole[HEADER_BYTES:])
-    if chance.random() < 0.7:
-        for _ in range(chance.choice((1, 1, 2, 5))):
-            mutate(payload, chance)
+    if rng.random() < 0.7:
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            mutate(payload, rng)
     packed = bytearray(compress(codec, bytes(payload)) if codec else payload)
-    if codec and chance.random() < 0.2:
-        mutate(packed, chance)
+    if codec and rng.random() < 0.2:
+        mutate(packed, rng)
     header = header._replace(attributes=codec, length=HEADER_BYTES - 12 + len(packed))
-    if chance.random() < 0.2:
-        name = chance.choice(list(_FIELDS))
-        header = header._replace(**{name: chance.choice(_FIELDS[name])})
+    if rng.random() < 0.2:
+        name = rng.choice(list(_FIELDS))
+        header = header._replace(**{name: rng.choice(_FIELDS[name])})
     return sealed(header, bytes(packed))
 
 
-def _records(chance: random.Random, now_ms: int) -> list[Record]:
+def _records(rng: random.Random, now_ms: int) -> list[Record]:
     def data() -> bytes | None:
-        return None if chance.random() < 0.1 else chance.randbytes(chance.choice((0, 1, 10, 70, 300)))
+        return None if rng.random() < 0.1 else rng.randbytes(rng.choice((0, 1, 10, 70, 300)))
 
-    headers = [(chance.choice(("a", "", "\u00e4\u20ac")), data()) for _ in range(chance.choice((0, 0, 0, 1, 2)))]
-    count = chance.choice((1, 2, 3, 10, 100))
-    return [Record(n, now_ms + chance.randrange(-5, 5), data() or b"k", data(), headers) for n in range(count)]
+    headers = [(rng.choice(("a", "", "\u00e4\u20ac")), data()) for _ in range(rng.choice((0, 0, 0, 1, 2)))]
+    count = rng.choice((1, 2, 3, 10, 100))
+    return [Record(n, now_ms + rng.randrange(-5, 5), data() or b"k", data(), headers) for n in range(count)]
 
 
-def mutate(data: bytearray, chance: random.Random) -> None:
+def mutate(data: bytearray, rng: random.Random) -> None:
     """Sets, flips, inserts or removes some bytes."""
-    at, kind = chance.randrange(len(data) + 1), chance.randrange(4)
+    at, kind = rng.randrange(len(data) + 1), rng.randrange(4)
     if kind == 0:
-        del data[at : at + chance.randrange(1, 12)]
+        del data[at : at + rng.randrange(1, 12)]
     elif kind == 1:
-        data[at:at] = chance.randbytes(chance.randrange(1, 12))
+        data[at:at] = rng.randbytes(rng.randrange(1, 12))
     elif at < len(data):
-        data[at] = (
-            chance.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)) if kind == 2 else data[at] ^ 1 << chance.randrange(8)
-        )
+        data[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)) if kind == 2 else data[at] ^ 1 << rng.randrange(8)
 
 
 @dataclass
@@ -94,7 +92,7 @@ class Report:
 def run_round(
     broker: OdradekProcess,
     tools: ToolHost | None,
-    chance: random.Random,
+    rng: random.Random,
     number: int,
     batches: int,
     kinds: Iterable[str] = tuple(TOPICS),
@@ -106,7 +104,7 @@ def run_round(
         sender.create_topics(topics)
         for _ in range(batches):
             now_ms = time.time_ns() // 1_000_000
-            topic, made = chance.choice(list(topics)), mutated(chance, now_ms)
+            topic, made = rng.choice(list(topics)), mutated(rng, now_ms)
             report.answers[sender.error(topic, made).name] += 1
         for topic in topics:
             last = batch(record(value=LAST), Compression.NONE, time.time_ns() // 1_000_000, count=1)

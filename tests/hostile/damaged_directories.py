@@ -37,42 +37,42 @@ Damaging = Callable[[Path, random.Random], None]
 Key = tuple[str, int]
 
 
-def flip(path: Path, chance: random.Random) -> None:
+def flip(path: Path, rng: random.Random) -> None:
     content = bytearray(path.read_bytes())
     if content:
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
     rewrite(path, bytes(content))
 
 
-def flip_many(path: Path, chance: random.Random) -> None:
+def flip_many(path: Path, rng: random.Random) -> None:
     content = bytearray(path.read_bytes())
     for _ in range(min(8, len(content))):
-        content[chance.randrange(len(content))] ^= 0xFF
+        content[rng.randrange(len(content))] ^= 0xFF
     rewrite(path, bytes(content))
 
 
-def halve(path: Path, chance: random.Random) -> None:
+def halve(path: Path, rng: random.Random) -> None:
     rewrite(path, path.read_bytes()[: path.stat().st_size // 2])
 
 
-def cut(path: Path, chance: random.Random) -> None:
+def cut(path: Path, rng: random.Random) -> None:
     content = path.read_bytes()
-    rewrite(path, content[: chance.randrange(len(content))] if content else b"")
+    rewrite(path, content[: rng.randrange(len(content))] if content else b"")
 
 
-def empty(path: Path, chance: random.Random) -> None:
+def empty(path: Path, rng: random.Random) -> None:
     rewrite(path, b"")
 
 
-def fill_with_rubbish(path: Path, chance: random.Random) -> None:
-    rewrite(path, chance.randbytes(path.stat().st_size or 64))
+def fill_with_rubbish(path: Path, rng: random.Random) -> None:
+    rewrite(path, rng.randbytes(path.stat().st_size or 64))
 
 
-def remove(path: Path, chance: random.Random) -> None:
+def remove(path: Path, rng: random.Random) -> None:
     path.unlink()
 
 
-def replace_by_directory(path: Path, chance: random.Random) -> None:
+def replace_by_directory(path: Path, rng: random.Random) -> None:
     path.unlink()
     path.mkdir()
 
@@ -160,7 +160,7 @@ def kind_of(file: str) -> str:
 
 def cases(images: Images, seed: int, each: int = 1) -> list[Case]:
     """Every kind of file with every damage after both stops, `each` times with other files and places."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     made = []
     for stop, image in (("clean", images.clean), ("killed", images.killed)):
         kinds: dict[str, list[str]] = {}
@@ -168,7 +168,7 @@ def cases(images: Images, seed: int, each: int = 1) -> list[Case]:
             kinds.setdefault(kind_of(file), []).append(file)
         for files in kinds.values():
             for damage in DAMAGES:
-                made += [Case(stop, chance.choice(files), damage, chance.randrange(1 << 30)) for _ in range(each)]
+                made += [Case(stop, rng.choice(files), damage, rng.randrange(1 << 30)) for _ in range(each)]
     return made
 
 

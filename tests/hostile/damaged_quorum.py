@@ -12,7 +12,7 @@ from odradek.protocol.messages.describe_quorum import DescribeQuorumRequest, Par
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.server.quorum.metadata_log import DIRECTORY_NAME
 
-from tests.hostile.attack_room import BUG_LINES
+from tests.hostile.attack_target import BUG_LINES
 from tests.hostile.damaged_files import empty, halve, overwrite, segments_of
 from tests.server.cluster_process import Cluster, ClusterNode
 from tests.server.data_path_stand import batch_of

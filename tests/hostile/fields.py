@@ -31,7 +31,7 @@ from odradek.protocol.tree import construct_tree
 from odradek.replication.controller.controller import DECISIONS
 from odradek.server.api.quorum_queries import QUESTIONS
 
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.fields_checks import bugs, check_serves, look_at, put_voters_in_the_log
 from tests.hostile.fields_edges import LONGEST, Edge, Place, changed, edges, places, value_at
 from tests.hostile.fields_encoding import CLIENT_ID, frame_of
@@ -225,7 +225,13 @@ async def send_all(targets: Iterable[tuple[str, Iterator[Case]]], world: World, 
 
 
 def attack(
-    room: AttackRoom, seed: int, *, edges_of_each: int | None, pairs: float, step: int = 1, until: float = float("inf")
+    room: AttackTarget,
+    seed: int,
+    *,
+    edges_of_each: int | None,
+    pairs: float,
+    step: int = 1,
+    until: float = float("inf"),
 ) -> Result:
     """Plays a round: each listener's cases are shared among the addresses of its kind.
 
@@ -257,7 +263,7 @@ def main() -> int:
     chosen = parser.parse_args()
     until = time.monotonic() + chosen.minutes * 60
     seed, told = chosen.seed, set[str]()
-    with tempfile.TemporaryDirectory() as folder, AttackRoom(Path(folder), chosen.nodes) as room:
+    with tempfile.TemporaryDirectory() as folder, AttackTarget(Path(folder), chosen.nodes) as room:
         if chosen.nodes > 1:
             put_voters_in_the_log(room)
         while time.monotonic() < until:

@@ -19,7 +19,7 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.protocol.schema import Message
 
 from compat_tests.wire import WireClient
-from tests.hostile.attack_room import BUG_LINES, AttackRoom
+from tests.hostile.attack_target import BUG_LINES, AttackTarget
 from tests.hostile.fields_world import TRANSACTIONAL_ID, World
 
 TOPIC = "fields"
@@ -36,7 +36,7 @@ def ask(address: str, request: Message, version: int) -> Any:
         return client.call(request, version)
 
 
-def put_voters_in_the_log(room: AttackRoom) -> None:
+def put_voters_in_the_log(room: AttackTarget) -> None:
     """Only then are changes of voters decided, not refused (KIP-853). Voters describe themselves to a new leader first."""
     update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
     deadline = time.monotonic() + DEADLINE_S
@@ -48,7 +48,7 @@ def put_voters_in_the_log(room: AttackRoom) -> None:
         time.sleep(_POLL_S)
 
 
-def look_at(room: AttackRoom) -> World:
+def look_at(room: AttackTarget) -> World:
     """Makes the topic that fields name, if it is not there."""
     replicas = len(room.nodes)
     ask(room.addresses[0], CreateTopicsRequest([CreatableTopic(TOPIC, 3, replicas)], timeout_ms=30_000), 7)
@@ -60,7 +60,7 @@ def look_at(room: AttackRoom) -> World:
     return World(leaders.cluster_id, node_ids, TOPIC, topic_id, quorum.leader_id, quorum.leader_epoch, *producer)
 
 
-def _init_producer(room: AttackRoom) -> tuple[int, int]:
+def _init_producer(room: AttackTarget) -> tuple[int, int]:
     """The id and epoch of a transactional producer; the coordinator's topic may have to be made first."""
     request = InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=60_000)
     finding = FindCoordinatorRequest(key_type=1, coordinator_keys=[TRANSACTIONAL_ID])
@@ -76,7 +76,7 @@ def _init_producer(room: AttackRoom) -> tuple[int, int]:
         time.sleep(_POLL_S)
 
 
-def bugs(room: AttackRoom) -> dict[str, str]:
+def bugs(room: AttackTarget) -> dict[str, str]:
     """Every defect that the logs tell of, once: where it was raised and as what, and the first lines about it."""
     found: dict[str, str] = {}
     for node in room.nodes:
@@ -93,7 +93,7 @@ def bugs(room: AttackRoom) -> dict[str, str]:
     return found
 
 
-def check_serves(room: AttackRoom) -> list[str]:
+def check_serves(room: AttackTarget) -> list[str]:
     """Sentences about what does not hold: every node takes a topic, and every broker produces and fetches."""
     found = []
     for address in room.addresses:

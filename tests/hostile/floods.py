@@ -16,7 +16,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import request_frame
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 
 #: The beginning of a request that never ends: 100 MB are announced, then the header's first bytes.
 HALF_FRAME = struct.pack(">ihh", 100_000_000, 0, 9) + b"x" * 100
@@ -33,7 +33,7 @@ def limited_node(directory: Path, soft: int, hard: int | None = None, **properti
     return OdradekProcess(directory / "node", named, python=python)
 
 
-def limited(room: AttackRoom, soft: int, hard: int | None = None) -> AttackRoom:
+def limited(room: AttackTarget, soft: int, hard: int | None = None) -> AttackTarget:
     """Every broker of the room runs with these limits of open files."""
     for node in room.nodes:
         node.python = ("prlimit", f"--nofile={soft}:{hard or soft}", sys.executable)  # type: ignore[attr-defined]

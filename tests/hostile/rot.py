@@ -22,7 +22,7 @@ from odradek.protocol.records.errors import BatchError
 from odradek.storage.segments.damage import FILE_NAME
 
 from compat_tests.faults.replicas import differing
-from tests.hostile.attack_room import BUG_LINES
+from tests.hostile.attack_target import BUG_LINES
 from tests.hostile.damaged_files import DAMAGES, segments_of
 from tests.server.cluster_process import COMBINED, Cluster
 

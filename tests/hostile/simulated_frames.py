@@ -54,20 +54,20 @@ def all_cases(listener: str) -> list[Case]:
 class Attacker:
     """Sends one frame after the other, each to some node. Refused and broken connections are what it wants."""
 
-    def __init__(self, world: World, addresses: dict[str, list[Address]], chance: Random) -> None:
+    def __init__(self, world: World, addresses: dict[str, list[Address]], rng: Random) -> None:
         self._world = world
         self._addresses = addresses
-        self._chance = chance
+        self._rng = rng
         self.sent = 0
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._chance.uniform(0, 2 * INTERVAL_S))
-            kind = self._chance.choice(list(self._addresses))
+            await asyncio.sleep(self._rng.uniform(0, 2 * INTERVAL_S))
+            kind = self._rng.choice(list(self._addresses))
             frame = self._frame(kind)
             with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(PATIENCE_S):
-                    await self._send(self._chance.choice(self._addresses[kind]), frame)
+                    await self._send(self._rng.choice(self._addresses[kind]), frame)
 
     async def _send(self, address: Address, frame: bytes) -> None:
         reader, writer = await asyncio.open_connection(*address)
@@ -80,22 +80,20 @@ class Attacker:
             writer.transport.abort()
 
     def _frame(self, kind: str) -> bytes:
-        choice = self._chance.random()
+        choice = self._rng.random()
         if choice < 0.1:
-            return struct.pack(">i", self._chance.choice((-1, 0, 7, 100 << 20))) + self._chance.randbytes(30)
+            return struct.pack(">i", self._rng.choice((-1, 0, 7, 100 << 20))) + self._rng.randbytes(30)
         if choice < 0.2:
-            rubbish = struct.pack(
-                ">hh", self._chance.randrange(95), self._chance.randrange(20)
-            ) + self._chance.randbytes(60)
+            rubbish = struct.pack(">hh", self._rng.randrange(95), self._rng.randrange(20)) + self._rng.randbytes(60)
             return struct.pack(">i", len(rubbish)) + rubbish
         frame = self._case(kind)
         if choice < 0.35:
-            return frame[: self._chance.randrange(len(frame))]
+            return frame[: self._rng.randrange(len(frame))]
         return frame
 
     def _case(self, kind: str) -> bytes:
         while True:
-            case = self._chance.choice(all_cases(kind))
+            case = self._rng.choice(all_cases(kind))
             request = case.request(self._world, self.sent)
             if case.api.name in OF_QUORUM:
                 request.cluster_id = "another"

@@ -100,7 +100,7 @@ def grants(cluster: Cluster, number: int, candidate: int, epoch: int, last_epoch
     return bool(found.vote_granted)
 
 
-def test_voter_without_its_log_elects_nobody_who_lacks_what_it_had(cluster: Cluster) -> None:
+def test_voter_without_its_log_elects_no_candidate_with_a_shorter_log(cluster: Cluster) -> None:
     damaged, lagging, whole = (cluster.nodes[number] for number in (1, 2, 3))
     lagging.kill()
     name = f"committed-{next(_names)}"

@@ -149,7 +149,7 @@ def test_damaged_segments_can_be_deleted(broker: odradek.Broker) -> None:
     _, following = topic.range_of(segments[3])
 
     assert delete_records(topic.path, topic.name, following) == (0, following)
-    topic.run(broker.server.upkeep.delete_old_segments)
+    topic.run(broker.server.maintenance.delete_old_segments)
 
     assert not topic.hosted.log.damage
     assert topic.hosted.log.segments[0].base_offset == following

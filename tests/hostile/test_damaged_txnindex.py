@@ -213,8 +213,8 @@ def test_right_index_stays_as_it_is(tmp_path: Path, seed: int, is_compacted: boo
 def test_lost_indexes_are_rebuilt_with_and_without_snapshots(
     tmp_path: Path, is_compacted: bool, has_snapshots: bool
 ) -> None:
-    chance = random.Random(7)
-    history = History(tmp_path / "t-0", chance)
+    rng = random.Random(7)
+    history = History(tmp_path / "t-0", rng)
     entries = history.entries()
     if not has_snapshots:
         remove_snapshots(history.log)
@@ -224,7 +224,7 @@ def test_lost_indexes_are_rebuilt_with_and_without_snapshots(
     assert history.verify(is_compacted=is_compacted) > 3
 
     assert [one[:3] for one in history.entries()] == [one[:3] for one in entries]
-    assert history.read_committed(chance) == history.expected
+    assert history.read_committed(rng) == history.expected
     assert history.verify(is_compacted=is_compacted) == 0
 
 
@@ -233,16 +233,16 @@ def test_lost_indexes_are_rebuilt_with_and_without_snapshots(
 def test_flipped_bits_never_change_the_committed_records_after_verification(
     tmp_path: Path, seed: int, has_snapshots: bool
 ) -> None:
-    chance = random.Random(seed)
-    history = History(tmp_path / "t-0", chance, steps=60)
+    rng = random.Random(seed)
+    history = History(tmp_path / "t-0", rng, steps=60)
     if not has_snapshots:
         remove_snapshots(history.log)
-    assert history.read_committed(chance) == history.expected
+    assert history.read_committed(rng) == history.expected
     for _ in range(40):
-        index = chance.choice(history.indexes())
-        flip(chance.randrange(index.stat().st_size), 1 << chance.randrange(8))(index)
+        index = rng.choice(history.indexes())
+        flip(rng.randrange(index.stat().st_size), 1 << rng.randrange(8))(index)
         history.verify()
-        assert history.read_committed(chance) == history.expected
+        assert history.read_committed(rng) == history.expected
 
 
 def test_implausible_index_of_a_damaged_segment_is_rebuilt(tmp_path: Path) -> None:
@@ -264,14 +264,14 @@ def test_implausible_index_of_a_damaged_segment_is_rebuilt(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_index_of_a_compacted_log_is_right_and_rebuilt(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    history = History(tmp_path / "t-0", chance)
+    rng = random.Random(seed)
+    history = History(tmp_path / "t-0", rng)
     log = history.log
     log.config = LogConfig(segment_bytes=1500, compact=True, delete=False, min_cleanable_dirty_ratio=0.0)
     dirt = look(log, None, 60, NOW_MS)
     cleaning = job(log, dirt, NOW_MS, 10_000)
     assert finish(log, cleaning, cleaning.run(), NOW_MS)
-    before = history.read_committed(chance)
+    before = history.read_committed(rng)
     assert history.verify(is_compacted=True) == 0
 
     for index in history.indexes():
@@ -279,7 +279,7 @@ def test_index_of_a_compacted_log_is_right_and_rebuilt(tmp_path: Path, seed: int
     history.forget()
 
     assert history.verify(is_compacted=True) > 0
-    assert history.read_committed(chance) == before
+    assert history.read_committed(rng) == before
 
 
 def test_entries_appended_during_a_verification_are_kept(tmp_path: Path) -> None:

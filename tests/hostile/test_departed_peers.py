@@ -8,7 +8,7 @@ from pathlib import Path
 from odradek.protocol.varint import encode_varint
 
 from compat_tests.odradek_process import OdradekProcess
-from tests.hostile.attack_room import cpu_seconds
+from tests.hostile.attack_target import cpu_seconds
 from tests.hostile.attacker import Attacker, framed
 from tests.hostile.attacks_requests import OFFSET_FETCH
 

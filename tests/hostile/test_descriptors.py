@@ -17,7 +17,7 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 
 from compat_tests.broker_process import free_port
 from compat_tests.wire import ConnectionClosed, WireClient
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.floods import (
     HALF_FRAME,
     REQUEST,
@@ -59,14 +59,14 @@ def works_on(client: WireClient, node: Any, topic: str) -> None:
 def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
     tmp_path: Path, limit: int, count: int, sent: bytes
 ) -> None:
-    room = limited(AttackRoom(tmp_path, log_segment_bytes="1048576"), limit)
+    room = limited(AttackTarget(tmp_path, log_segment_bytes="1048576"), limit)
     with room:
         (node,) = room.nodes
         with WireClient(room.bootstrap) as early:
             # A connection that has sent nothing may have to make room for others.
             early.call(ApiVersionsRequest(), 0)
 
-            def flood(room: AttackRoom) -> None:
+            def flood(room: AttackTarget) -> None:
                 with Flood(room.targets, count, sent) as flood:
                     for _ in awaiting():
                         if flood.open_ones() < limit and lines_with(node.log_file, _REFUSED):
@@ -87,7 +87,7 @@ def test_flood_of_connections_leaves_a_good_client_logs_and_topics_at_work(
 
 
 def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_path: Path) -> None:
-    room = limited(AttackRoom(tmp_path, nodes=3), 64)
+    room = limited(AttackTarget(tmp_path, nodes=3), 64)
     with room:
         cluster = room._cluster
         assert cluster is not None
@@ -101,7 +101,7 @@ def test_flood_on_every_port_of_a_cluster_costs_no_leader_and_no_replica(tmp_pat
 
         before, controller = isr(), cluster.controller()
 
-        def flood(room: AttackRoom) -> None:
+        def flood(room: AttackTarget) -> None:
             with WireClient(room.addresses[0]) as early, Flood(room.targets, 200, HALF_FRAME):
                 create(early, "made-in-a-flood", partitions=6, replicas=3)
                 produced = [WireClient.call(early, ApiVersionsRequest(), 0) for _ in range(100)]
@@ -146,7 +146,7 @@ def test_start_under_too_small_a_limit_fails_with_one_line(tmp_path: Path, limit
     assert "ulimit" in line
 
 
-def test_metrics_tell_what_is_left_and_a_flood_of_scrapers_takes_little(tmp_path: Path) -> None:
+def test_metrics_show_remaining_descriptors_and_a_flood_of_scrapers_takes_few(tmp_path: Path) -> None:
     port = free_port()
     with limited_node(tmp_path, 256, odradek_metrics_port=str(port)) as node:
         quiet = scraped(port)

@@ -16,7 +16,7 @@ from odradek.protocol.apis import APIS
 from odradek.protocol.codec import decode
 from odradek.protocol.tree import construct_tree
 
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.fields import attack
 from tests.hostile.fields_checks import put_voters_in_the_log
 from tests.hostile.fields_edges import edges, places, value_at
@@ -54,7 +54,7 @@ def test_every_field_that_a_version_carries_has_edges() -> None:
 
 @pytest.mark.parametrize("nodes", STEPS)
 def test_fields_at_their_edges_end_nothing(tmp_path: Path, nodes: int) -> None:
-    with AttackRoom(tmp_path, nodes) as room:
+    with AttackTarget(tmp_path, nodes) as room:
         if nodes > 1:
             put_voters_in_the_log(room)
         result = attack(room, SEED, edges_of_each=EDGES, pairs=PAIRS, step=STEPS[nodes])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.attacks import ATTACKS
 
 SCALE = float(os.environ.get("ODRADEK_HOSTILE_SCALE", "0.01"))
@@ -40,16 +40,16 @@ CLUSTER_ATTACKS = (
 )
 
 
-def play(room: AttackRoom, name: str, scale: float, rss_allowance: int = 0) -> None:
+def play(room: AttackTarget, name: str, scale: float, rss_allowance: int = 0) -> None:
     room.scale = scale
-    outcome = room.run(partial(ATTACKS[name], chance=random.Random(SEED)))
+    outcome = room.run(partial(ATTACKS[name], rng=random.Random(SEED)))
     print(outcome)
     outcome.check(rss_allowance=rss_allowance)
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackRoom]:
-    with AttackRoom(tmp_path_factory.mktemp("single")) as room:
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackTarget]:
+    with AttackTarget(tmp_path_factory.mktemp("single")) as room:
         room.keep_client()
         room.scale = WARM_UP_SCALE
         for attack in ATTACKS.values():
@@ -59,12 +59,12 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackRoom]:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attack_does_not_disturb_good_client(room: AttackRoom, name: str) -> None:
+def test_attack_does_not_disturb_good_client(room: AttackTarget, name: str) -> None:
     play(room, name, SCALE)
 
 
 def test_attacks_on_three_nodes_do_not_disturb_good_client(tmp_path: Path) -> None:
-    with AttackRoom(tmp_path, 3) as room:
+    with AttackTarget(tmp_path, 3) as room:
         room.keep_client()
         room.scale = WARM_UP_SCALE
         for name in CLUSTER_ATTACKS:
@@ -76,7 +76,7 @@ def test_attacks_on_three_nodes_do_not_disturb_good_client(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_memory_comes_back_after_requests_of_many_items(tmp_path: Path, nodes: int) -> None:
-    with AttackRoom(tmp_path, nodes) as room:
+    with AttackTarget(tmp_path, nodes) as room:
         room.keep_client()
         for name in MEMORY_ATTACKS:
             play(room, name, MEMORY_SCALE, ARENAS_ALLOWANCE)
@@ -84,12 +84,12 @@ def test_memory_comes_back_after_requests_of_many_items(tmp_path: Path, nodes: i
 
 
 def test_room_finds_dead_node_and_bug_lines(tmp_path: Path) -> None:
-    def deadly(room: AttackRoom) -> None:
+    def deadly(room: AttackTarget) -> None:
         with room.nodes[0].log_file.open("a") as log:
             log.write("a bug: of the test\n")
         room.nodes[0].kill()
 
-    with AttackRoom(tmp_path) as room:
+    with AttackTarget(tmp_path) as room:
         room.keep_client()
         found = "\n".join(room.run(deadly).violations(longest_wait_ms=250))
         assert "node ended" in found

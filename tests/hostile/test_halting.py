@@ -71,10 +71,10 @@ def vote() -> VoteRequest:
 
 
 def raises(failure: Exception) -> Callable[..., Any]:
-    def planted(*arguments: Any, **named: Any) -> Any:
+    def injected(*arguments: Any, **named: Any) -> Any:
         raise failure
 
-    return planted
+    return injected
 
 
 def await_halt(broker: odradek.Broker) -> Exception:
@@ -115,9 +115,9 @@ def test_unencodable_answer_of_the_quorum_ends_its_request_alone(
 
     controller = controller_of(broker)
     assert ask(controller, vote(), 2).topics
-    with monkeypatch.context() as planted:
-        planted.setattr(wire, "TOPIC", TOO_LONG)
-        planted.setattr(wire, "partition_of", lambda request: request.topics[0].partitions[0])
+    with monkeypatch.context() as injected:
+        injected.setattr(wire, "TOPIC", TOO_LONG)
+        injected.setattr(wire, "partition_of", lambda request: request.topics[0].partitions[0])
         assert ask(controller, vote(), 2).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert ask(controller, vote(), 2).error_code == ErrorCode.NONE
     assert serves(broker)
@@ -127,8 +127,8 @@ def test_bug_in_the_replica_ends_the_request_that_met_it(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller = controller_of(broker)
-    with monkeypatch.context() as planted:
-        planted.setattr(QuorumReplica, "_request", raises(IndexError("planted")))
+    with monkeypatch.context() as injected:
+        injected.setattr(QuorumReplica, "_request", raises(IndexError("injected")))
         assert ask(controller, vote(), 2).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert serves(broker)
 
@@ -137,8 +137,8 @@ def test_bug_in_the_controller_ends_the_request_that_met_it(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for method in ("handle", "replay"):
-        with monkeypatch.context() as planted:
-            planted.setattr(Controller, method, raises(KeyError("planted")))
+        with monkeypatch.context() as injected:
+            injected.setattr(Controller, method, raises(KeyError("injected")))
             assert create(broker, "lost") == ErrorCode.UNKNOWN_SERVER_ERROR
         assert serves(broker)
     assert create(broker, "lost") == ErrorCode.NONE
@@ -150,8 +150,8 @@ def test_bug_in_publishing_ends_nothing(broker: odradek.Broker, monkeypatch: pyt
         (PartitionChanges, "steps"),
         (CoordinatorDriver, "apply"),
     ):
-        with monkeypatch.context() as planted:
-            planted.setattr(kind, method, raises(RuntimeError("planted")))
+        with monkeypatch.context() as injected:
+            injected.setattr(kind, method, raises(RuntimeError("injected")))
             assert create(broker, f"half-{method}") == ErrorCode.NONE
             named = MetadataRequestTopic(name=f"half-{method}")
             assert ask(broker.bootstrap_servers, MetadataRequest(topics=[named]), 9).topics[0].error_code == 0
@@ -162,12 +162,12 @@ def test_bug_in_a_timer_of_the_quorum_ends_nothing(broker: odradek.Broker, monke
     assert ask(controller_of(broker), vote(), 2).topics
     met: list[int] = []
 
-    def planted(self: QuorumReplica, now: int) -> None:
+    def injected(self: QuorumReplica, now: int) -> None:
         met.append(now)
-        raise ValueError("planted")
+        raise ValueError("injected")
 
     with monkeypatch.context() as patch:
-        patch.setattr(QuorumReplica, "expire", planted)
+        patch.setattr(QuorumReplica, "expire", injected)
         patch.setattr(QuorumReplica, "deadline", lambda self: 0)
         began = time.monotonic()
         assert serves(broker)
@@ -182,7 +182,7 @@ def test_bug_in_a_timer_of_the_quorum_ends_nothing(broker: odradek.Broker, monke
 
 def test_broken_state_of_the_quorum_halts_the_node(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     assert issubclass(DivergedCommit, BrokenInvariant)
-    failure = DivergedCommit("planted")
+    failure = DivergedCommit("injected")
     monkeypatch.setattr(QuorumReplica, "_request", raises(failure))
     with pytest.raises((ConnectionClosed, TimeoutError)), WireClient(controller_of(broker), timeout=0.2) as client:
         client.call(vote(), 2)
@@ -192,14 +192,14 @@ def test_broken_state_of_the_quorum_halts_the_node(broker: odradek.Broker, monke
 def test_committed_records_that_cannot_be_replayed_halt_the_node(
     broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Commits, "_replay", raises(KeyError("planted")))
+    monkeypatch.setattr(Commits, "_replay", raises(KeyError("injected")))
     assert create(broker, "lost") == ErrorCode.NOT_CONTROLLER
     failure = await_halt(broker)
     assert isinstance(failure, halting.CommittedRecordsUnusable) and isinstance(failure.__cause__, KeyError)
 
 
 def test_a_controller_that_cannot_begin_halts_the_node() -> None:
-    failure = halting.cannot_begin(KeyError("planted"))
+    failure = halting.cannot_begin(KeyError("injected"))
     assert halting.cause_of(failure) is not None and failure.__cause__ is not None
     disk = LogDirectoryFailure("/d", "writing", OSError(5, "I/O error"))
     assert halting.cannot_begin(disk) is disk and halting.unusable("a snapshot", disk) is disk

@@ -46,7 +46,7 @@ from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFe
 from odradek.protocol.primitives import CUT_SIGN, MAX_ERROR_TEXT_BYTES
 from odradek.protocol.schema import ArrayOf, Message, Scalar
 
-from tests.hostile.attack_room import AttackRoom
+from tests.hostile.attack_target import AttackTarget
 from tests.hostile.fields_checks import ask, check_serves, look_at
 
 LONG = "y" * 32_767
@@ -77,8 +77,8 @@ NAMED: tuple[tuple[Message, int], ...] = (
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["alone", "of three"])
-def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackRoom]:
-    with AttackRoom(tmp_path_factory.mktemp("long-names"), request.param) as made:
+def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackTarget]:
+    with AttackTarget(tmp_path_factory.mktemp("long-names"), request.param) as made:
         look_at(made)
         yield made
         assert not check_serves(made)
@@ -105,7 +105,7 @@ def said(message: Any) -> tuple[set[int], list[str]]:
 
 @pytest.mark.parametrize("request_of_voter", VOTER_REQUESTS, ids=lambda request: type(request).__name__)
 def test_other_cluster_id_in_a_change_of_voters_is_refused_with_a_cut_text(
-    room: AttackRoom, request_of_voter: Message
+    room: AttackTarget, request_of_voter: Message
 ) -> None:
     for address in room.targets:
         for _ in range(2):
@@ -115,14 +115,14 @@ def test_other_cluster_id_in_a_change_of_voters_is_refused_with_a_cut_text(
 
 
 @pytest.mark.parametrize(("request_", "version"), NAMED, ids=lambda value: getattr(type(value), "__name__", "")[:-7])
-def test_error_text_about_a_longest_name_is_cut(room: AttackRoom, request_: Message, version: int) -> None:
+def test_error_text_about_a_longest_name_is_cut(room: AttackTarget, request_: Message, version: int) -> None:
     for address in room.addresses:
         codes, texts = said(ask(address, request_, version))
         assert codes - {0}, "it was refused"
         assert all(len(text.encode()) <= MAX_ERROR_TEXT_BYTES for text in texts)
 
 
-def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackRoom) -> None:
+def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackTarget) -> None:
     began = begin_quorum_epoch.BeginQuorumEpochRequest(
         leader_endpoints=[begin_quorum_epoch.LeaderEndpoint("CONTROLLER", "127.0.0.1", 1)]
     )
@@ -143,7 +143,7 @@ def test_quorum_request_with_an_endpoint_and_no_topics_is_invalid(room: AttackRo
             assert ask(address, request, 1).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_last_epoch_is_not_believed(room: AttackRoom) -> None:
+def test_last_epoch_is_not_believed(room: AttackTarget) -> None:
     """A replica that took it over could stand for no election any more."""
     world = look_at(room)
     asked = vote.PartitionDataRequest(replica_epoch=LAST_EPOCH, replica_id=999, last_offset_epoch=1, last_offset=1)
@@ -162,7 +162,7 @@ def test_last_epoch_is_not_believed(room: AttackRoom) -> None:
     assert look_at(room).epoch == world.epoch
 
 
-def test_snapshot_is_answered_in_parts_whatever_is_asked(room: AttackRoom) -> None:
+def test_snapshot_is_answered_in_parts_whatever_is_asked(room: AttackTarget) -> None:
     for size in (-(1 << 31), -1, 0, (1 << 31) - 1):
         part = PartitionSnapshotRequest(
             current_leader_epoch=look_at(room).epoch,

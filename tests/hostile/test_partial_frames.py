@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient, request_frame
-from tests.hostile.attack_room import AttackRoom, rss_bytes
+from tests.hostile.attack_target import AttackTarget, rss_bytes
 from tests.hostile.floods import Flood, awaiting, lines_with
 from tests.hostile.requests import create, produce, produce_request
 
@@ -28,12 +28,12 @@ def test_announced_frames_cost_little_memory(tmp_path: Path) -> None:
 
 def test_partly_sent_requests_take_no_more_than_the_budget_and_large_ones_go_on(tmp_path: Path) -> None:
     """40 connections send 4 MB each of a request, against a budget of 100 MiB; a client sends requests of a megabyte."""
-    room = AttackRoom(tmp_path, queued_max_request_bytes=str(100 * MB), message_max_bytes="2000000")
+    room = AttackTarget(tmp_path, queued_max_request_bytes=str(100 * MB), message_max_bytes="2000000")
     with room:
         (node,) = room.nodes
         before = rss_bytes(node.pid)
 
-        def attack(room: AttackRoom) -> None:
+        def attack(room: AttackTarget) -> None:
             sockets = [socket.create_connection(("127.0.0.1", node.port), timeout=0.2) for _ in range(40)]
             for made in sockets:
                 sent = 0

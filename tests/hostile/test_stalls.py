@@ -163,7 +163,7 @@ def test_memory_of_a_request_with_too_many_items_goes_back(
     assert released and released[0] > LARGE_BYTES
 
 
-def test_what_the_handler_of_a_large_request_needs_is_there_before_its_items_are(measured: MeasuredBroker) -> None:
+def test_modules_of_a_handler_are_imported_before_items_of_a_large_request(measured: MeasuredBroker) -> None:
     groups = [OffsetFetchRequestGroup("", topics=None) for _ in range(40_000)]
     frame = frame_of(OffsetFetchRequest(groups=groups), 8)
     measured.exchange(frame)

@@ -33,16 +33,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_command_line_ends_in_one_line_and_the_right_status(folder: Path, seed: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(COMMANDS // 3):
-        outcome, violations = play(chance)
+        outcome, violations = play(rng)
         assert not violations, (outcome.words, violations)
 
 
 def test_every_key_refuses_an_odd_value_by_its_name_or_takes_it(folder: Path) -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     for name in [*BROKER, *OWN]:
-        for value in chance.sample(ODD_TEXTS, 1):
+        for value in rng.sample(ODD_TEXTS, 1):
             outcome, violations = violations_of_property(["start", "--override", f"{name}={value}"], name)
             assert not violations, (name, value[:80], violations)
             assert not outcome.err or MEANS.get(name, name) in outcome.err, (name, value[:80], outcome.err)

@@ -59,19 +59,19 @@ def expected_values(data: bytes) -> list[bytes]:
 
 
 class History:
-    """A log of small segments with the transactions of some producers, of which `chance` decides."""
+    """A log of small segments with the transactions of some producers, which `rng` draws."""
 
-    def __init__(self, path: Path, chance: random.Random, steps: int = 150) -> None:
+    def __init__(self, path: Path, rng: random.Random, steps: int = 150) -> None:
         self.log = Log.open(path, "t", 0, LogConfig(segment_bytes=1500), now_ms=NOW_MS)
         self._sequences: dict[int, int] = {}
         for _ in range(steps):
-            who = chance.randrange(4)
-            if chance.random() < 0.6:
+            who = rng.randrange(4)
+            if rng.random() < 0.6:
                 self.write(who)
             else:  # some of them end nothing
-                self.end(who, committed=chance.random() < 0.4)
+                self.end(who, committed=rng.random() < 0.4)
         for who in range(4):
-            self.end(who, committed=chance.random() < 0.5)
+            self.end(who, committed=rng.random() < 0.5)
         self.expected = expected_values(read_all(self.log))
 
     def write(self, who: int) -> None:
@@ -110,12 +110,12 @@ class History:
     def entries(self) -> list[AbortedTransaction]:
         return self.log.aborted_transactions(0, self.log.log_end_offset)
 
-    def read_committed(self, chance: random.Random) -> list[bytes]:
+    def read_committed(self, rng: random.Random) -> list[bytes]:
         """Reads as a consumer does, a few offsets at a time."""
         values: list[bytes] = []
         offset, end = 0, self.log.log_end_offset
         while offset < end:
-            piece = self.log.read(offset, chance.choice((1, 300, 900)))
+            piece = self.log.read(offset, rng.choice((1, 300, 900)))
             aborted = self.log.aborted_transactions(offset, piece.next_offset)
             values += committed_values(piece.bytes(), [(one.producer_id, one.first_offset) for one in aborted])
             offset = piece.next_offset

@@ -171,18 +171,18 @@ def prepare(folder: Path) -> None:
     (folder / "file").touch()
 
 
-def command_line(chance: random.Random) -> tuple[list[str], bool]:
+def command_line(rng: random.Random) -> tuple[list[str], bool]:
     """A command with options, and whether it is surely wrong."""
-    command = chance.choice(list(OPTIONS))
+    command = rng.choice(list(OPTIONS))
     words, is_wrong = command.split(), command == "strat"
-    for option, fine, wrong in chance.choices(OPTIONS[command], k=chance.randrange(3)):
+    for option, fine, wrong in rng.choices(OPTIONS[command], k=rng.randrange(3)):
         if option in words:
             continue  # argparse takes the last of two
-        picks_wrong = bool(wrong) and (not fine or chance.random() < 0.5)
+        picks_wrong = bool(wrong) and (not fine or rng.random() < 0.5)
         is_wrong |= picks_wrong
-        words += [option, chance.choice(wrong if picks_wrong else fine)] if fine or wrong else []
-    if command in ("start", "format") and chance.random() < 0.5:
-        file = chance.choice([*FILES, FOLDER, MISSING])
+        words += [option, rng.choice(wrong if picks_wrong else fine)] if fine or wrong else []
+    if command in ("start", "format") and rng.random() < 0.5:
+        file = rng.choice([*FILES, FOLDER, MISSING])
         words.append(file)
         is_wrong |= FILES.get(file, (b"", True))[1]
     # A whole cluster is not started here.
@@ -191,10 +191,10 @@ def command_line(chance: random.Random) -> tuple[list[str], bool]:
     return words, is_wrong
 
 
-def odd_property(chance: random.Random) -> tuple[list[str], str]:
+def odd_property(rng: random.Random) -> tuple[list[str], str]:
     """`odradek start` with an odd value for one key, by an override or in a file, and the key."""
-    name = chance.choice([*BROKER, *OWN])
-    value = SECRET if _is_secret(name) else chance.choice(ODD_TEXTS)
+    name = rng.choice([*BROKER, *OWN])
+    value = SECRET if _is_secret(name) else rng.choice(ODD_TEXTS)
     return ["start", "--override", f"{name}={value}"], name
 
 
@@ -211,11 +211,11 @@ def violations_of_property(words: list[str], name: str) -> tuple[Outcome, list[s
     return outcome, found
 
 
-def play(chance: random.Random) -> tuple[Outcome, list[str]]:
+def play(rng: random.Random) -> tuple[Outcome, list[str]]:
     """Plays a command line. Returns what did not hold."""
-    if chance.random() < 0.3:
-        return violations_of_property(*odd_property(chance))
-    words, is_wrong = command_line(chance)
+    if rng.random() < 0.3:
+        return violations_of_property(*odd_property(rng))
+    words, is_wrong = command_line(rng)
     outcome = run(words)
     return outcome, list(outcome.violations(is_wrong=is_wrong))
 
@@ -227,12 +227,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1)
     options: Any = parser.parse_args(arguments)
-    chance, played, failed = random.Random(options.seed), 0, 0
+    rng, played, failed = random.Random(options.seed), 0, 0
     deadline = time.monotonic() + options.minutes * 60
     with tempfile.TemporaryDirectory(prefix="odradek-words-") as folder, contextlib.chdir(folder):
         prepare(Path(folder))
         while time.monotonic() < deadline:
-            outcome, violations = play(chance)
+            outcome, violations = play(rng)
             played += 1
             failed += bool(violations)
             for violation in violations:

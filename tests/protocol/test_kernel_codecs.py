@@ -37,32 +37,32 @@ INTO: dict[Compression, tuple[Callable[[Any, Any], int], Callable[[Any, Any], in
 }
 
 
-def plain(chance: random.Random) -> bytes:
-    size = chance.choice((0, 1, 5, 13, 40, 300, 3000, 70_000, chance.randrange(400), chance.randrange(400)))
-    kind = chance.randrange(5)
+def plain(rng: random.Random) -> bytes:
+    size = rng.choice((0, 1, 5, 13, 40, 300, 3000, 70_000, rng.randrange(400), rng.randrange(400)))
+    kind = rng.randrange(5)
     if kind == 0:
-        return chance.randbytes(size)
+        return rng.randbytes(size)
     if kind == 1:
-        return bytes(chance.choices(b"ab", k=size))
+        return bytes(rng.choices(b"ab", k=size))
     if kind == 2:
-        return (chance.randbytes(chance.randrange(1, 40)) * (size + 1))[:size]
-    words = [chance.randbytes(chance.randrange(1, 30)) for _ in range(20)]
-    return b"".join(chance.choice(words) * chance.choice((1, 1, 5)) for _ in range(size // 15 + 1))[:size]
+        return (rng.randbytes(rng.randrange(1, 40)) * (size + 1))[:size]
+    words = [rng.randbytes(rng.randrange(1, 30)) for _ in range(20)]
+    return b"".join(rng.choice(words) * rng.choice((1, 1, 5)) for _ in range(size // 15 + 1))[:size]
 
 
-def packed(chance: random.Random, data: bytes) -> tuple[Compression, bytes]:
-    kind = chance.randrange(6)
+def packed(rng: random.Random, data: bytes) -> tuple[Compression, bytes]:
+    kind = rng.randrange(6)
     if kind == 0:
-        return Compression.LZ4, bytes(compress(Compression.LZ4, data, chance.choice((None, 3, 12))))
+        return Compression.LZ4, bytes(compress(Compression.LZ4, data, rng.choice((None, 3, 12))))
     if kind < 4:
         frame = lz4.frame.compress(
             data,
-            block_size=chance.choice((4, 4, 5, 7)),
-            block_linked=chance.random() < 0.1,
-            content_checksum=chance.random() < 0.5,
-            block_checksum=chance.random() < 0.5,
-            store_size=chance.random() < 0.5,
-            compression_level=chance.choice((0, 0, 9)),
+            block_size=rng.choice((4, 4, 5, 7)),
+            block_linked=rng.random() < 0.1,
+            content_checksum=rng.random() < 0.5,
+            block_checksum=rng.random() < 0.5,
+            store_size=rng.random() < 0.5,
+            compression_level=rng.choice((0, 0, 9)),
         )
         return Compression.LZ4, frame
     if kind == 4:
@@ -70,24 +70,24 @@ def packed(chance: random.Random, data: bytes) -> tuple[Compression, bytes]:
     return Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(data))
 
 
-def mutated(chance: random.Random, codec: Compression, data: bytes) -> bytes:
+def mutated(rng: random.Random, codec: Compression, data: bytes) -> bytes:
     made = bytearray(data)
-    for _ in range(chance.choice((0, 1, 1, 1, 2, 3, 6))):
-        at = chance.randrange(len(made) + 1) if chance.random() < 0.6 else chance.randrange(min(len(made), 40) + 1)
-        kind = chance.randrange(6)
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 6))):
+        at = rng.randrange(len(made) + 1) if rng.random() < 0.6 else rng.randrange(min(len(made), 40) + 1)
+        kind = rng.randrange(6)
         if kind == 0:
-            made[at : at + 1] = bytes([chance.choice((0, 1, 15, 16, 0x1F, 0xF0, 0xFF, chance.randrange(256)))])
+            made[at : at + 1] = bytes([rng.choice((0, 1, 15, 16, 0x1F, 0xF0, 0xFF, rng.randrange(256)))])
         elif kind == 1 and at < len(made):
-            made[at] ^= 1 << chance.randrange(8)
+            made[at] ^= 1 << rng.randrange(8)
         elif kind == 2:
-            del made[at : at + chance.choice((1, 1, 2, 4, 8, 50))]
+            del made[at : at + rng.choice((1, 1, 2, 4, 8, 50))]
         elif kind == 3:
-            made[at:at] = chance.randbytes(chance.choice((1, 1, 2, 4, 8)))
+            made[at:at] = rng.randbytes(rng.choice((1, 1, 2, 4, 8)))
         elif kind == 4:
-            made[at:at] = made[chance.randrange(len(made) + 1) :][: chance.randrange(1, 30)]
+            made[at:at] = made[rng.randrange(len(made) + 1) :][: rng.randrange(1, 30)]
         else:
-            made[at : at + 4] = struct.pack("<I", chance.choice((0, 1, STORED, STORED + 1, 65536, 65537, 0xFFFFFFFF)))
-    if codec is Compression.LZ4 and len(made) > 7 and chance.random() < 0.7:
+            made[at : at + 4] = struct.pack("<I", rng.choice((0, 1, STORED, STORED + 1, 65536, 65537, 0xFFFFFFFF)))
+    if codec is Compression.LZ4 and len(made) > 7 and rng.random() < 0.7:
         with_header_checksum(made)
     return bytes(made)
 
@@ -134,12 +134,12 @@ def is_lz4_by_the_book(frame: bytes) -> bool:
     return True
 
 
-def compare(chance: random.Random) -> str:
+def compare(rng: random.Random) -> str:
     """Compares one mutated payload. Returns what became of it."""
-    data = plain(chance)
-    codec, good = packed(chance, data)
-    payload = mutated(chance, codec, good)
-    room = chance.choice((len(data), len(data), len(data) + 1, max(0, len(data) - 1), len(data) + 100, 200_000))
+    data = plain(rng)
+    codec, good = packed(rng, data)
+    payload = mutated(rng, codec, good)
+    room = rng.choice((len(data), len(data), len(data) + 1, max(0, len(data) - 1), len(data) + 100, 200_000))
     found, expected = by_kernel(codec, payload, room), by_library(codec, payload, room)
     if found[0] >= 0:
         assert found == expected, (codec, room, payload.hex())
@@ -152,8 +152,8 @@ def compare(chance: random.Random) -> str:
 
 
 def test_kernel_and_libraries_agree_on_mutated_payloads() -> None:
-    chance = random.Random(SEED)
-    counts = Counter(compare(chance) for _ in range(MUTATIONS))
+    rng = random.Random(SEED)
+    counts = Counter(compare(rng) for _ in range(MUTATIONS))
     for codec in INTO:
         assert counts[f"{codec.name} made"] > MUTATIONS // 50, counts
         assert counts[f"{codec.name} rejected"] > MUTATIONS // 50, counts
@@ -207,10 +207,10 @@ def test_snappy_size_of_six_bytes_is_rejected() -> None:
 
 
 def main() -> None:
-    chance, until = random.Random(int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
+    rng, until = random.Random(int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
     counts: Counter[str] = Counter()
     while time.monotonic() < until:
-        counts.update(compare(chance) for _ in range(1000))
+        counts.update(compare(rng) for _ in range(1000))
     print(sum(counts.values()), dict(counts))
 
 

@@ -54,22 +54,22 @@ def payload_of(records: list[Record]) -> bytes:
     return encode_batch(records)[HEADER_BYTES:]
 
 
-def some_records(chance: random.Random) -> list[Record]:
+def some_records(rng: random.Random) -> list[Record]:
     def data(most: int) -> bytes | None:
-        return None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 5, 63, 64, 130, most)))
+        return None if rng.random() < 0.2 else rng.randbytes(rng.choice((0, 1, 5, 63, 64, 130, most)))
 
-    headers = [("h" * chance.randrange(3), data(10)) for _ in range(chance.choice((0, 0, 1, 3)))]
+    headers = [("h" * rng.randrange(3), data(10)) for _ in range(rng.choice((0, 0, 1, 3)))]
     return [
-        Record(number, NOW + chance.choice((0, 1, -1, 70, -(1 << 40))), data(9), data(9000), list(headers))
-        for number in range(chance.choice((1, 2, 3, 70, 200)))
+        Record(number, NOW + rng.choice((0, 1, -1, 70, -(1 << 40))), data(9), data(9000), list(headers))
+        for number in range(rng.choice((1, 2, 3, 70, 200)))
     ]
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.__name__)
 def test_walk_accepts_good_records_and_returns_their_largest_timestamp(walk: Callable[..., Any]) -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     for _ in range(50):
-        records = some_records(chance)
+        records = some_records(rng)
         newest = max(record.timestamp for record in records)
         payload = payload_of(records)
         assert bare(walk, payload, len(records), base=records[0].timestamp) == (WHOLE, newest, 0, 0, 0)
@@ -80,14 +80,14 @@ def test_walk_accepts_good_records_and_returns_their_largest_timestamp(walk: Cal
 
 
 def test_walks_and_decoder_agree_on_mutated_payloads() -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     broken = 0
     for _ in range(MUTATIONS):
-        records = some_records(chance)[: chance.choice((1, 2, 5))]
+        records = some_records(rng)[: rng.choice((1, 2, 5))]
         payload = bytearray(payload_of(records))
-        for _ in range(chance.choice((0, 1, 1, 1, 2, 4))):
-            mutate(payload, chance)
-        count = len(records) + chance.choice((0, 0, 0, 0, 1, -1))
+        for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
+            mutate(payload, rng)
+        count = len(records) + rng.choice((0, 0, 0, 0, 1, -1))
         found = agreed(payload, count, base=records[0].timestamp, needs_key=True, latest=NOW + 5)
         broken += found[0] != WHOLE
         if found[0] == WHOLE and count > 0:
@@ -95,17 +95,17 @@ def test_walks_and_decoder_agree_on_mutated_payloads() -> None:
     assert MUTATIONS // 4 < broken < MUTATIONS
 
 
-def mutate(payload: bytearray, chance: random.Random) -> None:
-    at = chance.randrange(len(payload) + 1)
-    kind = chance.randrange(4)
+def mutate(payload: bytearray, rng: random.Random) -> None:
+    at = rng.randrange(len(payload) + 1)
+    kind = rng.randrange(4)
     if kind == 0 and at < len(payload):
-        payload[at] = chance.choice((0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFE, 0xFF, chance.randrange(256)))
+        payload[at] = rng.choice((0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFE, 0xFF, rng.randrange(256)))
     elif kind == 1:
-        del payload[at : at + chance.randrange(1, 12)]
+        del payload[at : at + rng.randrange(1, 12)]
     elif kind == 2:
-        payload[at:at] = chance.randbytes(chance.randrange(1, 12))
+        payload[at:at] = rng.randbytes(rng.randrange(1, 12))
     elif at < len(payload):
-        payload[at] ^= 1 << chance.randrange(8)
+        payload[at] ^= 1 << rng.randrange(8)
 
 
 def assert_decodes(payload: bytes, count: int, base: int, found: tuple[int, ...]) -> None:
@@ -180,14 +180,14 @@ def test_largest_timestamp_wraps_as_in_java() -> None:
 
 
 def test_both_implementations_find_first_record_by_timestamp_and_offset() -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     finds = [walks.pure_find, walks.find_record]
     for _ in range(300):
-        records = some_records(chance)
+        records = some_records(rng)
         payload = bytearray(payload_of(records))
-        if chance.random() < 0.3:
-            mutate(payload, chance)
-        wanted, least = NOW + chance.choice((-5, 0, 1, 2, 80)), chance.choice((0, 1, 60, 500))
+        if rng.random() < 0.3:
+            mutate(payload, rng)
+        wanted, least = NOW + rng.choice((-5, 0, 1, 2, 80)), rng.choice((0, 1, 60, 500))
         found = [find(payload, len(records), records[0].timestamp, wanted, least) for find in finds]
         good = payload == payload_of(records)
         expected = [(r.offset, r.timestamp) for r in records if r.timestamp >= wanted and r.offset >= least]

@@ -31,10 +31,14 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, Regis
 from odradek.protocol.schema import ArrayOf, Message
 from odradek.protocol.uuids import ZERO_UUID
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.upkeep import BalanceLeadersRequest, ElectUncleanLeadersRequest, FenceBrokerRequest
+from odradek.replication.controller.maintenance import (
+    BalanceLeadersRequest,
+    ElectUncleanLeadersRequest,
+    FenceBrokerRequest,
+)
 
 APIS_BY_NAME = {api.name: api for api in APIS.values()}
-UPKEEP: dict[str, type[Message]] = {
+MAINTENANCE: dict[str, type[Message]] = {
     "balance": BalanceLeadersRequest,
     "elect-unclean": ElectUncleanLeadersRequest,
     "fence": FenceBrokerRequest,
@@ -85,8 +89,8 @@ class Transcript:
             return self._register(int(rest[0]), {"previous": previous}, quietly=False)
         if word == "stop":
             return self._stop(int(rest[0]))
-        if word in UPKEEP:
-            return self.ask(self._upkeep(word, rest), 0)
+        if word in MAINTENANCE:
+            return self.ask(self._maintenance(word, rest), 0)
         api = APIS_BY_NAME[word]
         version = options.pop("v", api.versions.high)
         if any(field.name == "timeout_ms" for field in api.request.SCHEMA.fields):
@@ -158,9 +162,9 @@ class Transcript:
     def _stop(self, broker_id: int) -> list[str]:
         return self._heartbeat(broker_id, want_shut_down=True) + self._heartbeat(broker_id, want_shut_down=True)
 
-    def _upkeep(self, word: str, rest: list[str]) -> Message:
+    def _maintenance(self, word: str, rest: list[str]) -> Message:
         if word != "fence":
-            return UPKEEP[word]()
+            return MAINTENANCE[word]()
         broker = self.controller.image.broker(int(rest[0]))
         assert broker is not None
         return FenceBrokerRequest(broker_id=broker.id, broker_epoch=broker.epoch)

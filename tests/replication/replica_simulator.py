@@ -112,7 +112,7 @@ class Fetch(NamedTuple):
 
 class Simulation:
     def __init__(self, seed: int, partition: type[Partition] = Partition, brokers: int = 3) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self._partition = partition
         self.now_ms = STARTED_MS
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -145,7 +145,7 @@ class Simulation:
         return self.now_ms + self._clock_errors_ms[node.number]
 
     def _set_a_clock(self) -> None:
-        self._clock_errors_ms[self.chance.choice(self.replicas)] = self.chance.choice(CLOCKS_MS)
+        self._clock_errors_ms[self.rng.choice(self.replicas)] = self.rng.choice(CLOCKS_MS)
 
     def run(self, events: int, check: Callable[[], None]) -> None:
         for _ in range(events):
@@ -160,13 +160,13 @@ class Simulation:
     def _each(self, interval_ms: int, event: Callable[[], None]) -> None:
         def again() -> None:
             event()
-            self._at(self.chance.randint(1, 2 * interval_ms), again)
+            self._at(self.rng.randint(1, 2 * interval_ms), again)
 
-        self._at(self.chance.randint(1, interval_ms), again)
+        self._at(self.rng.randint(1, interval_ms), again)
 
     def _send(self, message: Callable[[], None]) -> None:
-        for _ in range(self.chance.choices((0, 1, 2), (10, 85, 5))[0]):
-            self._at(self.chance.choice((1, 2, 5, 10, 80)), message)
+        for _ in range(self.rng.choices((0, 1, 2), (10, 85, 5))[0]):
+            self._at(self.rng.choice((1, 2, 5, 10, 80)), message)
 
     # ---- the controller
 
@@ -178,7 +178,7 @@ class Simulation:
         )  # type: ignore[arg-type]
         self.elections += after.leader_epoch > before.leader_epoch
         for node in list(self.nodes.values()):
-            self._at(self.chance.choice((1, 3, 30, 100)), lambda node=node: self._learn(node, after))
+            self._at(self.rng.choice((1, 3, 30, 100)), lambda node=node: self._learn(node, after))
 
     def _alive(self) -> tuple[tuple[int, int], ...]:
         return tuple((number, epoch) for number, epoch in self.broker_epochs.items() if number in self.nodes)
@@ -186,7 +186,7 @@ class Simulation:
     def _elect(self, isr: tuple[int, ...]) -> None:
         alive = [replica for replica in isr if replica in self.nodes]
         before = self.registration
-        leader = before.leader if before.leader in alive else (self.chance.choice(alive) if alive else NO_LEADER)
+        leader = before.leader if before.leader in alive else (self.rng.choice(alive) if alive else NO_LEADER)
         epoch = before.leader_epoch + (leader != before.leader)
         self._decide(isr=isr, leader=leader, leader_epoch=epoch)
 
@@ -235,32 +235,32 @@ class Simulation:
                 node.log.assign(node.role.leader_epoch, node.log.end)
 
     def _fault(self) -> None:
-        number = self.chance.choice(self.replicas)
+        number = self.rng.choice(self.replicas)
         node = self.nodes.get(number)
         if node is None:
             self.broker_epochs[number] += 1
             self._start(number)
             # The returning broker may lead if the partition has no leader.
             self._elect(self.registration.isr)
-        elif self.chance.random() < 0.2:
+        elif self.rng.random() < 0.2:
             del self.nodes[number]
             isr = tuple(replica for replica in self.registration.isr if replica != number)
-            if isr and self.chance.random() < 0.5:
+            if isr and self.rng.random() < 0.5:
                 self.logs[number].truncate(self.logs[number].synced)
             self._elect(isr or self.registration.isr)
-        elif self.chance.random() < 0.2 and self.registration.leader != NO_LEADER:
-            leader = self.chance.choice([member for member in self.registration.isr if member in self.nodes])
+        elif self.rng.random() < 0.2 and self.registration.leader != NO_LEADER:
+            leader = self.rng.choice([member for member in self.registration.isr if member in self.nodes])
             changed = leader != self.registration.leader
             self._decide(leader=leader, leader_epoch=self.registration.leader_epoch + changed)
 
     def _produce(self) -> None:
-        node = self.chance.choice(list(self.nodes.values()) or [None])
+        node = self.rng.choice(list(self.nodes.values()) or [None])
         if node is None or not node.role.is_leader or not node.role.has_enough_in_sync:
             return
-        for _ in range(self.chance.randint(1, 3)):
-            node.log.append(node.role.leader_epoch, self.chance.getrandbits(40))
+        for _ in range(self.rng.randint(1, 3)):
+            node.log.append(node.role.leader_epoch, self.rng.getrandbits(40))
         node.role.appended(node.log.end, self.clock(node))
-        if self.chance.random() < 0.3:
+        if self.rng.random() < 0.3:
             node.log.synced = node.log.end
 
     def _propose(self, node: Node) -> None:
@@ -332,7 +332,7 @@ class Simulation:
                 node.log.append(*record)
             node.role.appended(node.log.end, self.clock(node))
             node.role.follow(high_watermark)
-            if self.chance.random() < 0.3:
+            if self.rng.random() < 0.3:
                 node.log.synced = node.log.end
 
     def _awaits(self, asked: Fetch) -> bool:

@@ -10,7 +10,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.messages.broker_registration import BrokerRegistrationRequest
 from odradek.replication.controller.controller import Controller
-from odradek.replication.controller.upkeep import FenceBrokerRequest
+from odradek.replication.controller.maintenance import FenceBrokerRequest
 
 from tests.replication.controller_transcript import Transcript
 

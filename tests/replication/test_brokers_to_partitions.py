@@ -43,15 +43,15 @@ class TwoLooks(Transcript):
         self.records = 0
 
     def ask(self, request: Any, version: int) -> list[str]:
-        state, chance = self.controller._state, self.controller._state.chance
-        assert isinstance(chance, random.Random)
-        before = chance.getstate()
+        state, rng = self.controller._state, self.controller._state.rng
+        assert isinstance(rng, random.Random)
+        before = rng.getstate()
         found = self.controller.handle(request, version)
-        chance.setstate(before)
+        rng.setstate(before)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ControllerState, "partitions_of", look_at_all)
             assert self.controller.handle(request, version) == found
-        chance.setstate(before)
+        rng.setstate(before)
         self.records += len(found.records)
         lines = super().ask(request, version)
         kept = {place: topics for place, topics in state._partitions._indexes.items() if topics}
@@ -59,52 +59,52 @@ class TwoLooks(Transcript):
         return lines
 
 
-def draw(chance: random.Random, transcript: Transcript, number: int) -> str:
+def draw(rng: random.Random, transcript: Transcript, number: int) -> str:
     """Draws an event of a cluster."""
     image = transcript.controller.image
-    broker_id = chance.choice(BROKERS)
+    broker_id = rng.choice(BROKERS)
     broker = image.broker(broker_id)
     if broker is None:
         return f"broker {broker_id} {DIRECTORIES.format(broker_id)}"
     topics = sorted(image.topics.by_name.values())
-    if not topics or chance.random() < 0.2:
+    if not topics or rng.random() < 0.2:
         configs = [
-            {"name": "unclean.leader.election.enable", "value": chance.choice(["true", "false", "false"])},
-            {"name": "min.insync.replicas", "value": chance.choice(["1", "2"])},
+            {"name": "unclean.leader.election.enable", "value": rng.choice(["true", "false", "false"])},
+            {"name": "min.insync.replicas", "value": rng.choice(["1", "2"])},
         ]
         topic = {
             "name": f"topic-{number}",
-            "num_partitions": chance.randint(1, 4),
-            "replication_factor": chance.randint(1, 3),
+            "num_partitions": rng.randint(1, 4),
+            "replication_factor": rng.randint(1, 3),
             "configs": configs,
         }
         return f'CreateTopics topics="{[topic]}"'
-    return chance.choice((_to_a_broker, _to_a_broker, _to_a_topic))(chance, transcript, broker, chance.choice(topics))
+    return rng.choice((_to_a_broker, _to_a_broker, _to_a_topic))(rng, transcript, broker, rng.choice(topics))
 
 
-def _to_a_broker(chance: random.Random, transcript: Transcript, broker: BrokerImage, topic: TopicImage) -> str:
-    if chance.random() < 0.2:
-        lost = [directory for directory in broker.directories[1:] if chance.random() < 0.5]
+def _to_a_broker(rng: random.Random, transcript: Transcript, broker: BrokerImage, topic: TopicImage) -> str:
+    if rng.random() < 0.2:
+        lost = [directory for directory in broker.directories[1:] if rng.random() < 0.5]
         return (
             f"BrokerHeartbeat broker_id={broker.id} broker_epoch={broker.epoch} current_metadata_offset={1 << 40} "
-            f'want_shut_down={chance.random() < 0.2} offline_log_dirs="{lost}"'
+            f'want_shut_down={rng.random() < 0.2} offline_log_dirs="{lost}"'
         )
-    word = chance.choice(("fence", "fence", "stop", "crash", "restart", "restart", "UnregisterBroker", "elect"))
+    word = rng.choice(("fence", "fence", "stop", "crash", "restart", "restart", "UnregisterBroker", "elect"))
     if word == "elect":
-        return chance.choice(("balance", "elect-unclean", "ListPartitionReassignments topics=None"))
+        return rng.choice(("balance", "elect-unclean", "ListPartitionReassignments topics=None"))
     return f"UnregisterBroker broker_id={broker.id}" if word == "UnregisterBroker" else f"{word} {broker.id}"
 
 
-def _to_a_topic(chance: random.Random, transcript: Transcript, broker: BrokerImage, topic: TopicImage) -> str:
-    index = chance.choice(sorted(topic.partitions))
+def _to_a_topic(rng: random.Random, transcript: Transcript, broker: BrokerImage, topic: TopicImage) -> str:
+    index = rng.choice(sorted(topic.partitions))
     partition = topic.partitions[index]
-    kind = chance.random()
+    kind = rng.random()
     if kind < 0.1:
         config = {"name": "unclean.leader.election.enable", "config_operation": 0, "value": "true"}
         resource = {"resource_type": 2, "resource_name": topic.name, "configs": [config]}
         return f'IncrementalAlterConfigs resources="{[resource]}"'
     if kind < 0.3:
-        replicas = chance.sample(BROKERS, chance.randint(1, 3))
+        replicas = rng.sample(BROKERS, rng.randint(1, 3))
         asked = [{"name": topic.name, "partitions": [{"partition_index": index, "replicas": replicas}]}]
         return f'AlterPartitionReassignments topics="{asked}"'
     if kind < 0.4:
@@ -115,17 +115,15 @@ def _to_a_topic(chance: random.Random, transcript: Transcript, broker: BrokerIma
         placed = [{"topic_id": f"id:{topic.name}", "partitions": [{"partition_index": index}]}]
         directories = [{"id": directory, "topics": placed} for directory in broker.directories[:1]]
         return f'AssignReplicasToDirs broker_id={broker.id} broker_epoch={broker.epoch} directories="{directories}"'
-    return _isr(chance, transcript, topic, index, partition)
+    return _isr(rng, transcript, topic, index, partition)
 
 
-def _isr(
-    chance: random.Random, transcript: Transcript, topic: TopicImage, index: int, partition: PartitionImage
-) -> str:
+def _isr(rng: random.Random, transcript: Transcript, topic: TopicImage, index: int, partition: PartitionImage) -> str:
     image = transcript.controller.image
     leader = image.broker(partition.leader)
     if leader is None:
         return "balance"
-    members = {partition.leader, *chance.sample(partition.replicas, chance.randint(0, len(partition.replicas)))}
+    members = {partition.leader, *rng.sample(partition.replicas, rng.randint(0, len(partition.replicas)))}
     isr = [
         {"broker_id": member, "broker_epoch": registered.epoch}
         for member in sorted(members)
@@ -144,12 +142,12 @@ def _isr(
 @pytest.mark.parametrize("elr", [0, 1])
 @pytest.mark.parametrize("seed", range(6))
 def test_decisions_with_index_equal_decisions_over_all_partitions(seed: int, elr: int) -> None:
-    chance, transcript = random.Random(f"{seed}-{elr}"), TwoLooks()
+    rng, transcript = random.Random(f"{seed}-{elr}"), TwoLooks()
     transcript.run(f"> features eligible.leader.replicas.version={elr}\n")
     for broker_id in BROKERS:
         transcript.run(f"> broker {broker_id} {DIRECTORIES.format(broker_id)}\n")
     for number in range(STEPS):
-        transcript.run(f"> {draw(chance, transcript, number)}\n")
+        transcript.run(f"> {draw(rng, transcript, number)}\n")
     assert transcript.records > STEPS
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.controller.chance import random_uuid
 from odradek.replication.controller.placement import UsableBroker, place
+from odradek.replication.controller.random_ids import random_uuid
 from odradek.replication.controller.result import ApiError
 
 BROKERS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9)
@@ -75,7 +75,7 @@ def test_non_positive_replication_factor_returns_error(factor: int) -> None:
 
 
 def test_random_uuids_are_version_4_and_start_without_dash() -> None:
-    chance = random.Random(5)
-    made = [random_uuid(chance) for _ in range(1000)]
+    rng = random.Random(5)
+    made = [random_uuid(rng) for _ in range(1000)]
     assert len(set(made)) == 1000
     assert all(uuid[6] >> 4 == 4 and uuid[8] >> 6 == 2 and uuid[0] >> 2 != 62 for uuid in made)

@@ -10,7 +10,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.replication.controller.brokers import fencing_records
 from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.leadership import MAX_MOVES
-from odradek.replication.controller.upkeep import FenceBrokerRequest, MoveLeadersRequest
+from odradek.replication.controller.maintenance import FenceBrokerRequest, MoveLeadersRequest
 
 from tests.replication.controller_transcript import Transcript
 
@@ -58,7 +58,7 @@ def test_no_decision_moves_more_than_maximum(cluster: Controller) -> None:
 
 
 def test_parts_lead_to_same_result_as_one_decision(cluster: Controller) -> None:
-    whole = Controller(1, "whole", {}, cluster._state.chance)
+    whole = Controller(1, "whole", {}, cluster._state.rng)
     whole.load(cluster.image, cluster.next_offset, 0)
     fence = FenceBrokerRequest(broker_id=1, broker_epoch=epoch(cluster, 1))
     broker = whole.image.broker(1)

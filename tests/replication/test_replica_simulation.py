@@ -163,7 +163,7 @@ class NeverCuts(Simulation):
 
 
 @pytest.mark.parametrize(
-    "planted",
+    "injected",
     [
         CountsOnlyTheCommittedIsr,
         CountsWhoLeavesAsGone,
@@ -172,13 +172,13 @@ class NeverCuts(Simulation):
         BelievesTheLeader,
     ],
 )
-def test_injected_partition_bug_is_caught(planted: type[Partition]) -> None:
-    assert_caught(lambda seed: run(seed, partition=planted))
+def test_injected_partition_bug_is_caught(injected: type[Partition]) -> None:
+    assert_caught(lambda seed: run(seed, partition=injected))
 
 
-@pytest.mark.parametrize("planted", [CutsAtTheHighWatermark, NeverCuts])
-def test_injected_follower_bug_is_caught(planted: type[Simulation]) -> None:
-    assert_caught(lambda seed: run(seed, simulated=planted))
+@pytest.mark.parametrize("injected", [CutsAtTheHighWatermark, NeverCuts])
+def test_injected_follower_bug_is_caught(injected: type[Simulation]) -> None:
+    assert_caught(lambda seed: run(seed, simulated=injected))
 
 
 def assert_caught(attempt: Callable[[int], object]) -> None:

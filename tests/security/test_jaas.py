@@ -48,7 +48,7 @@ def test_options_are_words_or_quoted(options: str, expected: dict[str, str]) -> 
         f"{MODULE} required password=a/se3cret;",
     ],
 )
-def test_what_is_no_jaas_config_is_refused_without_a_secret_in_the_words(text: str) -> None:
+def test_invalid_jaas_config_is_refused_without_a_secret_in_the_text(text: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         parse_jaas(text)
     assert "se3cret" not in str(refused.value)

@@ -14,7 +14,7 @@ REJECTED = "Offset rejected by client."
 EXCEEDED = "Offset delivery count exceeded the threshold."
 
 
-class Letter(NamedTuple):
+class DeadLetterRecord(NamedTuple):
     """A dead-letter record; `headers` without their prefix."""
 
     key: bytes | None
@@ -35,7 +35,7 @@ def upgrade(bootstrap: str, level: int = 2) -> Any:
         return client.call(UpdateFeaturesRequest(feature_updates=[update]), 2)
 
 
-def letters(bootstrap: str, topic: str) -> list[Letter]:
+def dead_letter_records(bootstrap: str, topic: str) -> list[DeadLetterRecord]:
     """All that are in the queue now, partition by partition; none while there is no topic, or nobody who leads it."""
     if topic not in topic_names(bootstrap.split(",")[0]):
         return []
@@ -46,7 +46,7 @@ def letters(bootstrap: str, topic: str) -> list[Letter]:
         ]
     except AssertionError:
         return []
-    return [Letter(record.key, record.value, record.timestamp, _texts(record.headers)) for record in found]
+    return [DeadLetterRecord(record.key, record.value, record.timestamp, _texts(record.headers)) for record in found]
 
 
 def _texts(headers: list[tuple[str, bytes | None]]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Brokers in one loop that replicate to each other, with the cluster's metadata given to them by the test.
 
-Each is a lone broker with a controller of its own, which nobody asks; what the test publishes goes to all of them, as if one
+Each is a single node with a controller of its own, which nobody asks; what the test publishes goes to all of them, as if one
 controller had decided it. AlterPartition is decided by the stand, as long as `decides` is set.
 """
 

@@ -113,7 +113,7 @@ def test_topics_are_found_by_id_from_version_12_on(client: WireClient, version: 
 
 
 @pytest.mark.parametrize("version", [8, 10, 11, 13])
-def test_operations_are_told_to_those_who_ask(client: WireClient, version: int) -> None:
+def test_authorized_operations_are_returned_on_request(client: WireClient, version: int) -> None:
     cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
     asked = ask(client, version, "a", include_topic_authorized_operations=True, **cluster)
     assert asked.topics[0].topic_authorized_operations == 0b110111111000
@@ -122,7 +122,7 @@ def test_operations_are_told_to_those_who_ask(client: WireClient, version: int) 
     assert (silent.topics[0].topic_authorized_operations, silent.cluster_authorized_operations) == (-(2**31), -(2**31))
 
 
-def test_each_listener_tells_its_own_addresses() -> None:
+def test_each_listener_returns_its_own_addresses() -> None:
     listeners = "INSIDE://127.0.0.1:0,OUTSIDE://localhost:0"
     config = {
         "listeners": listeners,
@@ -162,9 +162,7 @@ def test_a_cursor_that_points_nowhere_is_an_invalid_request(client: WireClient) 
     assert [topic.error_code for topic in describe(client, "nobody", "not a name").topics] == [3, 17]
 
 
-def test_the_cluster_is_described_to_those_who_ask_the_right_endpoint(
-    client: WireClient, broker: odradek.Broker
-) -> None:
+def test_describe_cluster_answers_on_the_right_endpoint(client: WireClient, broker: odradek.Broker) -> None:
     answer = client.call(DescribeClusterRequest(include_cluster_authorized_operations=True), 2)
     assert (answer.cluster_id, answer.controller_id, len(answer.brokers)) == (broker.server.cluster_id, 1, 1)
     assert client.call(DescribeClusterRequest(endpoint_type=2), 1).error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

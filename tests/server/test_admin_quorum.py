@@ -88,7 +88,7 @@ async def test_a_reply_waits_for_the_disk_and_those_of_one_turn_share_a_flush(tm
         assert disk.flushes == 2 and topics_of(broker) == {"a0", "a1", "a2", "b"}
 
 
-async def test_a_reply_finds_what_it_tells_of(tmp_path: Path) -> None:
+async def test_reply_follows_the_change_it_reports(tmp_path: Path) -> None:
     async with broker_in(tmp_path) as broker:
         seen: list[set[str]] = []
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)])

@@ -12,7 +12,7 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestT
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 from tests.server.cluster_process import COMBINED, DEADLINE_S, Cluster
-from tests.server.dead_letter_queue import letters
+from tests.server.dead_letter_queue import dead_letter_records
 from tests.server.share_member import ACCEPT, REJECT, Member
 from tests.server.test_cluster_share_groups import coordinator
 from tests.server.test_share_groups import configure
@@ -69,21 +69,21 @@ def member_of(cluster: Cluster, topic_id: bytes) -> Member:
     return Member(leader_of(cluster), GROUP, TOPIC, [(topic_id, 0)], coordinator(cluster))
 
 
-def buried(cluster: Cluster) -> list[int]:
+def dead_lettered(cluster: Cluster) -> list[int]:
     """Offsets of the records whose letters are in the queue."""
-    return [letter.offset for letter in letters(cluster.bootstrap, QUEUE)]
+    return [dead_letter.offset for dead_letter in dead_letter_records(cluster.bootstrap, QUEUE)]
 
 
-def test_letters_go_to_the_leader_of_their_topic(cluster: Cluster) -> None:
+def test_dead_letter_records_go_to_the_leader_of_their_topic(cluster: Cluster) -> None:
     topic_id = prepare(cluster)
     member = member_of(cluster, topic_id)
     assert cluster.until(member.take, "records")[0][0] == 0
     assert member.acknowledge((0, 1, REJECT), (2, 3, ACCEPT), (4, 5, REJECT)).error_code == 0
-    cluster.until(lambda: buried(cluster) == [0, 1, 4, 5], "the letters are there")
+    cluster.until(lambda: dead_lettered(cluster) == [0, 1, 4, 5], "the letters are there")
     member.close()
 
 
-def test_the_next_leader_sends_the_letters_of_one_that_is_killed(cluster: Cluster) -> None:
+def test_next_leader_sends_dead_letter_records_of_a_killed_leader(cluster: Cluster) -> None:
     topic_id = prepare(cluster)
     member = member_of(cluster, topic_id)
     assert cluster.until(member.take, "records")[0][0] == 0
@@ -99,7 +99,7 @@ def test_the_next_leader_sends_the_letters_of_one_that_is_killed(cluster: Cluste
         answer = heir.fetch(epoch=0)
         parts = [part for topic in answer.responses for part in topic.partitions]
         assert not any(part.acquired_records for part in parts), "what is archiving is for nobody"
-        return set(buried(cluster)) == set(range(RECORDS))
+        return set(dead_lettered(cluster)) == set(range(RECORDS))
 
     cluster.until(are_there, "the letters of the one before")
     heir.close()

@@ -47,7 +47,7 @@ def active(cluster: Cluster) -> int:
     return found
 
 
-def test_every_node_tells_of_the_same_controller_and_leaders(three: Cluster) -> None:
+def test_every_node_returns_the_same_controller_and_leaders(three: Cluster) -> None:
     whole(three)
     nodes = three.nodes.values()
     three.until(lambda: len({three.controller(node) for node in nodes} - {-1}) == 1, "one controller")
@@ -161,7 +161,7 @@ def test_paused_broker_is_fenced_after_session_and_dead_broker_at_once(tmp_path:
 
 
 def test_all_come_back_after_all_were_killed_at_once(three: Cluster) -> None:
-    """The next active controller finds its own former self registered, and must not take it for itself."""
+    """The next active controller finds its previous incarnation registered, and must not take it for itself."""
     for _ in range(3):
         whole(three)
         for node in three.nodes.values():

@@ -111,7 +111,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         simulation.run(story())
 
 
-def test_brokers_tell_a_controller_elsewhere_in_which_directories_their_replicas_are() -> None:
+def test_brokers_report_replica_directories_to_a_remote_controller() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         for node in cluster.values():

@@ -258,7 +258,7 @@ async def test_a_process_that_is_dying_may_take_a_connection_and_is_gone_all_the
     assert await looking
 
 
-async def test_a_process_that_is_stopped_refuses_nobody() -> None:
+async def test_stopped_process_accepts_connections() -> None:
     """The machine accepts connections for a stopped process; when there are too many, it does not answer."""
     with socket.socket() as stopped, contextlib.ExitStack() as others:
         stopped.bind(("127.0.0.1", 0))
@@ -270,6 +270,6 @@ async def test_a_process_that_is_stopped_refuses_nobody() -> None:
         assert not await is_refused(*stopped.getsockname())
 
 
-def test_a_lone_broker_registers_nobody_by_the_wire() -> None:
+def test_single_node_refuses_registration_requests() -> None:
     with odradek.Broker() as broker:
         assert broker.server.broker_sessions is None and broker.server.forwarding.made is None

@@ -1,4 +1,4 @@
-"""Three whole brokers in simulated time, under seeds; and planted bugs, to know that the checks bite.
+"""Three whole brokers in simulated time, under seeds; and injected bugs, which the checks must find.
 
 `python -m odradek.testing.simulation --seeds 0-9999` is the long run by hand; ODRADEK_CLUSTER_BUDGET_S is what it may
 take here.
@@ -49,13 +49,13 @@ from odradek.testing.simulation.cluster.nodes import Cluster
 from odradek.testing.simulation.cluster.trace import Trace
 
 BUDGET_S = float(os.environ.get("ODRADEK_CLUSTER_BUDGET_S", "35"))
-#: A planted bug is found within as many.
+#: An injected bug is found within as many.
 SEEDS_FOR_A_BUG = 60
 DURATION_S = 12.0
 #: In a batch.
 CRC_AT = 17
-#: Plays a seed and prints its hash. With "wild": on a machine whose clocks jump by chance, and which starts no thread.
-PLAY_A_SEED = """
+#: Runs a seed and prints its hash. With "wild": on a machine whose clocks jump at random, and which starts no thread.
+RUN_A_SEED = """
 import sys, threading, time
 from random import Random
 
@@ -89,14 +89,14 @@ def test_a_cluster_keeps_its_invariants_through_seeded_faults() -> None:
     assert int(played[2]) > 10 * int(played[1]), "too little came through for this to say much"
 
 
-def test_a_seed_of_a_cluster_plays_the_same_again() -> None:
+def test_seed_of_a_cluster_is_reproducible() -> None:
     first, again, other = (Run(seed, DURATION_S).run() for seed in (4, 4, 5))
     assert first == again and first.hash != other.hash
 
 
-def test_a_seed_of_a_cluster_plays_the_same_however_fast_the_machine_is() -> None:
+def test_seed_of_a_cluster_is_independent_of_machine_speed() -> None:
     def play(machine: str) -> int:
-        command = [sys.executable, "-c", PLAY_A_SEED, "4", str(DURATION_S), machine]
+        command = [sys.executable, "-c", RUN_A_SEED, "4", str(DURATION_S), machine]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert ran.returncode == 0, ran.stderr[-5_000:]
@@ -105,27 +105,27 @@ def test_a_seed_of_a_cluster_plays_the_same_however_fast_the_machine_is() -> Non
     assert play("usual") == play("wild")
 
 
-# ---- planted bugs
+# ---- injected bugs
 
 
-def votes_for_everybody(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(Elections, "_grant", lambda self, candidate, is_up_to_date, now: is_up_to_date)
+def votes_for_everybody(inject: pytest.MonkeyPatch) -> None:
+    inject.setattr(Elections, "_grant", lambda self, candidate, is_up_to_date, now: is_up_to_date)
 
 
-def leads_on_after_a_crash(plant: pytest.MonkeyPatch) -> None:
+def leads_on_after_a_crash(inject: pytest.MonkeyPatch) -> None:
     """Injects a bug: a restarted broker leads its partitions again in the same epoch, before it has registered anew."""
-    plant.setattr(RoleAssignment, "_is_registered", lambda self, image: True)
+    inject.setattr(RoleAssignment, "_is_registered", lambda self, image: True)
 
 
-def votes_for_shorter_logs(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(Core, "is_log_up_to_date", lambda self, last_epoch, last_offset: True)
+def votes_for_shorter_logs(inject: pytest.MonkeyPatch) -> None:
+    inject.setattr(Core, "is_log_up_to_date", lambda self, last_epoch, last_offset: True)
 
 
-def never_compares_epochs(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(fetching, "diverging_epoch", lambda *_: NO_EPOCH)
+def never_compares_epochs(inject: pytest.MonkeyPatch) -> None:
+    inject.setattr(fetching, "diverging_epoch", lambda *_: NO_EPOCH)
 
 
-def followers_write_something_else(plant: pytest.MonkeyPatch) -> None:
+def followers_write_something_else(inject: pytest.MonkeyPatch) -> None:
     original = FollowedPartition._write
 
     def write(self: FollowedPartition, records: Any, headers: list[BatchHeader], now_ms: int) -> None:
@@ -133,63 +133,63 @@ def followers_write_something_else(plant: pytest.MonkeyPatch) -> None:
         changed[CRC_AT] ^= 1
         original(self, changed, headers, now_ms)
 
-    plant.setattr(FollowedPartition, "_write", write)
+    inject.setattr(FollowedPartition, "_write", write)
 
 
-def forgets_what_it_committed(plant: pytest.MonkeyPatch) -> None:
+def forgets_what_it_committed(inject: pytest.MonkeyPatch) -> None:
     def advance(self: Partition, now_ms: int) -> bool:
         ends = [self.followers[member].end_offset for member in self.isr if member in self.followers]
         self.high_watermark = max(0, min([*ends, self.log_end_offset]))
         return True
 
-    plant.setattr(Partition, "_advance", advance)
+    inject.setattr(Partition, "_advance", advance)
 
 
-def counts_who_leaves_as_gone(plant: pytest.MonkeyPatch) -> None:
+def counts_who_leaves_as_gone(inject: pytest.MonkeyPatch) -> None:
     def maximal_isr(self: Partition) -> Sequence[int]:
         return self.isr if self.proposal is None else self.proposal.isr
 
-    plant.setattr(Partition, "maximal_isr", property(maximal_isr))
-    plant.setattr(Partition, "_is_joining", lambda self, *_: False)
+    inject.setattr(Partition, "maximal_isr", property(maximal_isr))
+    inject.setattr(Partition, "_is_joining", lambda self, *_: False)
 
 
-def commits_what_one_has(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(VoterSet, "replicated_offset", lambda self, ends: max(ends.values(), default=0))
+def commits_what_one_has(inject: pytest.MonkeyPatch) -> None:
+    inject.setattr(VoterSet, "replicated_offset", lambda self, ends: max(ends.values(), default=0))
 
 
-def tells_of_what_is_not_synced(plant: pytest.MonkeyPatch) -> None:
+def tells_of_what_is_not_synced(inject: pytest.MonkeyPatch) -> None:
     synced = property(lambda self: self.end_offset, lambda self, offset: None)
-    plant.setattr(ReplicatedQuorumLog, "synced_offset", synced, raising=False)
+    inject.setattr(ReplicatedQuorumLog, "synced_offset", synced, raising=False)
 
 
-def takes_anybody_in(plant: pytest.MonkeyPatch) -> None:
+def takes_anybody_in(inject: pytest.MonkeyPatch) -> None:
     def propose_joining(self: Partition, replica: int) -> IsrProposal | None:
         if self.proposal is not None or not self.is_leader or replica in self.isr or replica not in self.followers:
             return None
         return self._propose((*self.isr, replica))
 
-    plant.setattr(Partition, "propose_joining", propose_joining)
+    inject.setattr(Partition, "propose_joining", propose_joining)
 
 
-def followers_miss_some_records(plant: pytest.MonkeyPatch) -> None:
+def followers_miss_some_records(inject: pytest.MonkeyPatch) -> None:
     original = quorum_commits.Commits._read
 
     def read(self: quorum_commits.Commits, end_offset: int) -> bool:
-        plant.setattr(quorum_commits.Commits, "_replay", lambda self, records: replay(self, records[:-1]))
+        inject.setattr(quorum_commits.Commits, "_replay", lambda self, records: replay(self, records[:-1]))
         try:
             return original(self, end_offset)
         finally:
-            plant.setattr(quorum_commits.Commits, "_replay", replay)
+            inject.setattr(quorum_commits.Commits, "_replay", replay)
 
     replay: Callable[[Any, Sequence[Message]], None] = quorum_commits.Commits._replay
-    plant.setattr(quorum_commits.Commits, "_read", read)
+    inject.setattr(quorum_commits.Commits, "_read", read)
 
 
-def acknowledges_what_is_written(plant: pytest.MonkeyPatch) -> None:
-    plant.setattr(Replica, "when_committed", lambda self, offset, callback: callback(0))
+def acknowledges_what_is_written(inject: pytest.MonkeyPatch) -> None:
+    inject.setattr(Replica, "when_committed", lambda self, offset, callback: callback(0))
 
 
-def never_tries_again(plant: pytest.MonkeyPatch) -> None:
+def never_tries_again(inject: pytest.MonkeyPatch) -> None:
     """A follower whose fetch had no answer."""
     original = ReplicaFetcher._answered
 
@@ -197,7 +197,7 @@ def never_tries_again(plant: pytest.MonkeyPatch) -> None:
         if response is not None:
             original(self, response)
 
-    plant.setattr(ReplicaFetcher, "_answered", answered)
+    inject.setattr(ReplicaFetcher, "_answered", answered)
 
 
 @pytest.mark.timeout(0)
@@ -220,7 +220,7 @@ def never_tries_again(plant: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_planted_bug_of_a_cluster_is_caught(
+def test_injected_bug_of_a_cluster_is_caught(
     bug: Callable[[pytest.MonkeyPatch], None], found_by: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug(monkeypatch)

@@ -70,7 +70,7 @@ def nodes_told(cluster: Cluster) -> list[str]:
     return [] if found is None else [node.name for one in found.subtopologies for node in one.nodes]
 
 
-def test_a_description_is_told_by_the_next_coordinator_and_after_all_were_killed(cluster: Cluster) -> None:
+def test_description_is_returned_by_next_coordinator_and_after_kill_of_all(cluster: Cluster) -> None:
     joined = ask(cluster, join(), 1)
     assert (joined.error_code, joined.topology_description_required) == (0, True), joined
     assert nodes_told(cluster) == []

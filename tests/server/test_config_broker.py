@@ -151,7 +151,7 @@ def test_a_key_without_effect_says_so_when_it_is_set(caplog: pytest.LogCaptureFi
     assert "log.retention.ms" not in caplog.text
 
 
-def test_a_property_that_nobody_knows_is_named_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_property_is_named_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     config = BrokerConfig({"num.partition": "4"})
     assert "num.partition" in caplog.text
     assert config.get("num.partition") == "4"
@@ -165,7 +165,7 @@ def test_a_key_that_does_not_exist_is_a_bug() -> None:
 # Changes while it runs.
 
 
-def test_a_dynamic_change_is_seen_at_once_and_told_to_subscribers() -> None:
+def test_dynamic_change_is_visible_and_notifies_subscribers() -> None:
     config = BrokerConfig()
     told: list[frozenset[str]] = []
     config.subscribe(told.append)

@@ -120,7 +120,7 @@ def test_undescribable_resource_returns_error(
     assert (result.error_code, result.configs) == (error, [])
 
 
-def test_groups_and_subscriptions_are_shown_though_nobody_made_them(stand: ConfigStand) -> None:
+def test_groups_and_subscriptions_without_configs_are_described(stand: ConfigStand) -> None:
     group = entry(stand, GROUP, "readers", "consumer.session.timeout.ms")
     assert (group.value, group.config_source) == ("45000", 5)
     assert [s.name for s in group.synonyms] == ["group.consumer.session.timeout.ms"]
@@ -267,6 +267,6 @@ def test_version_0_lists_subscriptions_and_version_1_whatever_is_asked_for(stand
     assert listed(1, TOPIC, GROUP) == [(TOPIC, "orders"), (GROUP, "readers")]
 
 
-def test_listing_a_type_that_nobody_knows_is_refused(stand: ConfigStand) -> None:
+def test_listing_an_unknown_type_is_refused(stand: ConfigStand) -> None:
     answer = stand.call(ListConfigResourcesRequest(resource_types=[3]), 1)
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

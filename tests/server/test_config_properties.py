@@ -55,11 +55,11 @@ def test_a_file_that_is_not_utf_8_is_latin_1_as_in_java(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("java_tools")
 def test_random_files_read_as_javas_own_class_reads_them(tmp_path: Path) -> None:
-    chance = random.Random(20)
+    rng = random.Random(20)
     files = []
     for number in range(_FILES):
         files.append(tmp_path / str(number))
-        files[-1].write_text(_random_file(chance), newline="", encoding="utf-8")
+        files[-1].write_text(_random_file(rng), newline="", encoding="utf-8")
     command = [java(), "-XX:TieredStopAtLevel=1", str(_SOURCE), *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEADLINE_S)
     assert done.returncode == 0, done.stderr
@@ -67,8 +67,8 @@ def test_random_files_read_as_javas_own_class_reads_them(tmp_path: Path) -> None
         assert _outcome(file) == theirs, file.read_bytes()
 
 
-def _random_file(chance: random.Random) -> str:
-    lines = ("".join(chance.choices(_PIECES, k=chance.randrange(8))) + chance.choice(_ENDS) for _ in range(6))
+def _random_file(rng: random.Random) -> str:
+    lines = ("".join(rng.choices(_PIECES, k=rng.randrange(8))) + rng.choice(_ENDS) for _ in range(6))
     return "".join(lines)
 
 

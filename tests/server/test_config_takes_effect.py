@@ -97,7 +97,7 @@ def test_the_rate_of_connections_is_reckoned_from_when_the_last_was_due() -> Non
     assert ConnectionLimits(BrokerConfig()).pause_s("PLAINTEXT", 1.0) == 0.0
 
 
-def test_the_logs_of_a_topic_obey_what_the_topic_and_the_broker_are_told(broker: odradek.Broker) -> None:
+def test_logs_of_a_topic_follow_its_and_the_brokers_configs(broker: odradek.Broker) -> None:
     with WireClient(broker.bootstrap_servers) as client:
         topics = [CreatableTopic(name="t", num_partitions=2, replication_factor=1)]
         assert client.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7).topics[0].error_code == 0

@@ -35,7 +35,7 @@ from odradek.server.runtime.metadata_cache import MetadataCache
 from odradek.server.share.dead_letters import Counters, DeadLetters
 
 GROUP, QUEUE = "g", "dlq.t"
-LETTER = DeadLetter(3, 4, 1, is_rejected=True)
+DEAD_LETTER = DeadLetter(3, 4, 1, is_rejected=True)
 
 
 def image(leader: int | None) -> MetadataImage:
@@ -81,7 +81,7 @@ class Stand:
         peers: Any = Lazy(lambda: SimpleNamespace(send=lambda _, __, reply, **___: self.produced.append(reply)))
         self.metadata.image = self.first_image
         leaders = Leaders(self.metadata, hosted, inter_broker_listener="P", node_id=9)
-        self.letters = DeadLetters(
+        self.dead_letter_records = DeadLetters(
             config, self.metadata, clock, leaders, peers, lambda _, created: self.created.append(created), disk
         )
 
@@ -91,9 +91,11 @@ class Stand:
     def call_at(self, deadline_ms: int, function: Callable[[], None]) -> None:
         self.later.append((deadline_ms, function))
 
-    async def send(self, letter: DeadLetter = LETTER) -> None:
+    async def send(self, dead_letter: DeadLetter = DEAD_LETTER) -> None:
         source: Any = SimpleNamespace(topic="t", index=0)
-        self.letters.send(GROUP, source, letter, lambda: self.is_wanted, partial(self.done.append, letter.first))
+        self.dead_letter_records.send(
+            GROUP, source, dead_letter, lambda: self.is_wanted, partial(self.done.append, dead_letter.first)
+        )
         await turn()
 
     async def write(self, error: int | None) -> None:
@@ -124,13 +126,13 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_written_letter_is_done_and_counted() -> None:
+async def test_written_dead_letter_record_is_done_and_counted() -> None:
     stand = Stand(image(1))
     await stand.send()
     assert stand.done == []
     await stand.write(0)
     assert stand.done == [3]
-    assert stand.letters.counters[GROUP] == Counters(records=2, produces=1)
+    assert stand.dead_letter_records.counters[GROUP] == Counters(records=2, produces=1)
 
 
 @pytest.mark.parametrize("error", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
@@ -148,7 +150,7 @@ async def test_transient_error_is_retried_then_given_up(
     with caplog.at_level(logging.ERROR):
         await stand.write(error)
     assert (stand.done, stand.later) == ([3], [])
-    assert stand.letters.counters[GROUP] == Counters(produces=MOST_TRIES, failed_produces=1)
+    assert stand.dead_letter_records.counters[GROUP] == Counters(produces=MOST_TRIES, failed_produces=1)
     assert "offsets 3 to 4 of t-0 are archived without a dead letter" in caplog.text
 
 
@@ -157,7 +159,7 @@ async def test_permanent_error_is_given_up_at_once() -> None:
     await stand.send()
     await stand.write(ErrorCode.MESSAGE_TOO_LARGE)
     assert (stand.done, stand.later) == ([3], [])
-    assert stand.letters.counters[GROUP] == Counters(produces=1, failed_produces=1)
+    assert stand.dead_letter_records.counters[GROUP] == Counters(produces=1, failed_produces=1)
 
 
 async def test_a_leader_that_is_missing_is_waited_for() -> None:
@@ -170,10 +172,10 @@ async def test_a_leader_that_is_missing_is_waited_for() -> None:
     assert stand.done == [3]
 
 
-async def test_a_topic_is_created_once_for_all_letters_that_wait() -> None:
+async def test_topic_is_created_once_for_all_waiting_dead_letter_records() -> None:
     stand = Stand(image(None))
     await stand.send()
-    await stand.send(LETTER._replace(first=7, last=7))
+    await stand.send(DEAD_LETTER._replace(first=7, last=7))
     assert len(stand.created) == 1
     await stand.create(ErrorCode.NONE, 1)
     await stand.write(0)
@@ -206,7 +208,7 @@ async def test_configuration_is_read_before_each_retry() -> None:
     assert (stand.done, stand.produced) == ([3], [])
 
 
-async def test_a_letter_that_nobody_wants_any_more_is_left_to_the_next_leader() -> None:
+async def test_unwanted_dead_letter_record_is_left_to_the_next_leader() -> None:
     stand = Stand(image(1))
     await stand.send()
     await stand.write(None)

@@ -33,7 +33,7 @@ class Stand:
         self.asked.append((request, reply))
 
     def report(self, delivery: Delivery, error: int | None, _: str | None) -> None:
-        self.reports.append((delivery.letter.first, error))
+        self.reports.append((delivery.dead_letter.first, error))
 
     def answer(self, error: int = 0) -> list[list[bytes | None]]:
         """The values in each batch of the oldest request, which is answered."""
@@ -60,7 +60,7 @@ def outbox(stand: Stand) -> Outbox:
     return Outbox(stand, stand, None, stand.report)  # type: ignore[arg-type]
 
 
-def letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = True) -> Delivery:
+def dead_letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = True) -> Delivery:
     contents = Contents({offset: Content(None, b"%d" % offset * size)}, offset)
     origin = Origin("g", "t", 0)
     dead = DeadLetter(offset, offset, 1, is_rejected=True)
@@ -71,25 +71,25 @@ def letter(offset: int, size: int = 10, partition: int = 0, is_wanted: bool = Tr
 
 async def test_records_added_together_or_during_a_write_share_a_batch(stand: Stand, outbox: Outbox) -> None:
     for offset in (1, 2):
-        outbox.add(letter(offset))
-    outbox.add(letter(3, partition=1))
+        outbox.add(dead_letter(offset))
+    outbox.add(dead_letter(3, partition=1))
     await asyncio.sleep(0)
     for offset in (4, 5):
-        outbox.add(letter(offset))
+        outbox.add(dead_letter(offset))
     await asyncio.sleep(0)
     assert len(stand.asked) == 1, "one request at a time"
     assert stand.answer() == [[b"1" * 10, b"2" * 10], [b"3" * 10]]
     assert stand.reports == [(1, 0), (2, 0), (3, 0)]
     assert stand.answer() == [[b"4" * 10, b"5" * 10]]
-    outbox.add(letter(6))
+    outbox.add(dead_letter(6))
     await asyncio.sleep(0)
     assert stand.answer() == [[b"6" * 10]]
 
 
 async def test_a_batch_is_no_larger_than_its_topic_allows(stand: Stand, outbox: Outbox) -> None:
     for offset in range(1, 6):
-        outbox.add(letter(offset, 2_000))
-    outbox.add(letter(7, 9_000, partition=1))
+        outbox.add(dead_letter(offset, 2_000))
+    outbox.add(dead_letter(7, 9_000, partition=1))
     await asyncio.sleep(0)
     sizes = []
     while stand.asked:
@@ -103,7 +103,7 @@ async def test_a_request_has_its_limit_whatever_the_number_of_partitions(
 ) -> None:
     monkeypatch.setattr(dead_letter_outbox, "MOST_REQUEST_BYTES", 4_000)
     for partition in range(6):
-        outbox.add(letter(partition, 1_500, partition=partition))
+        outbox.add(dead_letter(partition, 1_500, partition=partition))
     await asyncio.sleep(0)
     counts = []
     while stand.asked:
@@ -111,18 +111,18 @@ async def test_a_request_has_its_limit_whatever_the_number_of_partitions(
     assert counts == [3, 3]
 
 
-async def test_errors_are_told_of_each_letter_and_silence_too(stand: Stand, outbox: Outbox) -> None:
-    outbox.add(letter(1))
+async def test_each_dead_letter_record_gets_its_error_or_timeout(stand: Stand, outbox: Outbox) -> None:
+    outbox.add(dead_letter(1))
     await asyncio.sleep(0)
     stand.answer(error=6)
-    outbox.add(letter(2))
+    outbox.add(dead_letter(2))
     await asyncio.sleep(0)
     _, reply = stand.asked.pop()
     reply(None)
     assert stand.reports == [(1, 6), (2, None)]
 
 
-async def test_letters_that_nobody_wants_any_more_are_not_sent(stand: Stand, outbox: Outbox) -> None:
-    outbox.add(letter(1, is_wanted=False))
+async def test_unwanted_dead_letter_records_are_not_sent(stand: Stand, outbox: Outbox) -> None:
+    outbox.add(dead_letter(1, is_wanted=False))
     await asyncio.sleep(0)
     assert stand.asked == [] and stand.reports == []

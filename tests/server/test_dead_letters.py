@@ -13,7 +13,7 @@ from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, D
 
 from compat_tests.recipes import eventually, make_topic
 from compat_tests.wire import WireClient
-from tests.server.dead_letter_queue import EXCEEDED, REJECTED, letters, upgrade
+from tests.server.dead_letter_queue import EXCEEDED, REJECTED, dead_letter_records, upgrade
 from tests.server.share_member import ACCEPT, REJECT, RELEASE, Member
 from tests.server.test_share_groups import configure, lag, member, produce
 
@@ -61,7 +61,7 @@ def taken(member: Member) -> list[tuple[int, int, int]]:
     return eventually(member.take, what="records")
 
 
-def test_rejected_records_are_told_of_in_a_queue_that_comes_to_be(bootstrap: str, name: str) -> None:
+def test_rejected_records_reach_a_queue_created_later(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     queue = with_queue(bootstrap, name)
     produce(bootstrap, name, 10)
@@ -70,14 +70,14 @@ def test_rejected_records_are_told_of_in_a_queue_that_comes_to_be(bootstrap: str
         assert taken(one) == [(0, 9, 1)]
         assert one.acknowledge((0, 2, ACCEPT), (3, 3, REJECT), (4, 6, ACCEPT), (7, 9, REJECT)).error_code == 0
         is_through(bootstrap, name)
-    found = letters(bootstrap, queue)
-    assert [letter.offset for letter in found] == [3, 7, 8, 9]
-    for letter in found:
+    found = dead_letter_records(bootstrap, queue)
+    assert [dead_letter.offset for dead_letter in found] == [3, 7, 8, 9]
+    for dead_letter in found:
         fixed = {"topic": name, "partition": "0", "group": name, "delivery.count": "1", "message": REJECTED}
-        assert letter.headers == {"offset": letter.headers["offset"], **fixed}
-        assert list(letter.headers) == ["topic", "partition", "offset", "group", "delivery.count", "message"]
-        assert (letter.key, letter.value) == (None, None)
-        assert letter.timestamp >= began_ms - 1000
+        assert dead_letter.headers == {"offset": dead_letter.headers["offset"], **fixed}
+        assert list(dead_letter.headers) == ["topic", "partition", "offset", "group", "delivery.count", "message"]
+        assert (dead_letter.key, dead_letter.value) == (None, None)
+        assert dead_letter.timestamp >= began_ms - 1000
     assert configured(bootstrap, queue) == {
         "errors.deadletterqueue.group.enable": "true",
         "message.timestamp.type": "CreateTime",
@@ -105,18 +105,18 @@ def test_keys_and_values_come_along_where_the_group_says_so(bootstrap: str, name
         assert taken(one) == [(0, 3, 1)]
         assert one.acknowledge((0, 3, REJECT)).error_code == 0
         is_through(bootstrap, name)
-    found = letters(bootstrap, queue)
-    assert [(letter.key, letter.value) for letter in found] == sent
-    assert [letter.offset for letter in found] == [0, 1, 2, 3]
+    found = dead_letter_records(bootstrap, queue)
+    assert [(dead_letter.key, dead_letter.value) for dead_letter in found] == sent
+    assert [dead_letter.offset for dead_letter in found] == [0, 1, 2, 3]
 
 
 def exceeded(bootstrap: str, queue: str, offsets: set[int]) -> None:
     """Letters of just these records come, all for the same reason."""
-    eventually(lambda: len(letters(bootstrap, queue)) == len(offsets), what="the letters")
-    found = letters(bootstrap, queue)
-    assert {letter.offset for letter in found} == offsets
-    assert {letter.headers["message"] for letter in found} == {EXCEEDED}
-    assert {letter.headers["delivery.count"] for letter in found} == {"2"}
+    eventually(lambda: len(dead_letter_records(bootstrap, queue)) == len(offsets), what="the letters")
+    found = dead_letter_records(bootstrap, queue)
+    assert {dead_letter.offset for dead_letter in found} == offsets
+    assert {dead_letter.headers["message"] for dead_letter in found} == {EXCEEDED}
+    assert {dead_letter.headers["delivery.count"] for dead_letter in found} == {"2"}
 
 
 def test_records_that_were_released_as_often_as_they_are_delivered_are_there(bootstrap: str, name: str) -> None:
@@ -153,7 +153,7 @@ def test_leaving_members_records_are_dead_lettered_after_last_delivery(bootstrap
         exceeded(bootstrap, queue, {0, 1})
 
 
-def test_more_letters_than_a_batch_may_hold_are_several_batches(bootstrap: str, name: str) -> None:
+def test_dead_letter_records_beyond_batch_limit_form_several_batches(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name, partitions=3)
     queue = with_queue(bootstrap, name, errors_deadletterqueue_copy_record_enable="true")
     marks = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": "4000"}
@@ -166,14 +166,14 @@ def test_more_letters_than_a_batch_may_hold_are_several_batches(bootstrap: str, 
         one.places = [(topic_id, 2)]
         assert sum(last - first + 1 for first, last, _ in taken(one)) == 60
         assert one.acknowledge((0, 29, REJECT), *((n, n, REJECT) for n in range(30, 60))).error_code == 0
-        eventually(lambda: len(letters(bootstrap, queue)) == 60, what="all letters are there")
-    found = sorted(letters(bootstrap, queue), key=lambda letter: letter.offset)
-    assert [letter.offset for letter in found] == list(range(60))
-    assert [letter.value for letter in found] == [b"%d" % number * 300 for number in range(60)]
-    assert {letter.headers["partition"] for letter in found} == {"2"}
+        eventually(lambda: len(dead_letter_records(bootstrap, queue)) == 60, what="all letters are there")
+    found = sorted(dead_letter_records(bootstrap, queue), key=lambda dead_letter: dead_letter.offset)
+    assert [dead_letter.offset for dead_letter in found] == list(range(60))
+    assert [dead_letter.value for dead_letter in found] == [b"%d" % number * 300 for number in range(60)]
+    assert {dead_letter.headers["partition"] for dead_letter in found} == {"2"}
 
 
-def test_a_record_too_large_for_the_queue_is_told_of_without_its_value(bootstrap: str, name: str) -> None:
+def test_record_too_large_for_queue_is_dead_lettered_without_value(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     queue = with_queue(bootstrap, name, errors_deadletterqueue_copy_record_enable="true")
     make_topic(bootstrap, queue, configs={"errors.deadletterqueue.group.enable": "true", "max.message.bytes": "1000"})
@@ -185,7 +185,7 @@ def test_a_record_too_large_for_the_queue_is_told_of_without_its_value(bootstrap
         taken(one)
         assert one.acknowledge((0, 2, REJECT)).error_code == 0
         is_through(bootstrap, name)
-    assert [letter.value for letter in letters(bootstrap, queue)] == [b"small", None, b"small"]
+    assert [dead_letter.value for dead_letter in dead_letter_records(bootstrap, queue)] == [b"small", None, b"small"]
 
 
 def scraped(broker: odradek.Broker, group: str) -> dict[str, float]:
@@ -200,7 +200,7 @@ def scraped(broker: odradek.Broker, group: str) -> dict[str, float]:
     return {name.removeprefix(start).removesuffix(end): float(value) for name, _, value in found}
 
 
-def test_letters_are_counted(broker: odradek.Broker, bootstrap: str, name: str) -> None:
+def test_dead_letter_records_are_counted(broker: odradek.Broker, bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     with_queue(bootstrap, name)
     produce(bootstrap, name, 5)
@@ -222,7 +222,7 @@ def test_a_queue_that_may_not_be_written_holds_nothing_up(fault: str, bootstrap:
         assert taken(one) == [(0, 4, 1)]
         assert one.acknowledge((0, 4, REJECT)).error_code == 0
         is_through(bootstrap, fault)
-    assert letters(bootstrap, queue) == []
+    assert dead_letter_records(bootstrap, queue) == []
 
 
 def test_a_queue_that_is_configured_late_gets_what_is_given_up_from_then_on(bootstrap: str, name: str) -> None:
@@ -237,7 +237,7 @@ def test_a_queue_that_is_configured_late_gets_what_is_given_up_from_then_on(boot
         configure(bootstrap, name, errors_deadletterqueue_topic_name="")
         assert one.acknowledge((2, 2, REJECT)).error_code == 0
         is_through(bootstrap, name)
-    assert [letter.offset for letter in letters(bootstrap, queue)] == [1]
+    assert [dead_letter.offset for dead_letter in dead_letter_records(bootstrap, queue)] == [1]
 
 
 def test_below_the_level_of_the_feature_there_are_no_queues() -> None:
@@ -250,4 +250,4 @@ def test_below_the_level_of_the_feature_there_are_no_queues() -> None:
             assert taken(one) == [(0, 4, 1)]
             assert one.acknowledge((0, 4, REJECT)).error_code == 0
             assert lag(bootstrap, "old") == 0, "they are archived with the answer"
-        assert letters(bootstrap, queue) == []
+        assert dead_letter_records(bootstrap, queue) == []

@@ -10,13 +10,13 @@ import pytest
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.recipes import eventually, make_topic
-from tests.server.dead_letter_queue import REJECTED, letters, upgrade
+from tests.server.dead_letter_queue import REJECTED, dead_letter_records, upgrade
 from tests.server.share_broker import share_broker
 from tests.server.share_member import ACCEPT, REJECT, Member
 from tests.server.test_share_groups import configure, lag, produce
 
 GROUP = "buried"
-QUEUE = "dlq.buried"
+QUEUE = "dlq.dead_lettered"
 ROUNDS = 4
 RECORDS = 20
 SETTINGS = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
@@ -29,8 +29,8 @@ def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 class Onlooker:
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
         #: Offsets of which somebody said so, and the broker that it took note.
         self.said: set[int] = set()
         self.rejected: set[int] = set()
@@ -40,7 +40,7 @@ class Onlooker:
         """A member fetches and says of all that it got what became of it; how many records that were."""
         taken = member.take(max_records=5, wait_ms=50)
         for first, last, _ in taken:
-            kind = self.chance.choice((ACCEPT, REJECT, REJECT)) if rejects else ACCEPT
+            kind = self.rng.choice((ACCEPT, REJECT, REJECT)) if rejects else ACCEPT
             self.said.update(range(first, last + 1) if kind == REJECT else ())
             answer = member.acknowledge((first, last, kind))
             if answer.error_code == 0:
@@ -64,7 +64,7 @@ def test_rejected_records_reach_queue_despite_kills(seed: int, broker: OdradekPr
     for _ in range(ROUNDS):
         produce(broker.bootstrap, GROUP, RECORDS)
         member = Member(broker.bootstrap, GROUP, GROUP, [(topic_id, 0)])
-        for _ in range(onlooker.chance.randrange(3)):
+        for _ in range(onlooker.rng.randrange(3)):
             onlooker.work(member)
         onlooker.reject_and_do_not_listen(member)
         broker.kill()
@@ -78,11 +78,11 @@ def test_rejected_records_reach_queue_despite_kills(seed: int, broker: OdradekPr
     eventually(is_done, what="the end")
     last.close()
 
-    found = letters(broker.bootstrap, QUEUE)
-    dead = {letter.offset for letter in found}
+    found = dead_letter_records(broker.bootstrap, QUEUE)
+    dead = {dead_letter.offset for dead_letter in found}
     assert onlooker.rejected <= dead, "what the broker said is rejected is in the queue"
     assert dead <= onlooker.said
     assert dead | onlooker.accepted == set(range(ROUNDS * RECORDS)), "no record is lost"
     # `produce` begins to count anew in each round.
-    assert all(letter.value == b"%d" % (letter.offset % RECORDS) for letter in found)
-    assert {letter.headers["message"] for letter in found} == {REJECTED}
+    assert all(dead_letter.value == b"%d" % (dead_letter.offset % RECORDS) for dead_letter in found)
+    assert {dead_letter.headers["message"] for dead_letter in found} == {REJECTED}

@@ -45,7 +45,7 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(path: DataPath) -> Non
         (-3, 0, (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)),
     ],
 )
-def test_the_end_of_an_epoch_is_told(path: DataPath, current: int, asked: int, found: tuple[int, int, int]) -> None:
+def test_end_of_an_epoch_is_returned(path: DataPath, current: int, asked: int, found: tuple[int, int, int]) -> None:
     topic = path.topic()
     path.produce(topic, batch_of(b"a", b"b", b"c"))
     request = OffsetForLeaderEpochRequest(

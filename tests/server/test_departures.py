@@ -57,7 +57,7 @@ def test_metadata_waits_for_the_leader_that_comes_and_lists_the_one_that_went_fo
         simulation.run(story())
 
 
-def test_without_a_controller_metadata_is_told_as_it_is_known() -> None:
+def test_metadata_without_a_controller_returns_last_known_image() -> None:
     async def story() -> None:
         cluster = nodes(simulation)
         controller = await led_by_others(cluster)

@@ -69,7 +69,7 @@ def test_the_epoch_that_the_client_believes_in_is_checked(path: DataPath, epoch:
     assert path.fetch(topic, epoch=epoch).error_code == error
 
 
-def test_partitions_that_are_not_there_are_told(path: DataPath) -> None:
+def test_unknown_partitions_return_errors(path: DataPath) -> None:
     topic = path.topic()
     assert path.fetch("nowhere").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert path.fetch(topic, index=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -77,7 +77,7 @@ def test_partitions_that_are_not_there_are_told(path: DataPath) -> None:
     assert path.fetch("", version=13, topics=unknown).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_read_committed_is_told_of_no_aborted_transactions_and_read_uncommitted_of_null(path: DataPath) -> None:
+def test_aborted_transactions_are_empty_for_read_committed_and_null_for_read_uncommitted(path: DataPath) -> None:
     topic = path.topic()
     path.produce(topic, batch_of(b"a"))
     assert path.fetch(topic).aborted_transactions is None
@@ -85,7 +85,7 @@ def test_read_committed_is_told_of_no_aborted_transactions_and_read_uncommitted_
     assert (committed.aborted_transactions, values_of(committed)) == ([], [b"a"])
 
 
-def test_a_fetcher_whose_log_departs_from_ours_is_told_where(path: DataPath) -> None:
+def test_fetcher_with_diverging_log_gets_diverging_epoch(path: DataPath) -> None:
     topic = path.topic()
     path.produce(topic, batch_of(b"a", b"b"))
     same = path.fetch(topic, 2, last_epoch=0)
@@ -225,7 +225,7 @@ def test_produce_to_several_partitions_completes_fetch_once(path: DataPath) -> N
     assert [values_of(one) for one in answer(path, sent).responses[0].partitions] == [[b"v"]] * 3
 
 
-def test_an_error_of_one_partition_is_told_at_once(path: DataPath) -> None:
+def test_error_of_one_partition_ends_the_wait(path: DataPath) -> None:
     topic = path.topic()
     asked = [FetchPartition(index, -1, 0, -1, -1, 1 << 20) for index in (0, 9)]
     request = FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=[FetchTopic(topic, partitions=asked)])
@@ -306,7 +306,7 @@ def told(response: FetchResponse) -> dict[int, list[bytes | None]]:
     return {data.partition_index: values_of(data) for topic in response.responses for data in topic.partitions}
 
 
-def test_a_session_tells_only_of_what_is_new(path: DataPath) -> None:
+def test_session_returns_only_changed_partitions(path: DataPath) -> None:
     topic = path.topic(partitions=2)
     first = in_session(path, 0, 0, both(topic))
     session = first.session_id
@@ -368,7 +368,7 @@ def test_wrong_sessions_epochs_and_forms_are_errors_of_the_whole_request(path: D
     assert in_session(path, session, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_deleted_topic_is_told_to_its_sessions_by_id(path: DataPath) -> None:
+def test_sessions_by_id_get_an_error_for_a_deleted_topic(path: DataPath) -> None:
     topic = path.topic()
     asked = FetchTopic(topic_id=path.topic_id(topic), partitions=[FetchPartition(0, -1, 0, -1, -1, 1 << 20)])
     first = FetchRequest(max_wait_ms=0, session_id=0, session_epoch=0, topics=[asked])

@@ -195,7 +195,7 @@ def test_the_error_of_an_old_leave_group_is_that_of_its_member(client: WireClien
     assert client.call(request, 0).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_are_deleted_where_nobody_subscribes(client: WireClient, topic_id: bytes) -> None:
+def test_offsets_of_unsubscribed_topics_are_deleted(client: WireClient, topic_id: bytes) -> None:
     client.call(commit("swept", 1), 9)
     topics = [
         OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)])

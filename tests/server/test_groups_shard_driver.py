@@ -232,7 +232,7 @@ async def test_heartbeats_set_no_timers_of_the_loop(stand: Stand, monkeypatch: p
     assert not timers
 
 
-async def test_a_shard_that_resigns_answers_everybody_who_waits(stand: Stand) -> None:
+async def test_resigned_shard_answers_all_pending_requests(stand: Stand) -> None:
     member = await stand.joined()
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
     newcomer = JoinGroupRequest(

@@ -53,7 +53,7 @@ def says(error: ErrorCode, offset: int) -> ListOffsetsResponse:
         (None, End(ErrorCode.NETWORK_EXCEPTION)),
     ],
 )
-def test_each_leader_is_asked_and_what_it_does_not_tell_is_an_error(
+def test_each_leader_is_queried_and_a_missing_answer_is_an_error(
     answer: ListOffsetsResponse | None, expected: End
 ) -> None:
     assert ends(lambda _: answer) == {

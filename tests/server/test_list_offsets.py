@@ -30,7 +30,7 @@ def topic(path: DataPath) -> str:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_both_ends_are_told_in_every_version(path: DataPath, topic: str, version: int) -> None:
+def test_earliest_and_latest_offsets_are_returned_in_every_version(path: DataPath, topic: str, version: int) -> None:
     latest = path.list_offset(topic, LATEST, version=version)
     assert (latest.error_code, latest.offset, latest.timestamp) == (0, 6, -1)
     earliest = path.list_offset(topic, EARLIEST, version=version)

@@ -81,7 +81,7 @@ async def test_failure_in_later_slice_returns_unknown_server_error(
 
         def partition(view: Any, version: int, index: int, *rest: Any) -> Any:
             if index == 50:
-                raise LookupError("planted")
+                raise LookupError("injected")
             return original(view, version, index, *rest)
 
         monkeypatch.setattr(metadata, "_partition", partition)

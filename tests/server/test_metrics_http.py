@@ -108,7 +108,7 @@ async def scrape(broker: odradek.Broker) -> Samples:
     return {name: float(value) for name, _, value in lines}
 
 
-async def test_a_scrape_tells_what_clients_did(broker: odradek.Broker) -> None:
+async def test_scrape_counts_requests_of_clients(broker: odradek.Broker) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     consumer = AIOKafkaConsumer(
         "orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
@@ -210,7 +210,7 @@ def share(bootstrap: str, topic: str) -> Member:
     return member
 
 
-async def test_a_scrape_tells_of_share_groups(broker: odradek.Broker) -> None:
+async def test_scrape_has_metrics_of_share_groups(broker: odradek.Broker) -> None:
     member = await asyncio.to_thread(share, broker.bootstrap_servers, "shared")
     found = await scrape(broker)
     coordinator, traffic = "kafka_server_group_coordinator_metrics_", "kafka_server_brokertopicmetrics_"
@@ -235,7 +235,7 @@ async def test_a_scrape_tells_of_share_groups(broker: odradek.Broker) -> None:
     member.close()
 
 
-async def test_a_scrape_tells_of_descriptions_of_topologies(broker: odradek.Broker) -> None:
+async def test_scrape_has_metrics_of_topology_descriptions(broker: odradek.Broker) -> None:
     def play() -> None:
         make_topic(broker.bootstrap_servers, application.TOPIC)
         with WireClient(broker.bootstrap_servers) as client:

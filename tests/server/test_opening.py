@@ -27,7 +27,7 @@ from odradek.server.partitions.opening import (
     decompressed,
 )
 
-from tests.hostile.attack_room import rss_bytes
+from tests.hostile.attack_target import rss_bytes
 from tests.hostile.poisoned_batches import batch, record
 from tests.server.data_path_stand import DEADLINE_S, DataPath, wait_until
 
@@ -46,7 +46,7 @@ def test_result_is_the_same_as_that_of_decompress(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_result_that_does_not_fit_is_told_from_damage(codec: Compression) -> None:
+def test_result_over_the_limit_is_distinguished_from_damage(codec: Compression) -> None:
     packed = bytes(compress(codec, PLAIN))
     with pytest.raises(TooLargeDecompressed):
         decompress_into(codec, packed, bytearray(len(PLAIN) - 1))
@@ -122,7 +122,7 @@ def test_bomb_is_refused_and_its_memory_goes_back(path: DataPath) -> None:
     assert _own_rss() - before < MAX_DECOMPRESSED_BYTES // 2
 
 
-def test_batch_of_many_empty_records_makes_no_objects_and_holds_up_nobody(path: DataPath) -> None:
+def test_batch_of_many_empty_records_makes_no_objects_and_delays_no_request(path: DataPath) -> None:
     topic, other = path.topic(cleanup_policy="compact"), path.topic()
     now_ms = int(time.time() * 1000)
     payload = b"".join(record(number, key=b"", value=None) for number in range(MANY))

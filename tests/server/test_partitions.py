@@ -1,4 +1,4 @@
-"""The partitions hosted by a broker: their directories, restarts, crashes, failing disks and upkeep."""
+"""The partitions hosted by a broker: their directories, restarts, crashes, failing disks and maintenance."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_acknowledged_records_survive_kill(tmp_path: Path) -> None:
 # ---- directories
 
 
-def test_new_replicas_go_where_the_fewest_are_and_the_controller_hears_of_it(start: Start) -> None:
+def test_new_replicas_go_to_the_emptiest_directory_and_are_reported(start: Start) -> None:
     path = start("a", "b", "c")
     topic = path.topic(partitions=9)
     hosted = [path.hosted(topic, index) for index in range(9)]
@@ -217,7 +217,7 @@ def test_without_any_directory_left_the_broker_says_that_it_cannot_go_on(start: 
     assert path.broker.server.failed.result() is failure
 
 
-# ---- upkeep
+# ---- maintenance
 
 
 def filled(path: DataPath, batches: int = 8, **configs: str) -> str:
@@ -231,21 +231,21 @@ def filled(path: DataPath, batches: int = 8, **configs: str) -> str:
 def test_old_segments_go_by_size_and_then_their_files(start: Start) -> None:
     path = start(log_segment_delete_delay_ms="0")
     topic = filled(path, retention_bytes="1600000")
-    hosted, upkeep = path.hosted(topic), path.broker.server.upkeep
-    on_loop(path, upkeep.delete_old_segments)
+    hosted, maintenance = path.hosted(topic), path.broker.server.maintenance
+    on_loop(path, maintenance.delete_old_segments)
     assert hosted.log_start_offset == 4
     assert path.list_offset(topic, -2).offset == 4
-    on_loop(path, upkeep.remove_files)
+    on_loop(path, maintenance.remove_files)
     assert not list(Path(hosted.log.path).glob("*.deleted"))
 
 
-def test_a_reader_of_what_retention_takes_is_told(start: Start) -> None:
+def test_reader_of_deleted_offsets_gets_offset_out_of_range(start: Start) -> None:
     path = start()
     topic = filled(path, retention_bytes="1700000")
     request = fetch_request(topic, 0, max_wait_ms=20_000, min_bytes=100_000_000)
     number = path.client.send(request, 12)
     wait_until(lambda: path.hosted(topic).watchers)
-    on_loop(path, path.broker.server.upkeep.delete_old_segments)
+    on_loop(path, path.broker.server.maintenance.delete_old_segments)
     answer = path.client.receive(request, 12, number).responses[0].partitions[0]
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -253,17 +253,17 @@ def test_a_reader_of_what_retention_takes_is_told(start: Start) -> None:
 def test_rolled_segments_are_flushed_and_checkpoints_say_so(start: Start, tmp_path: Path) -> None:
     path = start()
     topic = filled(path)
-    hosted, upkeep = path.hosted(topic), path.broker.server.upkeep
-    on_loop(path, upkeep.flush_what_is_due)
+    hosted, maintenance = path.hosted(topic), path.broker.server.maintenance
+    on_loop(path, maintenance.flush_what_is_due)
     assert hosted.log.recovery_point == 6, "all but the active segment"
-    on_loop(path, upkeep.write_checkpoints)
-    on_loop(path, upkeep.write_high_watermarks)
+    on_loop(path, maintenance.write_checkpoints)
+    on_loop(path, maintenance.write_high_watermarks)
     text = (tmp_path / "data" / "recovery-point-offset-checkpoint").read_text()
     assert f"{topic} 0 6" in text.splitlines()
     assert f"{topic} 0 8" in (tmp_path / "data" / "replication-offset-checkpoint").read_text().splitlines()
 
 
-def test_flush_messages_brings_each_batch_to_the_disk_before_it_is_told(start: Start) -> None:
+def test_flush_messages_flushes_each_batch_before_the_response(start: Start) -> None:
     path = start()
     topic = path.topic(flush_messages="1")
     for number in range(3):
@@ -318,5 +318,5 @@ def test_producers_that_have_expired_are_forgotten(start: Start) -> None:
     path.produce(topic, batch_of(b"v", producer_id=5, producer_epoch=0, base_sequence=0, timestamp=1000))
     producers = path.hosted(topic).log.producers.by_id
     assert list(producers) == [5]
-    on_loop(path, path.broker.server.upkeep.expire_producers)
+    on_loop(path, path.broker.server.maintenance.expire_producers)
     assert not producers

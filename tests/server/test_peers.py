@@ -173,7 +173,7 @@ async def test_absent_peer_returns_none_and_is_found_once_started(peers: Peers) 
             pass
 
 
-async def test_a_connection_that_the_peer_ends_is_told_and_made_anew(peers: Peers) -> None:
+async def test_connection_closed_by_peer_is_reported_and_reopened(peers: Peers) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await tell_versions(reader, writer, 18)
         await tell_versions(reader, writer, 18)
@@ -191,7 +191,7 @@ async def test_a_connection_that_the_peer_ends_is_told_and_made_anew(peers: Peer
         assert odd.connections == 2
 
 
-async def test_a_silent_peer_costs_the_time_that_was_given_and_is_not_told_as_lost(peers: Peers) -> None:
+async def test_silent_peer_times_out_and_is_not_reported_as_lost(peers: Peers) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await tell_versions(reader, writer, 18)
         await reader.read()
@@ -247,9 +247,9 @@ async def test_more_than_a_bounded_number_of_requests_is_not_kept(
         assert await answer(ask(peers, odd.endpoint, ApiVersionsRequest())) is None
 
 
-async def test_an_answer_that_its_asker_cannot_take_harms_nobody_else(peers: Peers) -> None:
+async def test_answer_that_its_caller_cannot_handle_affects_no_other_request(peers: Peers) -> None:
     def fail(response: Message | None) -> None:
-        raise ValueError("a planted bug")
+        raise ValueError("an injected bug")
 
     async with odradek.Broker() as broker:
         peers.send(endpoint_of(broker), MetadataRequest(topics=[]), fail, timeout_ms=TIMEOUT_MS)

@@ -86,8 +86,8 @@ def test_validation_levels_leave_records_unseen() -> None:
 
 
 def test_large_batches_are_left_to_threads() -> None:
-    chance = random.Random(SEED)
-    random_value = Record(0, next(_times), None, chance.randbytes(OPENED_AT_ONCE_BYTES + 1))
+    rng = random.Random(SEED)
+    random_value = Record(0, next(_times), None, rng.randbytes(OPENED_AT_ONCE_BYTES + 1))
     bomb = Record(0, next(_times), None, bytes(DECOMPRESSED_AT_ONCE_BYTES))
     for codec in Compression:
         if codec:
@@ -115,17 +115,17 @@ def test_poisoned_batches_are_not_plain(name: str) -> None:
 
 @needs_kernel
 def test_kernel_and_python_agree_on_mutated_batches() -> None:
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     counts: Counter[tuple[Compression, bool]] = Counter()
     for _ in range(MUTATIONS):
-        codec = chance.choice(list(Compression))
-        made = batch(codec, chance.choice((1, 2, 9)))
-        for _ in range(chance.choice((0, 1, 1, 2))):
-            at = chance.choice((chance.randrange(61), chance.randrange(len(made))))
-            made[at] = chance.choice((0, 1, 2, 127, 128, 255, chance.randrange(256)))
-        if chance.random() < 0.9:
+        codec = rng.choice(list(Compression))
+        made = batch(codec, rng.choice((1, 2, 9)))
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            at = rng.choice((rng.randrange(61), rng.randrange(len(made))))
+            made[at] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
+        if rng.random() < 0.9:
             sealed(made)
-        counts[codec, looked(made, version=chance.choice((3, 9))) is not None] += 1
+        counts[codec, looked(made, version=rng.choice((3, 9))) is not None] += 1
     assert all(counts[codec, plain] > MUTATIONS // 100 for codec in Compression for plain in (True, False)), counts
 
 

@@ -44,7 +44,7 @@ def changed(batch: bytearray, *, sealed: bool = True, **fields: Any) -> bytearra
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_every_version_writes_and_tells_the_offset(path: DataPath, version: int) -> None:
+def test_every_version_writes_and_returns_the_offset(path: DataPath, version: int) -> None:
     topic = path.topic()
     assert path.produce(topic, batch_of(b"a", b"b"), version=version).base_offset == 0
     answer = path.produce(topic, batch_of(b"c"), version=version)
@@ -84,7 +84,7 @@ def test_a_failure_with_acks_0_closes_the_connection(path: DataPath) -> None:
         path.client.receive(ProduceRequest(), 9, number)
 
 
-def test_each_partition_is_told_its_own(path: DataPath) -> None:
+def test_each_partition_gets_its_own_result(path: DataPath) -> None:
     topic = path.topic(partitions=2)
     data = [PartitionProduceData(index, batch_of(b"v")) for index in (0, 1, 2)]
     request = ProduceRequest(acks=1, topic_data=[TopicProduceData(topic, partition_data=data)])
@@ -103,7 +103,7 @@ def test_other_acknowledgements_are_refused(path: DataPath, acks: int) -> None:
     assert path.hosted(topic).log_end_offset == 0
 
 
-def test_topics_that_are_not_there_are_told_by_name_and_by_id(path: DataPath) -> None:
+def test_unknown_topics_return_errors_by_name_and_by_id(path: DataPath) -> None:
     assert path.produce("nowhere", batch_of(b"v")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     data = [TopicProduceData(topic_id=b"x" * 16, partition_data=[PartitionProduceData(0, batch_of(b"v"))])]
     (answer,) = path.client.call(ProduceRequest(acks=1, topic_data=data), 13).responses

@@ -23,11 +23,11 @@ NOW_MS = 1_700_000_000_000
 
 def history(seed: int) -> Iterator[tuple[float, int]]:
     """Yields values and times: bursts, steps of a window, and long pauses."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     now_ms = NOW_MS + seed
     for _ in range(60):
-        now_ms += chance.choice((0, 1, 137, 999, 1000, 1001, 3500, 10_999, 11_000, 11_001, 40_000))
-        yield float(chance.randrange(-100, 2000)), now_ms
+        now_ms += rng.choice((0, 1, 137, 999, 1000, 1001, 3500, 10_999, 11_000, 11_001, 40_000))
+        yield float(rng.randrange(-100, 2000)), now_ms
 
 
 def test_rates_and_buckets_measure_as_apache_kafkas(java_tools: None) -> None:

@@ -78,7 +78,7 @@ def produced(path: DataPath, topic: str, size: int, acks: int = 1) -> Any:
     return path.client.receive(request, 12, number) if acks else None
 
 
-def test_a_producer_over_its_quota_is_told_and_held(held: DataPath) -> None:
+def test_producer_over_its_quota_gets_throttle_time_and_is_muted(held: DataPath) -> None:
     topic = held.topic()
     limit(held, producer_byte_rate=10_000)
     assert produced(held, topic, 5000).throttle_time_ms == 0

@@ -63,7 +63,7 @@ def test_so_it_is_of_one_that_is_refused_when_a_thread_has_opened_it(
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_a_producer_that_nobody_knows_does_not_begin_with_its_second_batch(path: DataPath, version: int) -> None:
+def test_unknown_producer_cannot_begin_with_its_second_batch(path: DataPath, version: int) -> None:
     """librdkafka would take its first one for written, too."""
     topic = path.topic()
     is_offline(path, topic, True)

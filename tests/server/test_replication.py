@@ -41,7 +41,7 @@ async def test_followers_have_the_same_bytes_and_know_what_is_committed(tmp_path
         await replicas.equal(1, 2, 3)
 
 
-async def test_acks_all_waits_for_who_is_in_sync(tmp_path: Path) -> None:
+async def test_acks_all_waits_for_the_isr(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2)
         committed: list[int] = []
@@ -226,7 +226,7 @@ async def test_produce_to_non_leader_returns_current_leader(changed: Replicas) -
     assert told(await changed.send(2, 13)) == (0, NOBODY), "who asks the right one is told nothing"
 
 
-async def test_a_producer_whose_leader_changes_while_he_waits_is_told_the_next_one(changed: Replicas) -> None:
+async def test_produce_waiting_during_a_leader_change_returns_the_next_leader(changed: Replicas) -> None:
     changed.server(1).replication().close()
     end = changed.hosted(2).log_end_offset
     waiting = asyncio.create_task(changed.send(2, 13, acks=-1))
@@ -250,7 +250,7 @@ async def ends(replicas: Replicas, version: int, timestamp: int = -1) -> tuple[i
     return one.error_code, one.offset, one.leader_epoch
 
 
-async def test_a_new_leader_tells_no_end_before_it_knows_what_is_committed(tmp_path: Path) -> None:
+async def test_new_leader_returns_no_end_before_its_high_watermark(tmp_path: Path) -> None:
     """KIP-207: its high watermark may be below what consumers were told by the leader before."""
     async with Replicas(tmp_path, 2, **QUICK) as replicas:
         replicas.create(1, 2)

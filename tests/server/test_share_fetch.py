@@ -47,14 +47,14 @@ def second_read_is_cold(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Has the second read of partition 1, after its aborted records, find nothing in the page cache."""
     read, reads = ShareReader.read, list[int]()
 
-    def planted(self: ShareReader, led: Any, *args: Any) -> Any:
+    def injected(self: ShareReader, led: Any, *args: Any) -> Any:
         if led.key.partition == 1:
             reads.append(len(reads))
             if len(reads) == 2:
                 raise NotInPageCache(lambda: None)
         return read(self, led, *args)
 
-    monkeypatch.setattr(ShareReader, "read", planted)
+    monkeypatch.setattr(ShareReader, "read", injected)
     return reads
 
 

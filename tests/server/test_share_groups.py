@@ -140,7 +140,7 @@ def test_locks_end_and_may_be_renewed(bootstrap: str, name: str) -> None:
         assert (first, count) == (0, 2)
 
 
-def test_aborted_records_are_not_for_those_who_read_committed(bootstrap: str, name: str) -> None:
+def test_read_committed_skips_aborted_records(bootstrap: str, name: str) -> None:
     topic_id = make_topic(bootstrap, name)
     configure(bootstrap, name, share_isolation_level="read_committed")
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})

@@ -32,8 +32,8 @@ def broker(tmp_path: Path) -> Iterator[OdradekProcess]:
 
 
 class Onlooker:
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
         #: Offsets of which the broker said that they are done with.
         self.confirmed: set[int] = set()
         #: Offsets that somebody wanted to be done with, whether the broker said so or not.
@@ -41,14 +41,14 @@ class Onlooker:
 
     def work(self, member: Member, *, only_accepts: bool = False) -> int:
         """A member fetches, and says of all that it got what became of it; how many records that were."""
-        taken = member.take(max_records=self.chance.choice((5, 10)), wait_ms=50)
+        taken = member.take(max_records=self.rng.choice((5, 10)), wait_ms=50)
         count = 0
         for first, last, deliveries in taken:
             offsets = range(first, last + 1)
             assert self.confirmed.isdisjoint(offsets), "what is done with is delivered again"
             assert deliveries <= 10
             count += len(offsets)
-            kind = ACCEPT if only_accepts else self.chance.choice((ACCEPT, ACCEPT, RELEASE, REJECT))
+            kind = ACCEPT if only_accepts else self.rng.choice((ACCEPT, ACCEPT, RELEASE, REJECT))
             if kind != RELEASE:
                 self.given_up.update(offsets)
             answer = member.acknowledge((first, last, kind))
@@ -71,8 +71,8 @@ def test_acknowledgements_survive_kills_and_no_record_is_lost(seed: int, broker:
     for _ in range(ROUNDS):
         produce(broker.bootstrap, GROUP, RECORDS)
         members = [Member(broker.bootstrap, GROUP, GROUP, [(topic_id, 0)]) for _ in range(2)]
-        for _ in range(onlooker.chance.randrange(1, 6)):
-            onlooker.work(onlooker.chance.choice(members))
+        for _ in range(onlooker.rng.randrange(1, 6)):
+            onlooker.work(onlooker.rng.choice(members))
         onlooker.say_and_do_not_listen(members[0])
         broker.kill()
         for member in members:

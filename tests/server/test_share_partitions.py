@@ -65,7 +65,7 @@ def test_response_to_dropped_share_partition_leaves_successor_alone(persister: S
     persister.answer(ErrorCode.FENCED_LEADER_EPOCH)
     persister.answer()
     assert partitions.get(KEY) is successor
-    assert successor.machine is not None and successor.machine.start_offset == 7
+    assert successor.state_machine is not None and successor.state_machine.start_offset == 7
 
 
 def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPersister) -> None:
@@ -76,4 +76,4 @@ def test_share_partition_is_recreated_after_failed_state_read(persister: SlowPer
     assert first.refusal is not None and partitions.get(KEY) is None
     second = partitions.open(KEY, hosted)
     persister.answer()
-    assert partitions.get(KEY) is second and second.machine is not None
+    assert partitions.get(KEY) is second and second.state_machine is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, encode_batch
-from odradek.server.share.share_records import STRETCH_BYTES, batches_of, cut
+from odradek.server.share.share_records import READ_AHEAD_BYTES, batches_of, cut
 from odradek.storage.files.open_files import OpenFile
 from odradek.storage.segments.slices import LogSlice
 
@@ -23,17 +23,17 @@ def slice_of(data: bytes, path: Path) -> LogSlice:
     return LogSlice(OpenFile(str(path)), 0, len(data), 0, 0, 0)
 
 
-@pytest.mark.parametrize("largest", [10, 500, STRETCH_BYTES // 2, 3 * STRETCH_BYTES])
+@pytest.mark.parametrize("largest", [10, 500, READ_AHEAD_BYTES // 2, 3 * READ_AHEAD_BYTES])
 def test_every_batch_is_found_with_its_place(largest: int, tmp_path: Path) -> None:
-    chance = random.Random(largest)
-    data = batches([chance.randrange(largest) for _ in range(60)])
+    rng = random.Random(largest)
+    data = batches([rng.randrange(largest) for _ in range(60)])
     found = list(batches_of(slice_of(data, tmp_path / "log")))
     expected = [(header.base_offset, header.last_offset, at, header.size) for at, header in iter_headers(data)]
     assert [(b.base_offset, b.last_offset, b.position, b.size) for b in found] == expected
 
 
 def test_only_headers_of_large_batches_are_read(tmp_path: Path) -> None:
-    data = batches([2 * STRETCH_BYTES] * 20)
+    data = batches([2 * READ_AHEAD_BYTES] * 20)
     read = []
 
     def counted(fd: int, size: int, position: int) -> bytes:

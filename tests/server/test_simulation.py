@@ -43,7 +43,7 @@ async def story(simulation: Simulation) -> list[object]:
     return told
 
 
-def test_a_seed_plays_the_same_again_and_another_one_otherwise() -> None:
+def test_seed_is_reproducible_and_other_seeds_differ() -> None:
     told = []
     for seed in (1, 1, 2):
         with Simulation(seed) as simulation:
@@ -87,7 +87,7 @@ def test_an_hour_of_a_dead_member_s_session_is_an_instant() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_acknowledged_records_survive_resets_and_crashes(seed: int) -> None:
-    chance = Random(seed)
+    rng = Random(seed)
 
     async def scenario() -> None:
         node = simulation.node("one")
@@ -95,12 +95,12 @@ def test_acknowledged_records_survive_resets_and_crashes(seed: int) -> None:
         acknowledged: list[bytes] = []
         ended = asyncio.create_task(keep_sending(node, acknowledged))
         for _ in range(3):
-            await asyncio.sleep(chance.uniform(0.2, 3))
-            if chance.random() < 0.5:
+            await asyncio.sleep(rng.uniform(0.2, 3))
+            if rng.random() < 0.5:
                 simulation.network.reset("one")
             else:
                 node.crash()
-                await asyncio.sleep(chance.uniform(0.1, 2))
+                await asyncio.sleep(rng.uniform(0.1, 2))
                 await node.start()
         await ended
         there = await consume(node, len(acknowledged), group="judge")
@@ -144,7 +144,7 @@ def test_the_disk_forgets_what_was_not_synced() -> None:
         assert (kept == sent) is keeps_all
 
 
-def test_waiting_for_nothing_is_told() -> None:
+def test_wait_without_an_event_raises() -> None:
     async def scenario() -> None:
         await asyncio.get_running_loop().create_future()
 

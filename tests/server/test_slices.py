@@ -98,9 +98,7 @@ def test_nothing_is_collected_while_much_is_made_and_then_all_the_rest_is() -> N
         gc.unfreeze()
 
 
-async def test_a_topic_of_many_partitions_is_told_of_when_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_topic_of_many_partitions_appears_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "STEPS_PER_SLICE", 10)
     async with Broker(data_dir=tmp_path) as broker:
         server, answers = broker.server, []

@@ -30,7 +30,7 @@ async def test_a_pool_has_no_thread_before_its_first_task_and_none_after_its_sto
     assert threads_of(pool) == []
 
 
-async def test_counters_tell_running_from_waiting_and_completed_tasks(pool: ThreadPool) -> None:
+async def test_counters_separate_running_waiting_and_completed_tasks(pool: ThreadPool) -> None:
     gate = threading.Event()
     tasks = [pool.submit(gate.wait, DEADLINE_S) for _ in range(5)]
     assert (pool.active, pool.queued, pool.completed) == (2, 3, 0)

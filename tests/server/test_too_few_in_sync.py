@@ -1,4 +1,4 @@
-"""Produce with acks=all, and the set in sync falls below `min.insync.replicas` behind the write.
+"""Produce with acks=all, and the ISR falls below `min.insync.replicas` behind the write.
 
 As in Apache Kafka since KIP-966, nothing is committed while too few are in sync: who waits then waits on, and what he is
 told at last is REQUEST_TIMED_OUT. NOT_ENOUGH_REPLICAS_AFTER_APPEND is left for a batch that was committed by enough

@@ -105,7 +105,7 @@ def set_codec(path: DataPath, topic: str, codec: str) -> None:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_batch_that_is_opened_holds_up_nobody_but_those_behind_it_in_its_partition(
+def test_decompressed_batch_delays_only_later_batches_of_its_partition(
     path: DataPath, opening: Gate, acks: int
 ) -> None:
     topic, other = path.topic(compression_type="zstd"), path.topic()
@@ -166,7 +166,7 @@ def test_without_acks_a_refusal_ends_the_connection_once_the_batch_is_opened(pat
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_flush_holds_up_nobody_but_those_who_wait_for_it(path: DataPath, syncing: Gate, acks: int) -> None:
+def test_flush_delays_only_requests_that_wait_for_it(path: DataPath, syncing: Gate, acks: int) -> None:
     topic, other = path.topic(flush_messages="1"), path.topic()
     first = Producer(path, topic, b"first", acks=acks)
     wait_until(lambda: syncing.entered == 1)
@@ -195,7 +195,7 @@ def test_flush_messages_counts_the_records_that_the_disk_does_not_have(path: Dat
     assert path.hosted(topic).high_watermark == 2
 
 
-def test_a_flush_that_fails_takes_the_directory_offline_and_is_told(
+def test_failed_flush_takes_directory_offline_and_returns_an_error(
     path: DataPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(flush: PendingFlush) -> None:

@@ -49,7 +49,7 @@ def test_a_request_takes_until_the_first_byte_of_its_answer():
     assert loopback.found() == [("EndTxn v1", 0.5), ("EndTxn v1", 1.0)]
 
 
-def test_several_requests_of_a_segment_are_told_apart_and_one_without_an_answer_is_passed_over():
+def test_requests_of_one_segment_are_separated_and_unanswered_ones_skipped():
     loopback = Loopback()
     both = request(PRODUCE, 9, 1, b"a" * 100) + request(END_TXN, 5, 2)
     loopback.send(both, 1, to_broker=True)

@@ -53,7 +53,7 @@ class CompactedHistory:
         self.topic = topic
         self.largest = largest
         self.end_offset = 0
-        self._chance = Random(seed)
+        self._rng = Random(seed)
         self._now_ms = _BASE_MS
         ids = range(_FIRST_PRODUCER_ID, _FIRST_PRODUCER_ID + 6)
         self._senders = [Sender(number, number % 2 == 0, number % 4 == 0) for number in ids]
@@ -69,9 +69,9 @@ class CompactedHistory:
         """Writes segments of batches and markers. All brokers must end with the same offsets."""
         for _ in range(segments):
             # Some are heard of for one segment only: what is their last, there, must stay.
-            senders = self._chance.sample(self._senders, 3)
+            senders = self._rng.sample(self._senders, 3)
             for _ in range(steps):
-                self._step(clients, self._chance.choice(senders))
+                self._step(clients, self._rng.choice(senders))
             self._now_ms += _BETWEEN_SEGMENTS_MS
             self._send(clients, None)
 
@@ -84,7 +84,7 @@ class CompactedHistory:
                 self._end(clients, sender)
 
     def _step(self, clients: Sequence[WireClient], sender: Sender) -> None:
-        draw = self._chance.random()
+        draw = self._rng.random()
         if draw < 0.25:
             self._send(clients, None)
         elif sender.open_since is not None and draw < 0.55:
@@ -96,13 +96,13 @@ class CompactedHistory:
             self._send(clients, sender)
 
     def _records(self) -> list[Record]:
-        chance, made = self._chance, []
-        for number in range(chance.randint(1, 4)):
-            key = b"key %d" % chance.randrange(12)
-            value = None if chance.random() < 0.2 else chance.randbytes(chance.randint(0, self.largest))
-            headers = [("name", chance.choice((None, b"value")))] if chance.random() < 0.2 else []
+        rng, made = self._rng, []
+        for number in range(rng.randint(1, 4)):
+            key = b"key %d" % rng.randrange(12)
+            value = None if rng.random() < 0.2 else rng.randbytes(rng.randint(0, self.largest))
+            headers = [("name", rng.choice((None, b"value")))] if rng.random() < 0.2 else []
             self._now_ms += 1
-            made.append(Record(number, self._now_ms + chance.randint(-20, 20), key, value, headers))
+            made.append(Record(number, self._now_ms + rng.randint(-20, 20), key, value, headers))
         return made
 
     def _send(self, clients: Sequence[WireClient], sender: Sender | None) -> None:
@@ -113,7 +113,7 @@ class CompactedHistory:
             sender.sequence += len(records)
             if sender.is_transactional and sender.open_since is None:
                 sender.open_since = self.end_offset
-        batch = encode_batch(records, compression=self._chance.choice(list(Compression)), **kind)
+        batch = encode_batch(records, compression=self._rng.choice(list(Compression)), **kind)
         data = TopicProduceData(self.topic, partition_data=[PartitionProduceData(0, batch)])
         name = "known to no coordinator" if kind.get("transactional") else None
         request = ProduceRequest(transactional_id=name, acks=-1, timeout_ms=30_000, topic_data=[data])
@@ -126,7 +126,7 @@ class CompactedHistory:
         if sender.bumps_epoch:
             sender.begin_epoch()
         where = [WritableTxnMarkerTopic(self.topic, [0])]
-        marker = WritableTxnMarker(sender.producer_id, sender.epoch, self._chance.random() < 0.5, where, 0)
+        marker = WritableTxnMarker(sender.producer_id, sender.epoch, self._rng.random() < 0.5, where, 0)
         for client in clients:
             told = client.call(WriteTxnMarkersRequest([marker]), _MARKERS_VERSION)
             assert told.markers[0].topics[0].partitions[0].error_code == 0, told

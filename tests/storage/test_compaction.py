@@ -393,7 +393,7 @@ def test_damage_is_not_copied_into_a_cleaned_segment(logbook):
     assert not list(logbook.path.glob("*.cleaned"))
 
 
-def test_long_keys_are_told_apart_by_their_digests():
+def test_long_keys_are_distinguished_by_their_digests():
     newest = OffsetMap(10)
     for number in range(5):
         assert newest.put(b"k" * 100 + b"%d" % number, number)

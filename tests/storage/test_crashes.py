@@ -65,10 +65,10 @@ def read_through(log, logbook):
 
 @pytest.mark.parametrize("mode", ["append", "compact", "retain"])
 def test_all_that_was_appended_is_there_after_kill_9(tmp_path, logbook, mode):
-    chance = random.Random(mode)
+    rng = random.Random(mode)
     format_directory(tmp_path)
     for number in range(KILLS):
-        killed = Killed(tmp_path, mode, number, chance.randrange(1, 200), chance.random() * 0.05)
+        killed = Killed(tmp_path, mode, number, rng.randrange(1, 200), rng.random() * 0.05)
         directory = LogDirectory.open(tmp_path)
         assert not directory.had_clean_shutdown
         log = directory.open_log("t", 0, writer.MODES[mode], now_ms=0)

@@ -63,11 +63,11 @@ def offsets_in(out):
 
 
 def fill(logbook, log, count, seed=0, **kind):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(count):
-        values = [(b"k%d" % chance.randrange(20), chance.randbytes(chance.randrange(200))) for _ in range(3)]
+        values = [(b"k%d" % rng.randrange(20), rng.randbytes(rng.randrange(200))) for _ in range(3)]
         # Times that go back now and then, as producers' do.
-        logbook.append(log, *values, at=logbook.now_ms + chance.randrange(100_000), **kind)
+        logbook.append(log, *values, at=logbook.now_ms + rng.randrange(100_000), **kind)
 
 
 def test_a_log_of_every_codec_open_flushed_and_closed(logbook, dump):

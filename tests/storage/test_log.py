@@ -18,9 +18,9 @@ SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 
 def fill(logbook, log, count, seed=0):
     """`count` batches of different sizes; the bytes appended."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     return b"".join(
-        logbook.append(log, *(chance.randbytes(chance.randrange(300)) for _ in range(chance.randrange(1, 5))))
+        logbook.append(log, *(rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 5))))
         for _ in range(count)
     )
 
@@ -200,10 +200,10 @@ def test_a_segment_is_rolled_when_an_offset_does_not_fit_its_index(logbook):
 def test_after_truncation_the_log_is_what_it_was_before_those_records(logbook, seed):
     log = logbook.open(SMALL)
     written = fill(logbook, log, 100, seed)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(6):
         headers = list(iter_headers(written))
-        offset = chance.randrange(log.log_end_offset)
+        offset = rng.randrange(log.log_end_offset)
         position, header = next((p, h) for p, h in headers if h.next_offset > offset)
         log.truncate_to(offset, logbook.now_ms)
         assert log.log_end_offset == offset
@@ -221,7 +221,7 @@ def test_truncation_to_before_the_log_leaves_an_empty_one_there(logbook):
     assert (log.log_start_offset, log.log_end_offset, log.size) == (50, 50, 0)
 
 
-def test_a_new_log_starts_where_it_is_told(logbook):
+def test_new_log_starts_at_the_given_offset(logbook):
     log = logbook.open(log_start_offset=1000)
     assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
     logbook.append(log, b"first")

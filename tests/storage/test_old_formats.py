@@ -57,7 +57,7 @@ def test_zeros_that_a_power_cut_left_are_no_old_format(tmp_path: Path) -> None:
     assert opened(tmp_path).log_end_offset == 0
 
 
-def test_an_old_segment_below_newer_ones_is_told_of_when_it_is_looked_into(tmp_path: Path) -> None:
+def test_old_format_segment_below_newer_ones_is_reported_when_read(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     directory.mkdir()
     (directory / FIRST_SEGMENT).write_bytes(old_messages(1))

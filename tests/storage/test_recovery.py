@@ -19,9 +19,9 @@ SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=300)
 
 
 def fill(logbook, log, count, seed=0, **kind):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     return b"".join(
-        logbook.append(log, *(chance.randbytes(chance.randrange(200)) for _ in range(chance.randrange(1, 4))), **kind)
+        logbook.append(log, *(rng.randbytes(rng.randrange(200)) for _ in range(rng.randrange(1, 4))), **kind)
         for _ in range(count)
     )
 
@@ -68,20 +68,20 @@ def test_flipped_bit_behind_the_recovery_point_becomes_a_damaged_range_and_all_e
     written = fill(logbook, log, 60, seed)
     log.close(logbook.now_ms)
     end, bases = log.log_end_offset, [segment.base_offset for segment in log.segments]
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     headers = list(iter_headers(written))
-    number = chance.randrange(10, 60)
+    number = rng.randrange(10, 60)
     position, header = headers[number]
     segment = next(s for s in reversed(log.segments) if s.base_offset <= header.base_offset)
     start = next(p for p, h in headers if h.base_offset == segment.base_offset)
     # Base offset and leader epoch are not under the CRC; what stands after the magic byte is.
-    at = position - start + chance.randrange(17, header.size)
+    at = position - start + rng.randrange(17, header.size)
     path = logbook.path / f"{segment.base_offset:020d}.log"
     with path.open("r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]
         file.seek(at)
-        file.write(bytes([byte ^ (1 << chance.randrange(8))]))
+        file.write(bytes([byte ^ (1 << rng.randrange(8))]))
     before = path.read_bytes()
     reopened = logbook.open(SMALL)
     assert [(one.file, one.position, one.size) for one in reopened.damage] == [
@@ -212,7 +212,7 @@ def test_epochs_and_producers_are_the_same_after_recovery(logbook):
         assert again.producers.end_offset == again.log_end_offset
 
 
-def test_a_clean_restart_knows_the_producers_from_the_snapshot_alone(logbook):
+def test_clean_restart_loads_producers_from_the_snapshot_alone(logbook):
     log = logbook.open()
     for number in range(4):
         logbook.append(log, b"a", producer_id=7, producer_epoch=2, base_sequence=number)

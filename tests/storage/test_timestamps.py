@@ -20,10 +20,10 @@ def append_times(logbook, log, times, epoch=4):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_record_that_is_not_older_is_found(logbook, seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     log, times, now = logbook.open(SMALL), [], 1000
     for _ in range(120):
-        batch = sorted(now + chance.randrange(50) for _ in range(chance.randrange(1, 4)))
+        batch = sorted(now + rng.randrange(50) for _ in range(rng.randrange(1, 4)))
         append_times(logbook, log, batch)
         times += batch
         now = batch[-1]
@@ -32,7 +32,7 @@ def test_the_first_record_that_is_not_older_is_found(logbook, seed):
         if reopened:
             log.close(logbook.now_ms)
             log = logbook.open(SMALL, clean=True)
-        for timestamp in chance.sample(range(900, now + 100), 150):
+        for timestamp in rng.sample(range(900, now + 100), 150):
             expected = next((offset for offset, at in enumerate(times) if at >= timestamp), None)
             found = log.offset_for_timestamp(timestamp)
             assert (found.offset if found else None) == expected

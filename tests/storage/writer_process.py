@@ -53,20 +53,20 @@ def compact(log: Log) -> None:
 
 def main() -> None:
     path, mode, seed = sys.argv[1:]
-    chance = random.Random(int(seed))
+    rng = random.Random(int(seed))
     directory = LogDirectory.open(path)
     log = directory.open_log("t", 0, MODES[mode], now_ms=0)
     print("appended", log.log_end_offset, flush=True)
     while True:
-        log.append(batch_at(log.log_end_offset, chance.randrange(1, 6)), None, 0)
+        log.append(batch_at(log.log_end_offset, rng.randrange(1, 6)), None, 0)
         print("appended", log.log_end_offset, flush=True)
-        if chance.random() < 0.05:
+        if rng.random() < 0.05:
             log.flush(0)
             write_offsets(directory.path, RECOVERY_POINTS, checkpoints_of([log]).recovery_points)
             print("flushed", log.log_end_offset, flush=True)
-        if mode == "compact" and chance.random() < 0.1:
+        if mode == "compact" and rng.random() < 0.1:
             compact(log)
-        if mode == "retain" and chance.random() < 0.1:
+        if mode == "retain" and rng.random() < 0.1:
             delete_old_segments(log, 0, log.log_end_offset)
             log.delete_scheduled(0)
 

@@ -152,7 +152,7 @@ def test_clusters_of_other_sizes_serve(brokers: int) -> None:
         producer.close()
 
 
-def test_what_cannot_be_a_cluster_is_refused() -> None:
+def test_impossible_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match="from 1 to 50"):
         odradek.Cluster(brokers=0)
     with pytest.raises(odradek.InvalidConfig, match=r"node\.id: each broker of a cluster has its own"):

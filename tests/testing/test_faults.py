@@ -266,7 +266,7 @@ def test_reset_ends_all_faults(broker: odradek.Broker, wire: WireClient) -> None
         (lambda faults: faults.drop("Produce", nth=0), "counted from 1"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(make: Callable[[Any], Any], words: str) -> None:
+def test_impossible_fault_raises_with_a_reason(make: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("?", r"\?")):
         make(odradek.Broker().faults)
 

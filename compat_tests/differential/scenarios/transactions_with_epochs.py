@@ -114,7 +114,7 @@ SCENARIOS = [
     ),
     scenario(
         "TxnOffsetCommit",
-        "two transactions move the same offset, one of them in vain",
+        "two transactions move the same offset, and one of them aborts",
         topic(),
         begun(),
         ask("TxnOffsetCommit", **offsets((0, 5))),

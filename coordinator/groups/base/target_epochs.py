@@ -17,7 +17,7 @@ class TargetNeed(Enum):
     """The need for a new target assignment."""
 
     NONE = "the target is of the group's epoch"
-    LATER = "the last target is younger than the assignment interval; a later heartbeat computes the next one"
+    DELAYED = "the last target is younger than the assignment interval; a later heartbeat computes the next one"
     NOW = "the target is older than the group's epoch"
 
 
@@ -26,7 +26,7 @@ def target_need(group: AssignedGroup[Any, Any], interval_ms: int, now: int) -> T
     if group.epoch <= group.target_epoch:
         return TargetNeed.NONE
     if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
-        return TargetNeed.LATER
+        return TargetNeed.DELAYED
     return TargetNeed.NOW
 
 

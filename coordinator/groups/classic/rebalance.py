@@ -25,7 +25,7 @@ LEAST_RETRY_MS = 100
 
 
 def rebalance(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
-    """Somebody came, went or changed: starts a rebalance, or goes on with the one that is under way."""
+    """A member came, went or changed: starts a rebalance, or goes on with the one that is under way."""
     if group.state is State.PREPARING_REBALANCE:
         go_on(state, group, now)
     else:

@@ -28,7 +28,7 @@ def update_target(state: ShardState, group: StreamsGroup, now: int) -> str | Non
     need = target_need(group, settings.assignment_interval_ms(state, group.group_id), now)
     if need is TargetNeed.NOW:
         writing.write_targets(state, group, _assign(group), group.epoch, now)
-    return DELAYED_BY_INTERVAL if need is TargetNeed.LATER else None
+    return DELAYED_BY_INTERVAL if need is TargetNeed.DELAYED else None
 
 
 def _assign(group: StreamsGroup) -> dict[str, Tasks]:

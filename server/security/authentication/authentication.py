@@ -41,7 +41,7 @@ class State(Enum):
 
 
 class Settings(NamedTuple):
-    """What a listener offers. `mechanisms` are in the order of `sasl.enabled.mechanisms`."""
+    """The mechanisms of a listener. `mechanisms` are in the order of `sasl.enabled.mechanisms`."""
 
     mechanisms: Mapping[str, Mechanism]
     #: connections.max.reauth.ms of each mechanism; 0 is no limit.

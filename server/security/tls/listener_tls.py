@@ -24,7 +24,7 @@ ANONYMOUS = "User:ANONYMOUS"
 
 @dataclass(frozen=True)
 class ListenerTls:
-    """What one configuration of a listener makes. `server` is None for a listener of other nodes only."""
+    """The TLS contexts of one configuration of a listener. `server` is None for a listener of other nodes only."""
 
     settings: TlsSettings
     stores: Stores

@@ -26,16 +26,16 @@ _FIND_VERSION, _COMMIT_VERSION, _FETCH_VERSION = 3, 8, 7
 class Committer:
     """Commits offsets. `acknowledged`: the last offset whose commit was acknowledged."""
 
-    def __init__(self, client: Client, chance: Random) -> None:
+    def __init__(self, client: Client, rng: Random) -> None:
         self.acknowledged = -1
         self._sent = -1
         self._client = client
-        self._chance = chance
+        self._rng = rng
         self._coordinator: Address | None = None
 
     async def run(self, interval_s: float) -> None:
         while True:
-            await asyncio.sleep(self._chance.uniform(0, 2 * interval_s))
+            await asyncio.sleep(self._rng.uniform(0, 2 * interval_s))
             self._sent += 1
             place = OffsetCommitRequestPartition(0, self._sent, committed_metadata="")
             topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[place])]

@@ -22,12 +22,12 @@ _STOP_DEADLINE_S = 20.0
 class Faults:
     """Injects faults. `mend` ends them all."""
 
-    def __init__(self, cluster: Cluster, watch: Watch, chance: Random) -> None:
+    def __init__(self, cluster: Cluster, watch: Watch, rng: Random) -> None:
         self._cluster = cluster
         self._node_ids = cluster.node_ids
         self._watch = watch
         self._network = cluster.simulation.network
-        self._chance = chance
+        self._rng = rng
         #: Scheduled actions, and stops in progress.
         self._later: list[asyncio.Task[None]] = []
         self._stopping: list[asyncio.Task[None]] = []
@@ -46,17 +46,17 @@ class Faults:
             (4, self._mend_links),
         ]
         #: A seed uses a few kinds of faults, so each occurs more often than if all were used.
-        count = chance.choice((2, 3, 5, len(self._kinds) - 1))
-        self._kinds = [*chance.sample(self._kinds[:-1], count), self._kinds[-1]]
+        count = rng.choice((2, 3, 5, len(self._kinds) - 1))
+        self._kinds = [*rng.sample(self._kinds[:-1], count), self._kinds[-1]]
 
     async def run(self, duration_s: float) -> None:
-        loop, chance = asyncio.get_running_loop(), self._chance
+        loop, rng = asyncio.get_running_loop(), self._rng
         end = loop.time() + duration_s
-        busy = chance.choice((0.4, 1.5, 4.0))
+        busy = rng.choice((0.4, 1.5, 4.0))
         while loop.time() < end:
-            await asyncio.sleep(chance.uniform(0.05, 2 * busy))
+            await asyncio.sleep(rng.uniform(0.05, 2 * busy))
             weights = [weight for weight, _ in self._kinds]
-            chance.choices([kind for _, kind in self._kinds], weights)[0]()
+            rng.choices([kind for _, kind in self._kinds], weights)[0]()
 
     async def mend(self) -> None:
         """Ends all faults except clock offsets, which stay."""
@@ -83,7 +83,7 @@ class Faults:
     # ---- nodes
 
     def _kill(self) -> None:
-        self._crash(self._chance.choice(self._node_ids), power=False)
+        self._crash(self._rng.choice(self._node_ids), power=False)
 
     def _kill_all(self) -> None:
         for node_id in self._node_ids:
@@ -93,7 +93,7 @@ class Faults:
         """Injects a power loss. Nothing is synced, so a record is safe only while another ISR member has it that was
         not killed either: a killed broker counts as an unclean shutdown and is removed from the ISR (KIP-966).
         """
-        node_id = self._chance.choice(self._node_ids)
+        node_id = self._rng.choice(self._node_ids)
         others_hold = all(
             {*registration.isr, *registration.elr} - {node_id}
             for registration in map(self._watch.registration, self._watch.histories)
@@ -117,37 +117,37 @@ class Faults:
     def _crash(self, node_id: int, *, power: bool) -> None:
         if self._cluster.nodes[node_id].is_running and not self._somebody_has_lost:
             self._cluster.crash(node_id, power=power)
-            down_s = self._chance.choice((0.05, 0.5, 3.0, 12.0)) * self._chance.uniform(0.5, 1.5)
+            down_s = self._rng.choice((0.05, 0.5, 3.0, 12.0)) * self._rng.uniform(0.5, 1.5)
             self._start_in(down_s, node_id)
 
     def _stop(self) -> None:
-        node_id = self._chance.choice(self._node_ids)
+        node_id = self._rng.choice(self._node_ids)
 
         async def stop() -> None:
             await self._cluster.stop(node_id, _STOP_DEADLINE_S)
-            self._start_in(self._chance.uniform(0.1, 5), node_id)
+            self._start_in(self._rng.uniform(0.1, 5), node_id)
 
         if self._cluster.serves(node_id) and not self._somebody_has_lost:
             self._stopping.append(asyncio.get_running_loop().create_task(stop()))
 
     def _jump(self) -> None:
-        node = self._cluster.nodes[self._chance.choice(self._node_ids)]
-        node.skew_s = self._chance.choice((-1, 1)) * self._chance.choice(_SKEWS_S)
+        node = self._cluster.nodes[self._rng.choice(self._node_ids)]
+        node.skew_s = self._rng.choice((-1, 1)) * self._rng.choice(_SKEWS_S)
         self._say(f"the clock of {node.name} is off by {node.skew_s:+.1f} s")
 
     # ---- links
 
     def _isolate(self) -> None:
-        node_id = self._chance.choice(self._node_ids)
+        node_id = self._rng.choice(self._node_ids)
         others = [f"n{other}" for other in self._node_ids if other != node_id]
-        if self._chance.random() < 0.5:
+        if self._rng.random() < 0.5:
             others.append(OUTSIDE)
         self._say(f"n{node_id} is cut off from {others}")
         self._network.isolate(f"n{node_id}", others)
 
     def _link(self) -> tuple[str, str]:
         names = [f"n{node_id}" for node_id in self._node_ids]
-        return self._chance.choice([*permutations(names, 2), *((name, OUTSIDE) for name in names)])
+        return self._rng.choice([*permutations(names, 2), *((name, OUTSIDE) for name in names)])
 
     def _cut_one_way(self) -> None:
         link = self._link()
@@ -160,12 +160,12 @@ class Faults:
         self._network.isolate(one, [other])
 
     def _slow_down(self) -> None:
-        link, latency_s = self._link(), self._chance.choice(_SLOW_S)
+        link, latency_s = self._link(), self._rng.choice(_SLOW_S)
         self._say(f"{link} takes {latency_s}")
         self._network.slow_down(*link, latency_s)
 
     def _loosen(self) -> None:
-        link, likelihood = self._link(), self._chance.choice(_LOOSE)
+        link, likelihood = self._link(), self._rng.choice(_LOOSE)
         self._say(f"{link} breaks by {likelihood}")
         self._network.loosen(*link, likelihood)
 

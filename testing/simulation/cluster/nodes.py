@@ -48,14 +48,14 @@ _CHOICES = {
 class Cluster:
     """The cluster. `nodes` by id. The code that ends a process also restarts it."""
 
-    def __init__(self, simulation: Simulation, trace: Trace, chance: Random) -> None:
+    def __init__(self, simulation: Simulation, trace: Trace, rng: Random) -> None:
         self.simulation = simulation
         self.trace = trace
         #: The voters are named by the log (KIP-853) or by the configuration.
-        self._voters_in_log = chance.random() < 0.5
-        self._directory_ids = {node_id: chance.randbytes(16) for node_id in VOTER_IDS}
-        chosen = {key: chance.choice(values) for key, values in _CHOICES.items()}
-        self.node_ids = VOTER_IDS if chance.random() < 0.6 else (*VOTER_IDS, OBSERVER_ID)
+        self._voters_in_log = rng.random() < 0.5
+        self._directory_ids = {node_id: rng.randbytes(16) for node_id in VOTER_IDS}
+        chosen = {key: rng.choice(values) for key, values in _CHOICES.items()}
+        self.node_ids = VOTER_IDS if rng.random() < 0.6 else (*VOTER_IDS, OBSERVER_ID)
         self.nodes = {node_id: self._node(node_id, chosen) for node_id in self.node_ids}
         self.bootstrap = [("127.0.0.1", 9090 + node_id) for node_id in self.node_ids]
         self._serving: set[int] = set()

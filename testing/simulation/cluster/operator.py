@@ -39,10 +39,10 @@ _MOST_PARTITIONS = 4
 class Operator:
     """Sends each request once. A request may fail, but not by a bug."""
 
-    def __init__(self, client: Client, node_ids: Sequence[int], chance: Random) -> None:
+    def __init__(self, client: Client, node_ids: Sequence[int], rng: Random) -> None:
         self._client = client
         self._node_ids = node_ids
-        self._chance = chance
+        self._rng = rng
         self._kinds: list[Callable[[], tuple[Message, int]]] = [
             self._create,
             self._delete,
@@ -54,8 +54,8 @@ class Operator:
 
     async def run(self, interval_s: float) -> None:
         while True:
-            await asyncio.sleep(self._chance.uniform(0, 2 * interval_s))
-            await self._ask(*self._chance.choice(self._kinds)())
+            await asyncio.sleep(self._rng.uniform(0, 2 * interval_s))
+            await self._ask(*self._rng.choice(self._kinds)())
 
     async def end(self) -> None:
         """Reassigns every partition to its original replicas. Earlier requests may still be in flight."""
@@ -83,11 +83,11 @@ class Operator:
         return DeleteTopicsRequest(topics=[DeleteTopicState(self._topic())], timeout_ms=_TIMEOUT_MS), 6
 
     def _grow(self) -> tuple[Message, int]:
-        count = self._chance.randint(3, _MOST_PARTITIONS)
+        count = self._rng.randint(3, _MOST_PARTITIONS)
         return CreatePartitionsRequest([CreatePartitionsTopic(self._topic(), count, None)], _TIMEOUT_MS), 3
 
     def _configure(self) -> tuple[Message, int]:
-        config = AlterableConfig("retention.ms", 0, str(self._chance.randint(10**9, 10**10)))
+        config = AlterableConfig("retention.ms", 0, str(self._rng.randint(10**9, 10**10)))
         return IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC_RESOURCE, self._topic(), [config])]), 1
 
     def _elect(self) -> tuple[Message, int]:
@@ -95,16 +95,16 @@ class Operator:
 
     def _reassign(self) -> tuple[Message, int]:
         """Reassigns a partition. Two replicas are the minimum for durability."""
-        replicas = self._chance.sample(self._node_ids, self._chance.choice((2, 3)))
+        replicas = self._rng.sample(self._node_ids, self._rng.choice((2, 3)))
         return self._reassignment(replicas, every=False)
 
     def _reassignment(self, replicas: list[int], *, every: bool) -> tuple[Message, int]:
-        indexes = range(PARTITIONS) if every else [self._chance.randrange(PARTITIONS)]
+        indexes = range(PARTITIONS) if every else [self._rng.randrange(PARTITIONS)]
         topic = ReassignableTopic(TOPIC, [ReassignablePartition(index, replicas) for index in indexes])
         return AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[topic]), 1
 
     def _topic(self) -> str:
-        return self._chance.choice(_TOPICS)
+        return self._rng.choice(_TOPICS)
 
 
 def _errors(answer: Any) -> Iterator[int]:

@@ -54,9 +54,9 @@ class Run:
     """The run of one seed. `show` gets each line of the trace."""
 
     def __init__(self, seed: int, duration_s: float = 40.0, show: Callable[[str], None] | None = None) -> None:
-        self._chance = Random(seed)
-        latency_s = self._chance.choice(_LATENCIES_S)
-        self._simulation = Simulation(self._chance.getrandbits(32), latency_s, started=STARTED_S)
+        self._rng = Random(seed)
+        latency_s = self._rng.choice(_LATENCIES_S)
+        self._simulation = Simulation(self._rng.getrandbits(32), latency_s, started=STARTED_S)
         self._duration_s = duration_s
         self.trace = Trace(self._simulation.loop.time, show)
         self._broken: BaseException | None = None
@@ -111,7 +111,7 @@ class Run:
             self._over.set_result(None)
 
     def _dice(self) -> Random:
-        return Random(self._chance.getrandbits(64))
+        return Random(self._rng.getrandbits(64))
 
     # ---- the scenario
 
@@ -130,16 +130,16 @@ class Run:
         self._judge()
 
     def _put_to_work(self, group: asyncio.TaskGroup) -> None:
-        chance = self._chance
+        rng = self._rng
         self._producers = [self._producer(number) for number in range(PRODUCERS)]
         self._consumer = Consumer(self._client())
         self._committer = Committer(self._client(), self._dice())
         self._operator = Operator(self._client(), self._cluster.node_ids, self._dice())
-        interval_s = chance.choice(_INTERVALS_S)
+        interval_s = rng.choice(_INTERVALS_S)
         self._writing = [group.create_task(producer.run(interval_s)) for producer in self._producers]
         self._reading = group.create_task(self._consumer.run())
-        self._committing = group.create_task(self._committer.run(chance.choice(_COMMITS_S)))
-        self._operating = group.create_task(self._operator.run(chance.choice(_OPERATOR_S)))
+        self._committing = group.create_task(self._committer.run(rng.choice(_COMMITS_S)))
+        self._operating = group.create_task(self._operator.run(rng.choice(_OPERATOR_S)))
 
     async def _come_to_the_end(self, group: asyncio.TaskGroup) -> None:
         """Ends all faults and waits until all started operations are complete."""

@@ -86,11 +86,11 @@ async def create_topic(client: Client, name: str, partitions: int) -> None:
 class Producer:
     """A producer. Each partition has one batch in flight, which is sent until it is acknowledged."""
 
-    def __init__(self, name: str, client: Client, chance: Random, committed: Committed) -> None:
+    def __init__(self, name: str, client: Client, rng: Random, committed: Committed) -> None:
         self.acknowledged: list[Acknowledged] = []
         self._name = name
         self._client = client
-        self._chance = chance
+        self._rng = rng
         self._committed = committed
         self._is_over = False
         self._number = 0
@@ -109,8 +109,8 @@ class Producer:
     async def _fill(self, index: int, producer: InitProducerIdResponse, interval_s: float) -> None:
         sequence = 0
         while not self._is_over:
-            await asyncio.sleep(self._chance.uniform(0, 2 * interval_s))
-            values = [self._value() for _ in range(self._chance.choice((1, 1, 1, 2, 5)))]
+            await asyncio.sleep(self._rng.uniform(0, 2 * interval_s))
+            values = [self._value() for _ in range(self._rng.choice((1, 1, 1, 2, 5)))]
             now_ms = int(asyncio.get_running_loop().time() * 1000)  # old records are deleted by retention
             batch = encode_batch(
                 [Record(number, now_ms, value=value) for number, value in enumerate(values)],
@@ -130,7 +130,7 @@ class Producer:
     async def _deliver(self, index: int, batch: bytes) -> int:
         """Delivers a batch. Returns its offset."""
         topic = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index, batch)])
-        request = ProduceRequest(acks=-1, timeout_ms=self._chance.choice((1500, 5000)), topic_data=[topic])
+        request = ProduceRequest(acks=-1, timeout_ms=self._rng.choice((1500, 5000)), topic_data=[topic])
         while True:
             leader = await self._client.leader(index, f"produce {index}")
             try:
@@ -142,7 +142,7 @@ class Producer:
             except Unreachable:
                 pass
             self._client.forget(index)
-            await asyncio.sleep(self._chance.uniform(0, 2 * BACKOFF_S))
+            await asyncio.sleep(self._rng.uniform(0, 2 * BACKOFF_S))
 
 
 class Consumer:

@@ -82,13 +82,13 @@ class Node:
                 history.set_kraft_version(offset, record.message.kraft_version)
             elif hasattr(record.message, "granting_voters") is False:
                 history.add(offset, VoterSet.from_record(record.message))
-        chance = self.simulation.chance
-        self.replica = QuorumReplica(key, config, self.log, history, self.state, chance, self.now)
+        rng = self.simulation.rng
+        self.replica = QuorumReplica(key, config, self.log, history, self.state, rng, self.now)
         self.pump()
 
     def crash(self) -> None:
-        chance = self.simulation.chance
-        self.log.crash(chance.randint(self.log.synced_offset, self.log.end_offset))
+        rng = self.simulation.rng
+        self.log.crash(rng.randint(self.log.synced_offset, self.log.end_offset))
         if "forgotten_state" in self.simulation.mutations:
             self.state = ElectionState()
         self.replica = None
@@ -124,7 +124,7 @@ class Node:
             effect = self._queue.popleft()
             if isinstance(effect, WriteState):
                 self._writing = True
-                self.later(self.simulation.chance.randint(0, 8), lambda state=effect.state: self._written(state))
+                self.later(self.simulation.rng.randint(0, 8), lambda state=effect.state: self._written(state))
             elif isinstance(effect, Flush):
                 self._flush()
             elif effect.sync_to > self.log.synced_offset and "unsynced_fetch" not in self.simulation.mutations:
@@ -136,16 +136,16 @@ class Node:
 
     def _written(self, state: ElectionState) -> None:
         self.state, self._writing = state, False
-        if self.simulation.faulty and self.simulation.chance.random() < 0.1:
+        if self.simulation.faulty and self.simulation.rng.random() < 0.1:
             # A crash right after a promise is the most revealing one.
-            self.later(self.simulation.chance.randint(0, 4), lambda: self.simulation.crash(self, 20))
+            self.later(self.simulation.rng.randint(0, 4), lambda: self.simulation.crash(self, 20))
         self.pump()
 
     def _flush(self) -> None:
         self.simulation.flushes += 1
         number = self.simulation.flushes
         self.log.begin_flush(number)
-        self.later(self.simulation.chance.randint(0, 12), lambda: self._flushed(number))
+        self.later(self.simulation.rng.randint(0, 12), lambda: self._flushed(number))
 
     def _flushed(self, number: int) -> None:
         self.log.end_flush(number)
@@ -176,7 +176,7 @@ class Node:
 
 class Simulation:
     def __init__(self, seed: int, mutations: frozenset[str] = frozenset()) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.mutations = mutations
         self.now = 1_000_000
         self.flushes = self.events = self._sequence = self._value = 0
@@ -184,10 +184,10 @@ class Simulation:
         self.faulty = True
         self.cut: set[tuple[int, int]] = set()
         self.invariants = Invariants(self)
-        voters = self.chance.choice((1, 3, 3, 3, 4, 5))
+        voters = self.rng.choice((1, 3, 3, 3, 4, 5))
         self.initial_voters = VoterSet.of(voter(number) for number in range(1, voters + 1))
-        self.nodes = {number: Node(self, number) for number in range(1, voters + 1 + self.chance.randint(0, 2))}
-        self.drops = self.chance.choice((0.0, 0.02, 0.1, 0.3))
+        self.nodes = {number: Node(self, number) for number in range(1, voters + 1 + self.rng.randint(0, 2))}
+        self.drops = self.rng.choice((0.0, 0.02, 0.1, 0.3))
 
     # ---- input to a node after its start
 
@@ -224,12 +224,12 @@ class Simulation:
     # ---- the network
 
     def _deliver(self, source: int, target: int, function: Callable[[], None]) -> None:
-        if source != target and ((source, target) in self.cut or (self.faulty and self.chance.random() < self.drops)):
+        if source != target and ((source, target) in self.cut or (self.faulty and self.rng.random() < self.drops)):
             return
-        copies = 2 if self.faulty and self.chance.random() < 0.05 else 1
+        copies = 2 if self.faulty and self.rng.random() < 0.05 else 1
         for _ in range(copies):
-            slow = self.faulty and self.chance.random() < 0.03
-            self.at(self.now + self.chance.randint(1, 900 if slow else 15), function)
+            slow = self.faulty and self.rng.random() < 0.03
+            self.at(self.now + self.rng.randint(1, 900 if slow else 15), function)
 
     def send(self, source: Node, effect: Send) -> None:
         target = self.nodes[effect.node]
@@ -238,7 +238,7 @@ class Simulation:
             feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
             answer = Reply(token, ApiVersionsResponse(supported_features=[feature]))
             self._deliver(source.id, target.id, lambda: target.replica and self.reply(target, answer))
-        elif target.replica is None and self.chance.random() < 0.5:
+        elif target.replica is None and self.rng.random() < 0.5:
             failed = PeerResponse(effect.node, effect.correlation, None)
             source.later(5, lambda: source.handle(failed))
         else:
@@ -264,17 +264,17 @@ class Simulation:
                 self._value += 1
                 node.log.append(node.replica.epoch, self._value)
                 node.handle(Appended(node.replica.epoch, node.log.end_offset))
-        self.at(self.now + self.chance.randint(5, 120), self._append)
+        self.at(self.now + self.rng.randint(5, 120), self._append)
 
     def _fault(self) -> None:
         if not self.faulty:
             return
         faults = (self._crash, self._crash, self._cut, self._cut, self._jump, self._snapshot, self._change_voters)
-        self.chance.choice((*faults, self._mend, self._mend, self._resign))()
-        self.at(self.now + self.chance.randint(20, 500), self._fault)
+        self.rng.choice((*faults, self._mend, self._mend, self._resign))()
+        self.at(self.now + self.rng.randint(20, 500), self._fault)
 
     def _any(self) -> Node:
-        return self.nodes[self.chance.choice(list(self.nodes))]
+        return self.nodes[self.rng.choice(list(self.nodes))]
 
     def _crash(self) -> None:
         self.crash(self._any(), 1_500)
@@ -282,32 +282,32 @@ class Simulation:
     def crash(self, node: Node, longest_ms: int) -> None:
         if node.replica is not None:
             node.crash()
-            self.at(self.now + self.chance.randint(1, longest_ms), lambda: None if node.replica else node.start())
+            self.at(self.now + self.rng.randint(1, longest_ms), lambda: None if node.replica else node.start())
             self._tell_that_gone(node)
 
     def _tell_that_gone(self, gone: Node) -> None:
         """Reports to the other nodes, after a delay, that its process has died; it may have restarted by then."""
         for node in self.nodes.values():
-            if node is not gone and node.replica is not None and self.chance.random() < 0.5:
-                node.later(self.chance.randint(1, 60), lambda node=node: node.handle(LeaderGone(gone.id)))
+            if node is not gone and node.replica is not None and self.rng.random() < 0.5:
+                node.later(self.rng.randint(1, 60), lambda node=node: node.handle(LeaderGone(gone.id)))
 
     def _cut(self) -> None:
-        one, both = self._any().id, self.chance.random() < 0.7
+        one, both = self._any().id, self.rng.random() < 0.7
         for other in self.nodes:
-            if other != one and self.chance.random() < 0.6:
+            if other != one and self.rng.random() < 0.6:
                 self.cut |= {(one, other), (other, one)} if both else {(one, other)}
 
     def _mend(self) -> None:
         self.cut.clear()
 
     def _jump(self) -> None:
-        self._any().clock_skew += self.chance.choice((-5_000, -300, 300, 5_000))
+        self._any().clock_skew += self.rng.choice((-5_000, -300, 300, 5_000))
 
     def _snapshot(self) -> None:
         for node in self.nodes.values():
-            if node.replica is not None and self.chance.random() < 0.5:
+            if node.replica is not None and self.rng.random() < 0.5:
                 end = min(node.replica.high_watermark, node.log.synced_offset)
-                node.log.take_snapshot(end, self.chance.random() < 0.7)
+                node.log.take_snapshot(end, self.rng.random() < 0.7)
 
     def _resign(self) -> None:
         self._any().handle(Resign())

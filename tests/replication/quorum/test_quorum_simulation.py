@@ -100,11 +100,11 @@ def never_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Elections, "expire", lambda self, now: None)
 
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+Inject = Callable[[pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize(
-    ("plant", "mutation", "found_by"),
+    ("inject", "mutation", "found_by"),
     [
         (votes_for_everybody, "", {ONE_LEADER}),
         (None, "forgotten_state", {ONE_LEADER}),
@@ -119,10 +119,10 @@ Plant = Callable[[pytest.MonkeyPatch], None]
     ids=lambda value: getattr(value, "__name__", value if isinstance(value, str) else None),
 )
 def test_injected_bug_is_caught(
-    plant: Plant | None, mutation: str, found_by: set[str], monkeypatch: pytest.MonkeyPatch
+    inject: Inject | None, mutation: str, found_by: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if plant is not None:
-        plant(monkeypatch)
+    if inject is not None:
+        inject(monkeypatch)
     found: set[str] = set()
     for seed in range(SEEDS_FOR_A_BUG):
         try:

@@ -86,14 +86,14 @@ class Transcript:
 
     def begin(self, id: int, history: VoterHistory, config: QuorumConfig) -> None:
         self.logs[id], self.states[id] = ToyLog(), ElectionState()
-        key, chance = voter(id).key, random.Random(id)
-        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, self.states[id], chance, 0)
+        key, rng = voter(id).key, random.Random(id)
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, self.states[id], rng, 0)
         self.effects(id)
 
     def again(self, id: int, *addresses: Address) -> None:
-        key, history, chance = voter(id).key, self.replicas[id].voters, random.Random(id)
+        key, history, rng = voter(id).key, self.replicas[id].voters, random.Random(id)
         config, state = QuorumConfig("cluster", addresses=addresses), self.states[id]
-        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, state, chance, self.now)
+        self.replicas[id] = QuorumReplica(key, config, self.logs[id], history, state, rng, self.now)
         self.effects(id)
 
     def moved(self, id: int) -> None:

@@ -124,7 +124,7 @@ class Outcome:
         )
 
 
-class AttackRoom:
+class AttackTarget:
     """A broker, or a cluster of three, and the good client of both.
 
     `scale`: 1.0 is the size of attacks that the project promises to withstand. `properties` are the brokers', over the
@@ -169,7 +169,7 @@ class AttackRoom:
     def scaled(self, count: int) -> int:
         return max(1, int(count * self.scale))
 
-    def __enter__(self) -> AttackRoom:
+    def __enter__(self) -> AttackTarget:
         try:
             self._start()
         except BaseException:
@@ -189,7 +189,7 @@ class AttackRoom:
         """Starts the one good client that is beside all attacks from now on."""
         self.client = GoodClient(self.bootstrap, replicas=min(3, len(self.nodes))).await_ready()
 
-    def run(self, attack: Callable[[AttackRoom], None], *, rss_deadline_s: float = RSS_DEADLINE_S) -> Outcome:
+    def run(self, attack: Callable[[AttackTarget], None], *, rss_deadline_s: float = RSS_DEADLINE_S) -> Outcome:
         """Runs the attack beside the good client, and waits until memory is back or the time is up.
 
         Where a node has ended it is started again, with a new client, for the attacks that follow.
@@ -226,7 +226,7 @@ class AttackRoom:
         assert not (report.lost or report.unread or report.doubled), report
         return report
 
-    def _attack(self, attack: Callable[[AttackRoom], None]) -> list[str]:
+    def _attack(self, attack: Callable[[AttackTarget], None]) -> list[str]:
         """Returns when every node answers, or has ended; sentences when an attack could not be ended or one does not."""
         faults = []
         try:
@@ -308,5 +308,5 @@ class AttackRoom:
             time.sleep(0.05)
 
 
-def _name_of(attack: Callable[[AttackRoom], None]) -> str:
+def _name_of(attack: Callable[[AttackTarget], None]) -> str:
     return attack.func.__name__ if isinstance(attack, partial) else attack.__name__

@@ -13,7 +13,7 @@ from .state import TransactionsState
 from .transaction import NO_PRODUCER_ID, NOT_IN_TRANSACTION, State, Transaction
 
 
-class Upkeep:
+class Maintenance:
     def __init__(self, state: TransactionsState) -> None:
         self._state = state
         self._abort = Timer(("abort",))

@@ -19,10 +19,10 @@ class RandomSource(Protocol):
 _DASH = 62
 
 
-def random_uuid(chance: RandomSource) -> bytes:
+def random_uuid(rng: RandomSource) -> bytes:
     """Returns a random UUID (version 4) whose text form does not start with a dash, as Kafka's."""
     while True:
-        raw = bytearray(chance.randbytes(16))
+        raw = bytearray(rng.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         if raw[0] >> 2 != _DASH:

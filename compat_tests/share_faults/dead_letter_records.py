@@ -27,13 +27,13 @@ REJECTED = "Offset rejected by client."
 EXCEEDED = "Offset delivery count exceeded the threshold."
 
 
-class Letter(NamedTuple):
+class DeadLetterRecord(NamedTuple):
     place: Place
     value: int
     why: str
 
 
-def read(bootstrap: str, queue: str) -> list[Letter]:
+def read(bootstrap: str, queue: str) -> list[DeadLetterRecord]:
     """All that are there now, of a group that wants copies of records."""
     found = []
     for index in range(partition_count(bootstrap, queue)):
@@ -44,7 +44,7 @@ def read(bootstrap: str, queue: str) -> list[Letter]:
                 # A record that could not be read again has no value, and a marker has none that is a number.
                 value = record.value or b""
                 number = int(value) if value.lstrip(b"-").isdigit() else -1
-                found.append(Letter(place, number, headers["message"]))
+                found.append(DeadLetterRecord(place, number, headers["message"]))
     return found
 
 
@@ -59,12 +59,15 @@ def markers(bootstrap: str, topic: str) -> set[Place]:
 
 
 def anomalies(
-    history: History, letters: Iterable[Letter], circumstances: Circumstances, markers: Container[Place] = ()
+    history: History,
+    dead_letter_records: Iterable[DeadLetterRecord],
+    circumstances: Circumstances,
+    markers: Container[Place] = (),
 ) -> list[str]:
-    by_place: dict[Place, list[Letter]] = defaultdict(list)
-    for letter in letters:
-        if letter.place not in markers or letter.why != EXCEEDED:
-            by_place[letter.place].append(letter)
+    by_place: dict[Place, list[DeadLetterRecord]] = defaultdict(list)
+    for dead_letter in dead_letter_records:
+        if dead_letter.place not in markers or dead_letter.why != EXCEEDED:
+            by_place[dead_letter.place].append(dead_letter)
     found = []
     open_until: dict[int, float] = defaultdict(float)
     for place, record in sorted(history.items()):
@@ -76,13 +79,17 @@ def anomalies(
 
 
 def _of_letters(
-    record: Record, letters: list[Letter], circumstances: Circumstances, open_until: float, leader_changes: int
+    record: Record,
+    dead_letter_records: list[DeadLetterRecord],
+    circumstances: Circumstances,
+    open_until: float,
+    leader_changes: int,
 ) -> Iterator[str]:
     is_rejected = any(word.what == REJECT for word in record.words)
     # One delivery may have been to a member that died before it wrote it down.
     is_used_up = record.most >= circumstances.limit - 1
     accepted = [word.told for word in record.confirmed if word.what == ACCEPT]
-    if not letters:
+    if not dead_letter_records:
         if not any(word.what == ACCEPT for word in record.words):
             yield "not buried"
         return
@@ -91,7 +98,9 @@ def _of_letters(
     if not is_rejected and not is_used_up:
         yield "buried for nothing"
     reasons = {REJECTED: is_rejected, EXCEEDED: is_used_up}
-    if any(letter.value != record.value or not reasons.get(letter.why) for letter in letters):
+    if any(
+        dead_letter.value != record.value or not reasons.get(dead_letter.why) for dead_letter in dead_letter_records
+    ):
         yield "another's words"
-    if len(letters) > 1 + leader_changes:
+    if len(dead_letter_records) > 1 + leader_changes:
         yield "buried over and over"

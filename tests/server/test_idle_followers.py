@@ -1,4 +1,4 @@
-"""A follower's session looks at the partitions of which there is news, and its fetcher asks for no others."""
+"""A follower's session inspects active partitions only, and its fetcher names no others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sessions(replicas: Replicas) -> list[FetchSession]:
 
 def is_settled(replicas: Replicas) -> bool:
     found = sessions(replicas)
-    return sum(len(one.partitions) for one in found) == MANY and not any(one.unsettled for one in found)
+    return sum(len(one.partitions) for one in found) == MANY and not any(one.active_partitions for one in found)
 
 
 async def settled(replicas: Replicas) -> FetchSession:
@@ -145,7 +145,7 @@ async def test_removed_follower_rejoins_when_response_precedes_metadata(
         await eventually(lambda: replicas.partition(1).isr == (1, 2), "its fetches have it proposed")
 
 
-async def test_another_epoch_of_the_same_leader_is_told_by_the_follower_and_comes_to_rest(tmp_path: Path) -> None:
+async def test_new_epoch_of_the_same_leader_is_sent_by_the_follower_and_becomes_idle(tmp_path: Path) -> None:
     async with Replicas(tmp_path, 2) as replicas:
         create_many(replicas)
         await settled(replicas)
@@ -170,7 +170,7 @@ async def test_a_session_that_begins_where_another_rests_takes_its_place(tmp_pat
         produce(replicas, 7, b"one")
         await eventually(lambda: len(sessions(replicas)) == 2 or before not in sessions(replicas))
         now = next(one for one in sessions(replicas) if one is not before)
-        await eventually(lambda: not now.unsettled)
+        await eventually(lambda: not now.active_partitions)
         assert all(len(hosted(replicas, 1, index).end_watchers) == 1 for index in range(MANY))
         produce(replicas, 7, b"two")
         await eventually(lambda: hosted(replicas, 2, 7).high_watermark == 2)

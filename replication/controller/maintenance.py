@@ -57,14 +57,14 @@ class WriteNoOpRequest(Message):
 
 
 @struct
-class UpkeepResponse(Message):
+class MaintenanceResponse(Message):
     error_code: int = wire(INT16)
     #: The number of partitions with a new leader.
     elections: int = wire(INT32)
 
 
 def write_no_op(state: ControllerState, request: WriteNoOpRequest, version: int) -> ControllerResult:
-    return ControllerResult([NoOpRecord()], UpkeepResponse(), atomic=False)
+    return ControllerResult([NoOpRecord()], MaintenanceResponse(), atomic=False)
 
 
 def fence_broker(state: ControllerState, request: FenceBrokerRequest, version: int) -> ControllerResult:
@@ -85,9 +85,9 @@ def move_leaders(state: ControllerState, request: MoveLeadersRequest, version: i
     return ControllerResult(records, _elected(records), atomic=False)
 
 
-def _elected(records: Sequence[Message]) -> UpkeepResponse:
+def _elected(records: Sequence[Message]) -> MaintenanceResponse:
     leaders = [record.leader for record in records if isinstance(record, PartitionChangeRecord)]
-    return UpkeepResponse(elections=sum(leader not in (NO_LEADER, LEADER_UNCHANGED) for leader in leaders))
+    return MaintenanceResponse(elections=sum(leader not in (NO_LEADER, LEADER_UNCHANGED) for leader in leaders))
 
 
 def balance_leaders(state: ControllerState, request: BalanceLeadersRequest, version: int) -> ControllerResult:

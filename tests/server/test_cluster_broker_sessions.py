@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
-from odradek.server.cluster import broker_sessions as liveness_module
+from odradek.server.cluster import broker_sessions as sessions_module
 from odradek.server.peers import probes
 from odradek.testing.simulation import Node, Simulation
 
@@ -87,7 +87,7 @@ def test_a_slow_broker_whose_connections_break_is_not_taken_for_a_dead_one(
         network, broker_sessions = simulation.network, cluster[controller].server.broker_sessions
         network.slow_down(f"node-{controller}", f"node-{slow}", there_s)
         network.slow_down(f"node-{slow}", f"node-{controller}", back_s)
-        monkeypatch.setattr(liveness_module, "is_gone", is_gone)
+        monkeypatch.setattr(sessions_module, "is_gone", is_gone)
         for _ in range(8):
             network.reset(f"node-{slow}", f"node-{controller}")
             await asyncio.sleep(6)

@@ -1,0 +1,130 @@
+"""The words of the code and the pages: the field's terms, and sentences that begin with their subject or their verb."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: No docstring, heading or test begins with one of them: they hide the noun.
+VAGUE = frozenset(["who", "whoever", "whose", "whom", "which", "what", "that", "it", "its", "of", "nobody", "somebody"])
+#: Words for processes and data that name no actor, in names of tests.
+UNCLEAR_IN_TESTS = {
+    "who", "whoever", "whom", "nobody", "somebody", "told", "tells", "tell", "vain", "hears", "knows", "speaks",
+    "planted", "played", "plays",
+}  # fmt: skip
+#: Names of an own language, and the terms of the field that took their place.
+TERMS = {
+    "RESTING": "NOT_IN_TRANSACTION", "REACHED_FROM": "VALID_PREVIOUS_STATES", "LINES": "FETCHERS_PER_SOURCE",
+    "PeerFault": "ProtocolViolation", "SteadyClock": "MonotonicClock", "even_clock": "MonotonicClock",
+    "uncollected": "without_gc", "Chance": "RandomSource", "chance": "rng", "upkeep": "maintenance", "Upkeep": "Maintenance",
+    "note_doomed": "schedule_segment_deletion", "doom": "schedule_delete", "Dirt": "DirtyRange", "Cold": "NotInPageCache",
+    "is_warm": "in_page_cache", "uneven": "heterogeneous_assignor", "take_step": "reconcile_member",
+    "stepping": "reconciliation", "drawn_id": "generated_member_id", "NOTHING_SAID": "EMPTY_METADATA",
+    "Wish": "AcquireRequest", "Stretch": "AcquiredRange", "makes_room": "replaceable_when_empty", "disturb": "wake_all",
+    "grew": "on_bytes_available", "holds_up": "is_throttled", "is_held_up": "is_throttled", "news": "changed_partitions",
+    "unsettled": "active_partitions", "_passes_by": "_skip_idle", "Taken": "LeadershipStart",
+    "_ALONE": "_SINGLE_NODE_DEFAULTS", "introduce": "add_listener_endpoints", "_meet_the_quorum": "_join_quorum",
+    "_put_aside": "_rename_stray",
+    "put_aside": "rename_damaged", "letter": "dead_letter", "letters": "dead_letter_records", "buried": "dead_lettered",
+    "planted": "injected",
+}  # fmt: skip
+#: The same for prose: comments, docstrings, pages.
+PHRASES = {
+    r"set in sync|in[- ]sync set": "ISR",
+    r"one word at a time": "one request in flight",
+    r"in vain": "the condition and the outcome",
+    r"planted bugs?": "injected bug",
+    r"takes power away": "power loss",
+    r"former self": "previous incarnation",
+    r"[Ll]one broker": "single node",
+    r"\bby chance\b": "at random",
+    r"\bupkeep\b": "maintenance",
+}
+#: Letters of the alphabet are letters.
+LETTERS_OF_THE_ALPHABET = (
+    "server/config/properties.py",
+    "tests/metadata/test_configs_against_java.py",
+    "tests/test_plain_words.py",
+)
+
+
+def tracked(*patterns: str) -> list[str]:
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return sorted(name for name in names if (ROOT / name).is_file())
+
+
+@cache
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def first_word(text: str) -> str:
+    found = re.match(r"\W*(\w+)", text)
+    return found[1].lower() if found else ""
+
+
+@cache
+def definitions() -> list[tuple[str, str, str]]:
+    """Returns file, name and docstring of each module, class and function."""
+    return [
+        (file, getattr(node, "name", ""), ast.get_docstring(node, clean=False) or "")
+        for file in tracked("*.py")
+        for node in statements(ast.parse(text_of(file)))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields a node and the statements below it. Expressions are most of a tree and define nothing."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from statements(child)
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    assert [(file, text[:60]) for file, _, text in definitions() if first_word(text) in VAGUE] == []
+
+
+def test_headings_begin_with_a_noun_or_a_verb() -> None:
+    headings = [(page, line) for page in tracked("*.md") for line in re.findall(r"^#+ .*", text_of(page), re.MULTILINE)]
+    assert len(headings) > 100
+    assert [heading for heading in headings if first_word(heading[1]) in VAGUE] == []
+
+
+def test_names_of_tests_say_condition_and_outcome_of_a_named_actor() -> None:
+    names = [(file, name) for file, name, _ in definitions() if name.startswith("test_")]
+    vague = [(file, name) for file, name in names if name.split("_")[1] in VAGUE]
+    assert len(names) > 1_000 and vague == []
+    assert [(file, name) for file, name in names if UNCLEAR_IN_TESTS & set(name.split("_"))] == []
+
+
+def test_code_uses_the_terms_of_the_field() -> None:
+    found = []
+    may_have = re.compile(rf"\b(?:{'|'.join(TERMS)})\b")
+    for file in tracked("*.py"):
+        if file in LETTERS_OF_THE_ALPHABET or not may_have.search(text_of(file)):
+            continue
+        for token in tokenize.generate_tokens(io.StringIO(text_of(file)).readline):
+            if token.type == tokenize.NAME and token.string in TERMS:
+                found.append(f"{file}:{token.start[0]}: {token.string}, say {TERMS[token.string]}")
+    assert found == []
+
+
+def test_prose_uses_the_terms_of_the_field() -> None:
+    phrases = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES))
+    found = [
+        f"{file}: {match[0]!r}, say {next(term for phrase, term in PHRASES.items() if re.search(phrase, match[0]))}"
+        for file in tracked("*.py", "*.md", "*.toml")
+        if file not in ("tests/test_plain_words.py", "CHANGELOG.md")
+        for match in phrases.finditer(text_of(file))
+    ]
+    assert found == []
