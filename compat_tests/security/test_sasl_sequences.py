@@ -333,7 +333,7 @@ def played(sequence: Callable[[Conversation], None], bootstrap: str) -> list[Any
 
 @pytest.fixture(scope="module")
 def conversations(secured: Secured, secured_oracle: Secured) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Returns the answers of both brokers to each sequence. The sequences run side by side: most of their time is the delay of failures."""
+    """Returns the answers of both brokers to each sequence. Most of their time is the delay of failures."""
     addresses = (secured.at("SASL"), secured_oracle.at("SASL"))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pairs = {
