@@ -38,8 +38,10 @@ class ApacheKafka(BrokerProcess):
         version: str = ORACLE,
         jvm: tuple[str, ...] = QUICK_JVM,
         start_deadline_s: float = 120,
+        starter: Path = _STARTER,
     ) -> None:
         super().__init__(directory, properties, start_deadline_s=start_deadline_s)
+        self.starter = starter
         self.version = version
         self.jvm = jvm
         #: A directory that another broker has formatted has an id of its own.
@@ -56,7 +58,7 @@ class ApacheKafka(BrokerProcess):
     def command(self) -> list[str]:
         file = self.directory / "server.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._all_properties().items()))
-        return [java(), *self.jvm, "-cp", classpath(self.version), str(_STARTER), self.cluster_id, str(file)]
+        return [java(), *self.jvm, "-cp", classpath(self.version), str(self.starter), self.cluster_id, str(file)]
 
     def _all_properties(self) -> dict[str, str]:
         return {

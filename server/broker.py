@@ -12,8 +12,8 @@ import logging
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from .assembly import cluster, coordinators, data, paths, share
-from .handlers.table import Handlers
+from .assembly import cluster, coordinators, data, paths, share, telemetry
+from .handlers.table import TELEMETRY_APIS, Handlers
 from .life_lines import log_started, log_starting, log_stopped, log_stopping
 from .network.call import BROKER, CONTROLLER, ListenerKind
 from .network.descriptors import DESCRIPTORS
@@ -67,7 +67,8 @@ class BrokerServer(Node):
         self.late_imports = LateImports(self.pools.cpu)
         #: What the handlers use; made by `start`.
         self.services: NodeServices
-        handlers = Handlers(lambda: self.services, self.late_imports)
+        has_telemetry = config.is_broker and telemetry.is_on(config)
+        handlers = Handlers(lambda: self.services, self.late_imports, frozenset() if has_telemetry else TELEMETRY_APIS)
         self.dispatchers: dict[ListenerKind, Dispatcher] = {
             BROKER: Dispatcher(BROKER, handlers),
             CONTROLLER: Dispatcher(CONTROLLER, handlers),
@@ -85,6 +86,7 @@ class BrokerServer(Node):
             self._count_other_nodes,
             self.sasl.of,
         )
+        self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
         self.broker_sessions = None
         self.lifecycle = None
         self.stopped_brokers = None
@@ -204,6 +206,8 @@ class BrokerServer(Node):
             self.partitions.close(self.controller.broker_epoch)
         for directory in self.directories:
             directory.close()
+        if self.client_telemetry is not None:
+            await self.client_telemetry.stop()
         await self.pools.stop()
         self.listeners.receiving.stop()
         self.lines.stop()

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from .share.share_groups import ShareGroupStates
     from .share.share_partitions import SharePartitions
     from .share.share_sessions import ShareSessions
+    from .telemetry.client_telemetry import ClientTelemetry
 
 
 class Node:
@@ -144,6 +145,8 @@ class Node:
     broker_sessions: BrokerSessionWatch | None
     #: This broker in a cluster; None on a node that is alone, or no broker.
     lifecycle: BrokerLifecycle | None
+    #: None where nothing receives client metrics.
+    client_telemetry: ClientTelemetry | None
     #: Brokers that have just gone; None where there are no others.
     stopped_brokers: StoppedBrokers | None
 

@@ -51,6 +51,9 @@ class Publisher:
         if node.config.is_broker:
             with self._contained("partitions"):
                 yield from node.partition_changes.steps(delta, image)
+            if node.client_telemetry is not None:
+                with self._contained("subscriptions to client metrics"):
+                    node.client_telemetry.follow(delta.configs, image)
             with self._contained("coordinators of groups"):
                 node.groups.apply(delta, image)
             if node.transactions.made is not None or image.topic(TRANSACTION_STATE_TOPIC) is not None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .share.share_groups import ShareGroupStates
     from .share.share_partitions import SharePartitions
     from .share.share_sessions import ShareSessions
+    from .telemetry.client_telemetry import ClientTelemetry
 
 
 @dataclass(slots=True)
@@ -113,5 +114,7 @@ class Services(NodeServices):
     share_states: Lazy[ShareStateDriver]
     #: This broker's registration with the controllers; None on a node that is alone.
     lifecycle: BrokerLifecycle | None
+    #: None where nothing receives client metrics.
+    client_telemetry: ClientTelemetry | None
     #: Brokers that have just gone; None where there are no others.
     stopped_brokers: StoppedBrokers | None

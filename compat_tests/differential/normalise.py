@@ -26,6 +26,7 @@ IDS = {
     "leader": "member",
     "producer_id": "producer",
     "session_id": "session",
+    "client_instance_id": "instance",
     "replica_directory_id": "directory",
     "port": "port",
     "log_dir": "directory",
@@ -41,6 +42,7 @@ TIMES = {
 ENVIRONMENT = {"total_bytes", "usable_bytes"}
 #: Where a broker's own log of metadata stands, which every heartbeat moves, and where a test's configuration put it.
 UNSTEADY = {
+    "GetTelemetrySubscriptionsResponse": {"subscription_id"},
     "ApiVersionsResponse": {"finalized_features_epoch"},
     "DescribeQuorumResponse": {"high_watermark", "log_end_offset", "leader_epoch", "host"},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .checks import at_least, list_of
-from .inert import COUNTERS, JAVA, TELEMETRY
+from .inert import COUNTERS, JAVA
 from .key import CLASS, CLUSTER, INT, LIST, LONG, STRING, key
 
 KEYS = (
@@ -19,5 +19,5 @@ KEYS = (
     key("metrics.sample.window.ms", LONG, 30_000, at_least(1), inert=COUNTERS),
     key("quota.window.num", INT, 11, at_least(1)),
     key("quota.window.size.seconds", INT, 1, at_least(1)),
-    key("telemetry.max.bytes", INT, 1_048_576, at_least(1), inert=TELEMETRY),
+    key("telemetry.max.bytes", INT, 1_048_576, at_least(1)),
 )

@@ -25,7 +25,6 @@ STREAMS_AT_ONCE = "assignments of streams groups are worked out before the answe
 STREAMS_ASSIGNOR = "there is one assignor for streams groups, sticky"
 NO_WARMUP_TASKS = "warm-up tasks are not assigned, as Kafka 4.4 itself does not yet"
 QUOTAS = "moves of replicas between log directories are not throttled"
-TELEMETRY = "client telemetry is not built yet"
 DESCRIPTIONS = "descriptions of topologies are kept with their groups, whatever class is named"
 JAVA = "a Java class cannot be loaded here"
 COUNTERS = "metrics are plain counters, and whoever scrapes them chooses the window"

@@ -109,6 +109,7 @@ BROKER = {
     "metrics.sample.window.ms": "How long a sample of a metric lasts.",
     "quota.window.num": "How many past windows count towards client quotas.",
     "quota.window.size.seconds": "The length of a window of client quotas.",
+    "odradek.telemetry.otlp.endpoint": "The URL of an OTLP/HTTP collector for what clients push; none unless set.",
     "telemetry.max.bytes": "The largest push of a client's metrics.",
     # Odradek's own.
     "odradek.fetch.session.cache.partitions": "The number of partitions that all incremental fetch sessions of this broker "

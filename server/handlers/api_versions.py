@@ -36,6 +36,7 @@ PRODUCE_KEY = 0
 #: KIP-896: shown, and refused.
 LOWEST_PRODUCE_VERSION_SHOWN = 0
 
+_FIRST_VERSION_WITH_SOFTWARE = 3
 _SOFTWARE_WORD = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -54,6 +55,8 @@ def _response(services: NodeServices, call: Call) -> ApiVersionsResponse:
     error = _error(request, call.version, services)
     if error:
         return ApiVersionsResponse(error_code=error)
+    if call.version >= _FIRST_VERSION_WITH_SOFTWARE:
+        call.connection.software = (request.client_software_name, request.client_software_version)
     served = call.connection.dispatcher.served
     response = ApiVersionsResponse(api_keys=[_shown(served[key]) for key in sorted(served)])
     _add_features(response, services, call.version)
@@ -61,7 +64,7 @@ def _response(services: NodeServices, call: Call) -> ApiVersionsResponse:
 
 
 def _error(request: ApiVersionsRequest, version: int, services: NodeServices) -> int:
-    if version >= 3:
+    if version >= _FIRST_VERSION_WITH_SOFTWARE:
         words = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE_WORD.fullmatch(word) for word in words):
             return ErrorCode.INVALID_REQUEST

@@ -28,6 +28,10 @@ def handled_apis() -> frozenset[str]:
     return frozenset(FORWARDED) | (files - {"forwarded", "table"})
 
 
+#: The APIs of client telemetry, served only where something receives metrics.
+TELEMETRY_APIS = frozenset({"get_telemetry_subscriptions", "push_telemetry"})
+
+
 def load_all() -> None:
     """Imports what is imported late here and now, for a simulation: threads would make runs differ."""
     for api in APIS.values():
@@ -41,12 +45,17 @@ def _modules(api: Api) -> tuple[str, ...]:
 
 
 class Handlers:
-    """The handlers of one node. `services` is called with the first use of each handler."""
+    """The handlers of one node. `services` is called with the first use of each handler.
 
-    def __init__(self, services: Callable[[], NodeServices], late_imports: LateImports) -> None:
+    `without`: the modules of APIs that this node does not serve.
+    """
+
+    def __init__(
+        self, services: Callable[[], NodeServices], late_imports: LateImports, without: frozenset[str] = frozenset()
+    ) -> None:
         self._services = services
         self._late_imports = late_imports
-        self._apis = handled_apis()
+        self._apis = handled_apis() - without
 
     def __contains__(self, api: Api) -> bool:
         return api.module in self._apis

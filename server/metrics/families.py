@@ -22,6 +22,7 @@ from . import damage as metrics_damage
 from . import descriptors as metrics_descriptors
 from . import groups as metrics_groups
 from . import share as metrics_share
+from . import telemetry as metrics_telemetry
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
@@ -64,6 +65,7 @@ def families(services: NodeServices) -> Iterator[Metric]:
     yield from metrics_damage.damage(services)
     yield from metrics_groups.groups(services)
     yield from metrics_share.share(services)
+    yield from metrics_telemetry.telemetry(services)
     state = _RUNNING if services.lifecycle is None else services.lifecycle.state.value
     yield _gauge("kafka_server_kafkaserver_brokerstate", "3 when the broker serves.", state)
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "", len(services.fetch_sessions))

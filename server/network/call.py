@@ -76,6 +76,10 @@ class ClientConnection(Protocol):
     client_id: str | None
     client_id_bytes: bytes | None
     closed: bool
+    #: host:port of the client.
+    remote_address: str
+    #: The name and version of the client's library; None until it has told them.
+    software: tuple[str, str] | None
     #: See `Connection`.
     refused_batches: Any
     sasl_gate: SaslGate | None

@@ -57,7 +57,7 @@ class Connection(HeldConnection):
         "_sender", "_stuck_bytes", "_taking", "_transport", "active", "calls", "client_host", "client_id",
         "client_id_bytes", "closed", "connection_id", "counted_as", "dispatcher", "has_asked",
         "is_token_authenticated", "listener", "listener_name", "max_frame_bytes", "opened_s", "principal",
-        "refused_batches", "remote_address", "sasl_gate", "takes_descriptor",
+        "refused_batches", "remote_address", "sasl_gate", "software", "takes_descriptor",
     )  # fmt: skip
 
     def __init__(self, listener: Listening) -> None:
@@ -75,6 +75,8 @@ class Connection(HeldConnection):
         self.client_host = ""
         self.connection_id = ""
         self.remote_address = ""
+        #: What ApiVersions said of the client's library (KIP-511).
+        self.software: tuple[str, str] | None = None
         self.client_id: str | None = None
         self.client_id_bytes: bytes | None = None
         #: Whether anything came since the listener last looked for idle connections.

@@ -1,0 +1,1 @@
+"""Clients that push their metrics to the broker (KIP-714)."""

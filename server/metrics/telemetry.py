@@ -1,0 +1,42 @@
+"""Metrics that clients have pushed (KIP-714), and of the pushes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ..services import Services
+
+
+def telemetry(services: Services) -> Iterator[Metric]:
+    found = services.client_telemetry
+    if found is None:
+        return
+    instances, series = found.instances, found.series
+    yield GaugeMetricFamily("kafka_server_client_metrics_instance_count", "Client instances.", value=len(instances))
+    yield GaugeMetricFamily("odradek_client_metrics_series", "Series that clients have pushed.", value=series.series)
+    counts: dict[str, tuple[str, int]] = {
+        "kafka_server_client_metrics_throttle": ("Requests before their push interval was over.", instances.throttled),
+        "kafka_server_client_metrics_unknown_subscription_request": (
+            "Pushes with an old subscription id.",
+            instances.unknown_subscriptions,
+        ),
+        "odradek_client_metrics_pushes": ("Pushes that were read.", found.pushes),
+        "odradek_client_metrics_unreadable_pushes": ("Pushes that could not be read.", found.unreadable),
+        "odradek_client_metrics_left_out": ("Points beyond a limit, or of a kind that is not shown.", series.left_out),
+    }
+    collector = found.collector
+    if collector is not None:
+        counts |= {
+            "odradek_client_metrics_exported": ("Pushes that the OTLP collector took.", collector.sent),
+            "odradek_client_metrics_export_failures": ("Pushes that it did not take.", collector.failed),
+            "odradek_client_metrics_export_drops": ("Pushes that found its queue full.", collector.dropped),
+        }
+    for name, (words, count) in counts.items():
+        yield CounterMetricFamily(name, words, value=count)
+    for family, values in series.collect(services.clock.now_ms()):
+        shown = Metric(family.name, family.description, "counter" if family.is_counter else "gauge")
+        for labels, value in values:
+            shown.add_sample(family.name + ("_total" if family.is_counter else ""), dict(labels), value)
+        yield shown
