@@ -28,6 +28,7 @@ from odradek.server.telemetry.client_series import ClientSeries
 from odradek.server.telemetry.instances import Instances, Push
 from odradek.server.telemetry.otlp import Sample, UnreadablePush, read_push
 from odradek.server.telemetry.subscriptions import Client, Subscription, Wanted, wanted
+
 pytest.importorskip("opentelemetry.proto.metrics.v1")
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
