@@ -17,8 +17,11 @@ def telemetry(services: Services) -> Iterator[Metric]:
     yield GaugeMetricFamily("kafka_server_client_metrics_instance_count", "Client instances.", value=len(instances))
     yield GaugeMetricFamily("odradek_client_metrics_series", "Series that clients have pushed.", value=series.series)
     counts: dict[str, tuple[str, int]] = {
-        "kafka_server_client_metrics_throttle": ("Requests before their push interval was over.", instances.throttled),
-        "kafka_server_client_metrics_unknown_subscription_request": (
+        "odradek_client_metrics_throttled_requests": (
+            "Requests before their push interval was over.",
+            instances.throttled,
+        ),
+        "odradek_client_metrics_unknown_subscriptions": (
             "Pushes with an old subscription id.",
             instances.unknown_subscriptions,
         ),
