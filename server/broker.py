@@ -88,6 +88,7 @@ class BrokerServer(Node):
         )
         self.client_telemetry = telemetry.client_telemetry(self) if has_telemetry else None
         self.broker_sessions = None
+        self.token_expiry = None
         self.lifecycle = None
         self.stopped_brokers = None
         self.metrics_server = None
@@ -194,6 +195,8 @@ class BrokerServer(Node):
             await self.controller.stop()
         if self.broker_sessions is not None:
             self.broker_sessions.stop()
+        if self.token_expiry is not None:
+            self.token_expiry.stop()
         if self.stopped_brokers is not None:
             self.stopped_brokers.stop()
         for other in (self.forwarding.made, self.replication.made, self.peers.made):
@@ -218,6 +221,9 @@ class BrokerServer(Node):
         if self.config.listeners.controllers:
             self.broker_sessions = self.services.broker_sessions = cluster.broker_sessions(self)
             self.broker_sessions.start()
+        if self.config.is_controller and self.config.get("delegation.token.secret.key") is not None:
+            self.token_expiry = cluster.token_expiry(self)
+            self.token_expiry.start()
 
     async def _join_quorum(self) -> None:
         """Other voters must reach this one before there is a leader; clients wait until this node has caught up and is

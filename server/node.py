@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cluster.leaders import Leaders
     from .cluster.producer_ids import ProducerIds
     from .cluster.stopped_brokers import StoppedBrokers
+    from .cluster.token_expiry import TokenExpiry
     from .config.broker_config import BrokerConfig
     from .coordinators.coordinator_driver import GroupDriver
     from .coordinators.persister import Persister
@@ -143,6 +144,8 @@ class Node:
     metrics_server: MetricsServer | None
     #: Which brokers live; None on a node that is no controller for others.
     broker_sessions: BrokerSessionWatch | None
+    #: Removes delegation tokens that have expired; None where there are none.
+    token_expiry: TokenExpiry | None
     #: This broker in a cluster; None on a node that is alone, or no broker.
     lifecycle: BrokerLifecycle | None
     #: None where nothing receives client metrics.

@@ -20,6 +20,8 @@ from compat_tests.wire import WireClient
 PLAIN_USERS = {"admin": "admin-secret-7f31", "alice": "alice-secret-a90c", "bob": "bob-secret-5d2e"}
 #: Of those in the metadata.
 SCRAM_USERS = {"sam": "sam-secret-c40b", "comma,equals=": "odd-secret-9e77"}
+#: delegation.token.secret.key
+TOKEN_SECRET = "token-secret-e5b8"
 SALT = b"salt-of-the-tests"
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 SESSION_MS = 3000
@@ -58,6 +60,9 @@ class Secured:
             "sasl.server.max.receive.size": str(MAX_RECEIVE_BYTES),
             "listener.name.sessions.connections.max.reauth.ms": str(SESSION_MS),
             "connection.failed.authentication.delay.ms": str(DELAY_MS),
+            "delegation.token.secret.key": TOKEN_SECRET,
+            "delegation.token.expiry.time.ms": "3600000",
+            "delegation.token.max.lifetime.ms": "7200000",
             **jaas("sasl"),
             **jaas("sessions"),
         }

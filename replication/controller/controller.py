@@ -19,7 +19,7 @@ from .bootstrap import activation_records
 from .random_ids import RandomSource
 from .result import MAX_RECORDS_PER_REQUEST, ControllerResult, RefusedRequest
 from .sessions import BrokerSessions
-from .state import ControllerState, Elections, MutationQuota
+from .state import NOBODY, Caller, ControllerState, Elections, MutationQuota
 
 Decision = Callable[[ControllerState, Any, int], ControllerResult]
 
@@ -38,16 +38,20 @@ DECISIONS = {
     "BrokerRegistration": ("brokers", "register_broker"),
     "ControllerRegistration": ("brokers", "register_controller"),
     "CreateAcls": ("acls", "create_acls"),
+    "CreateDelegationToken": ("security.delegation_tokens", "create_delegation_token"),
     "CreatePartitions": ("partitions", "create_partitions"),
     "CreateTopics": ("topics", "create_topics"),
     "DeleteAcls": ("acls", "delete_acls"),
     "DeleteTopics": ("topics", "delete_topics"),
     "ElectLeaders": ("elections", "elect_leaders"),
     "ElectUncleanLeaders": ("maintenance", "elect_unclean_leaders"),
+    "ExpireDelegationToken": ("security.delegation_tokens", "expire_delegation_token"),
     "FenceBroker": ("maintenance", "fence_broker"),
     "IncrementalAlterConfigs": ("configs", "incremental_alter_configs"),
     "MoveLeaders": ("maintenance", "move_leaders"),
     "ListPartitionReassignments": ("reassignments", "list_partition_reassignments"),
+    "RemoveExpiredTokens": ("security.delegation_tokens", "remove_expired_tokens"),
+    "RenewDelegationToken": ("security.delegation_tokens", "renew_delegation_token"),
     "UnregisterBroker": ("brokers", "unregister_broker"),
     "UnregisterController": ("brokers", "unregister_controller"),
     "UpdateFeatures": ("features", "update_features"),
@@ -129,12 +133,15 @@ class Controller:
         """
         return activation_records(self._state, bootstrap, transaction_open)
 
-    def handle(self, request: Message, version: int, quota: MutationQuota | None = None) -> ControllerResult:
+    def handle(
+        self, request: Message, version: int, quota: MutationQuota | None = None, caller: Caller = NOBODY
+    ) -> ControllerResult:
         """Decides on a request of an API in `DECISIONS`. Every API error is in the response; exceptions are bugs.
 
-        `quota`: the client's quota of created and deleted partitions, if it has one.
+        `quota`: the client's quota of created and deleted partitions, if it has one. `caller`: the client.
         """
         self._state.mutation_quota = quota
+        self._state.caller = caller
         api = type(request).__name__.removesuffix("Request")
         try:
             if api in _EXPIRE and getattr(request, "timeout_ms", 1) <= 0:

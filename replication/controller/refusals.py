@@ -50,6 +50,7 @@ from .maintenance import (
     WriteNoOpRequest,
 )
 from .result import RefusedRequest
+from .security.delegation_tokens import RemoveExpiredTokensRequest, RemoveExpiredTokensResponse
 
 
 def refuse(request: Message, refused: RefusedRequest) -> Message:
@@ -208,5 +209,6 @@ _SPECIAL: dict[type[Message], Callable[[Any, RefusedRequest], Message]] = {
     incremental.IncrementalAlterConfigsRequest: _incremental_alter_configs,
     legacy.AlterConfigsRequest: _alter_configs,
     MoveLeadersRequest: _maintenance,
+    RemoveExpiredTokensRequest: lambda request, refused: RemoveExpiredTokensResponse(error_code=refused.code),
     WriteNoOpRequest: _maintenance,
 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ...metadata.configs import BrokerValues, Value, definition, topic_default, usable_dynamic_configs
+from ...metadata.delegation_tokens import TokenIds
 from ...metadata.delta import MetadataDelta
 from ...metadata.features import ELIGIBLE_LEADER_REPLICAS
 from ...metadata.image import (
@@ -34,6 +35,16 @@ class MutationQuota(Protocol):
 
     def refuses(self, partitions: int) -> bool:
         """Counts so many partitions. Returns True if the change may not be made."""
+
+
+class Caller(NamedTuple):
+    """The sender of the request that is decided on, and the time, in milliseconds since 1970."""
+
+    principal: str
+    now_ms: int
+
+
+NOBODY = Caller("User:ANONYMOUS", 0)
 
 
 class Elections:
@@ -76,6 +87,10 @@ class ControllerState:
         #: Broker sessions; they are not in the log.
         self.sessions = BrokerSessions(session_timeout_ms)
         self.elections = Elections()
+        #: Of the request that is decided on; `Controller.handle` sets it.
+        self.caller = NOBODY
+        #: Made with the first use of a delegation token.
+        self.token_ids: TokenIds | None = None
         #: Of the client whose request is decided.
         self.mutation_quota: MutationQuota | None = None
 

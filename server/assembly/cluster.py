@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..cluster.controller_channel import Forwarding
     from ..cluster.producer_ids import ProducerIds
     from ..cluster.stopped_brokers import StoppedBrokers
+    from ..cluster.token_expiry import TokenExpiry
     from ..node import Node
     from ..peers.peers import Peers
     from ..replica_fetch.replica_requests import ReplicaRequests
@@ -109,6 +110,12 @@ def broker_sessions(node: Node) -> BrokerSessionWatch:
     made = BrokerSessionWatch(node.node_id, node.clock, node.metadata, node.controller, tasks, suspect)
     node.listeners.on_connection_lost.append(made.connection_lost)
     return made
+
+
+def token_expiry(node: Node) -> TokenExpiry:
+    from ..cluster.token_expiry import TokenExpiry
+
+    return TokenExpiry(node.config, node.clock, node.controller)
 
 
 def stopped_brokers(node: Node) -> StoppedBrokers:

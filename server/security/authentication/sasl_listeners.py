@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .client import Login
     from .gate import Outcomes, SaslListener
     from .scram import TokenCredential
+    from .token_users import TokenUsers
 
 log = logging.getLogger("odradek.security")
 
@@ -33,6 +34,8 @@ class SaslListeners:
     def __init__(self, config: BrokerConfig, metadata: MetadataCache) -> None:
         self._config = config
         self._metadata = metadata
+        #: Made when the first client logs in with a delegation token.
+        self._token_users: TokenUsers | None = None
         #: By listener: counted since the start.
         self.outcomes: dict[str, Outcomes] = {}
 
@@ -87,7 +90,15 @@ class SaslListeners:
         return self._metadata.image.scram.get((name, mechanism.code))
 
     def _token(self, token_id: str, mechanism: ScramMechanism) -> TokenCredential | None:
-        return None
+        secret = self._config.get("delegation.token.secret.key")
+        token = self._metadata.image.delegation_tokens.get(token_id)
+        if token is None or secret is None or not secret.value:
+            return None
+        if self._token_users is None or self._token_users.secret != secret.value:
+            from .token_users import TokenUsers
+
+            self._token_users = TokenUsers(secret.value)
+        return self._token_users.credential(token_id, token, mechanism)
 
 
 class _Current:

@@ -1,0 +1,38 @@
+"""Removes delegation tokens that have expired, on the active controller (delegation.token.expiry.check.interval.ms)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ...replication.controller.security.delegation_tokens import RemoveExpiredTokensRequest
+
+if TYPE_CHECKING:
+    from ..config.broker_config import BrokerConfig
+    from ..quorum.driver import QuorumDriver
+    from ..runtime.clock import Clock
+
+
+class TokenExpiry:
+    """Checks at each interval, from `start` to `stop`."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock, controller: QuorumDriver) -> None:
+        self._interval_ms: int = config.get("delegation.token.expiry.check.interval.ms")
+        self._clock = clock
+        self._controller = controller
+        self._timer: asyncio.TimerHandle
+
+    def start(self) -> None:
+        self._timer = self._clock.call_at(self._clock.now_ms() + self._interval_ms, self._due)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _due(self) -> None:
+        self.start()
+        if self._controller.is_active:
+            self._controller.decide(RemoveExpiredTokensRequest(), 0, _done)
+
+
+def _done(_response: Any) -> None:
+    """What is left expires at the next check."""

@@ -1,0 +1,60 @@
+"""DescribeDelegationToken (key 41), versions 1-3: the tokens of owners and renewers (KIP-48, KIP-373).
+
+Null owners ask for all tokens, an empty list for none. A token is shown to its owner and renewers, and, without an
+authorizer, to everybody who is authenticated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metadata.delegation_tokens import may_renew, token_hmac
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenResponse,
+)
+from ..api.delegation_tokens import may_ask_for_tokens, token_secret
+
+if TYPE_CHECKING:
+    from ...metadata.image import DelegationTokenImage
+    from ..network.call import Call
+    from ..services import Services
+
+
+def handle(services: Services, call: Call) -> DescribeDelegationTokenResponse:
+    if not may_ask_for_tokens(services.config, call):
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    secret = token_secret(services.config)
+    if not secret:
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    owners = call.request.owners
+    wanted = None if owners is None else [f"{owner.principal_type}:{owner.principal_name}" for owner in owners]
+    return DescribeDelegationTokenResponse(
+        tokens=[
+            _described(token_id, token, token_hmac(secret, token_id))
+            for token_id, token in sorted(services.metadata.image.delegation_tokens.items())
+            if wanted is None or any(may_renew(token, owner) for owner in wanted)
+        ]
+    )
+
+
+def _described(token_id: str, token: DelegationTokenImage, hmac: bytes) -> DescribedDelegationToken:
+    owner_type, _, owner = token.owner.partition(":")
+    requester_type, _, requester = token.requester.partition(":")
+    return DescribedDelegationToken(
+        principal_type=owner_type,
+        principal_name=owner,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester,
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiration_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token_id,
+        hmac=hmac,
+        renewers=[
+            DescribedDelegationTokenRenewer(principal_type=kind, principal_name=name)
+            for kind, _, name in (renewer.partition(":") for renewer in token.renewers)
+        ],
+    )
