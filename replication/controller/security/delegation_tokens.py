@@ -19,7 +19,7 @@ from ....protocol.messages.expire_delegation_token import ExpireDelegationTokenR
 from ....protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from ....protocol.schema import INT16, Message, struct, wire
 from ....protocol.uuids import uuid_to_text
-from ..chance import random_uuid
+from ..random_ids import random_uuid
 from ..result import ControllerResult
 from ..state import ControllerState
 
@@ -57,7 +57,7 @@ def create_delegation_token(
         response.error_code = error
         return ControllerResult([], response)
     lifetime_ms = _bounded(_milliseconds(state, "delegation.token.max.lifetime.ms"), request.max_lifetime_ms)
-    token_id = uuid_to_text(random_uuid(state.chance))
+    token_id = uuid_to_text(random_uuid(state.rng))
     response.issue_timestamp_ms = now_ms
     response.max_timestamp_ms = _after(now_ms, lifetime_ms)
     renewed_ms = _milliseconds(state, "delegation.token.expiry.time.ms")
