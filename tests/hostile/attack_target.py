@@ -43,7 +43,7 @@ RSS_FACTOR = 1.2
 #: The time in which memory has to come back.
 RSS_DEADLINE_S = 30
 #: A node is at rest when it uses no more than so much processor time in a window; the good client's requests take some.
-REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 20
+REST_CPU_S, REST_WINDOW_S, REST_DEADLINE_S = 0.05, 0.25, 60
 #: The time in which a node has to answer after an attack.
 ANSWER_DEADLINE_S = 20
 #: What a node may map: a broker that grows without bound fails by itself, not with the machine.
