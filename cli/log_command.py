@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .log_dump import command as dump_command
 from .options import UsageError, complain
 from .options import path as directory_path
 
@@ -21,13 +22,14 @@ _OFFSETS = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "log",
-        help="show batches that nobody can read, and skip them",
+        help="print log files; show batches that nobody can read, and skip them",
         description=(
             "A batch may have a right CRC and records that nobody can read: other brokers, and Odradek with "
             "odradek.produce.validation=header, take such batches from producers. Every consumer stops there."
         ),
     )
     actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    dump_command.add_to(actions)
     check = actions.add_parser(
         "check",
         help="list the batches that cannot be read",

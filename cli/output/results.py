@@ -83,15 +83,13 @@ def _plain(cell: Any) -> str:
     return _cell(cell).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
-def _print_table(table: Table) -> None:
+def rich_table(table: Table) -> Any:
+    """The table as one of rich's, for a terminal's width or for a pipe."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     is_terminal = sys.stdout.isatty()
-    # Nothing is cut for a pipe: the reader is a program or a file.
-    console = Console(highlight=False, width=None if is_terminal else 100_000, soft_wrap=not is_terminal)
     made = RichTable(
         box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False, title_justify="left", show_edge=False
     )
@@ -102,9 +100,19 @@ def _print_table(table: Table) -> None:
         made.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=not is_terminal)
     for row in table.rows:
         made.add_row(*(Text(_printable(_cell(cell))) for cell in row))
+    return made
+
+
+def _print_table(table: Table) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    is_terminal = sys.stdout.isatty()
+    # Nothing is cut for a pipe: the reader is a program or a file.
+    console = Console(highlight=False, width=None if is_terminal else 100_000, soft_wrap=not is_terminal)
     if table.title:
         console.print(Text(table.title, style="bold"))
-    console.print(made)
+    console.print(rich_table(table))
     if table.title:
         console.print()
 

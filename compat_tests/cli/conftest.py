@@ -24,9 +24,15 @@ def own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def three_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the nodes of `three` have their folders."""
+    return tmp_path_factory.mktemp("three")
+
+
+@pytest.fixture(scope="session")
+def three(three_directory: Path) -> Iterator[str]:
     """The addresses of three Odradek nodes."""
-    directory = tmp_path_factory.mktemp("three")
+    directory = three_directory
     command = [sys.executable, "-m", "odradek", "cluster", "start", "--port", "0", "--data-dir", str(directory)]
     overrides = ["--override", "group.initial.rebalance.delay.ms=0", "--override", "offsets.topic.num.partitions=6"]
     process = subprocess.Popen([*command, *overrides], stdout=subprocess.PIPE, text=True)

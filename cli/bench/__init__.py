@@ -1,0 +1,1 @@
+"""`odradek bench`: how fast a cluster writes, reads and answers."""

@@ -1,0 +1,1 @@
+"""`odradek doctor`: checks a data directory or a running cluster, and says what to do."""

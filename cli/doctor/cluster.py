@@ -1,0 +1,132 @@
+"""Checks of a running cluster, through the Kafka protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..client.admin_calls import config_values, described_topics
+from ..transactions.hanging import open_transactions
+from .directory import disk
+from .finding import ERROR, WARNING, Finding, limited
+from .settings import dangers
+
+#: A broker that leads so many times its share is unbalanced, in clusters with some partitions.
+_SKEW, _FEWEST_LEADERS = 1.5, 30
+_HANGS_AFTER_MS = 20 * 60_000
+
+Topics = list[dict[str, Any]]
+
+
+def check_cluster(admin: Any) -> Iterator[Finding]:
+    cluster = admin.describe_cluster()
+    topics = described_topics(admin, None)
+    brokers = cluster["brokers"]
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        lambda: _fenced(brokers),
+        lambda: _replicas(topics),
+        lambda: _leaders(topics, len(brokers)),
+        lambda: _single_replicas(topics, len(brokers)),
+        lambda: _directories(admin),
+        lambda: _settings(admin, brokers),
+        lambda: _quorum(admin),
+        lambda: _transactions(admin),
+    )
+    for check in checks:
+        yield from limited(check())
+
+
+def _fenced(brokers: list[dict[str, Any]]) -> Iterator[Finding]:
+    for broker in brokers:
+        if broker.get("is_fenced"):
+            yield Finding(
+                ERROR, "broker", f"broker {broker['broker_id']}", "it is fenced", "look into its log; start it again"
+            )
+
+
+def _replicas(topics: Topics) -> Iterator[Finding]:
+    for topic in topics:
+        for one in topic["partitions"]:
+            subject = f"{topic['name']}-{one['partition_index']}"
+            out = sorted(set(one["replica_nodes"]) - set(one["isr_nodes"]))
+            if one["leader_id"] < 0:
+                words = f"no leader; its replicas are on brokers {', '.join(map(str, one['replica_nodes']))}"
+                yield Finding(ERROR, "partition", subject, words, "start these brokers")
+            elif out:
+                words = f"brokers {', '.join(map(str, out))} are out of sync"
+                yield Finding(
+                    WARNING, "partition", subject, words, "start these brokers, or wait until they have caught up"
+                )
+
+
+def _leaders(topics: Topics, brokers: int) -> Iterator[Finding]:
+    partitions = [one for topic in topics for one in topic["partitions"] if one["leader_id"] >= 0]
+    leads = Counter(one["leader_id"] for one in partitions)
+    share = len(partitions) / brokers if brokers else 0
+    advice = "wait for auto.leader.rebalance.enable, or move replicas"
+    for node, count in sorted(leads.items()):
+        if len(partitions) >= _FEWEST_LEADERS and count > _SKEW * share + 1:
+            words = f"it leads {count} partitions, {share:.0f} are its share"
+            yield Finding(WARNING, "leaders", f"broker {node}", words, advice)
+    away = [one for one in partitions if one["replica_nodes"] and one["leader_id"] != one["replica_nodes"][0]]
+    if partitions and len(away) / len(partitions) > 0.1:
+        words = f"{len(away)} of {len(partitions)} partitions are not led by their preferred replica"
+        yield Finding(WARNING, "leaders", "cluster", words, advice)
+
+
+def _single_replicas(topics: Topics, brokers: int) -> Iterator[Finding]:
+    if brokers < 2:
+        return
+    for topic in topics:
+        if any(len(one["replica_nodes"]) == 1 for one in topic["partitions"]):
+            advice = f"`odradek topic alter {topic['name']} --replication-factor {min(3, brokers)}`"
+            yield Finding(
+                WARNING,
+                "replication",
+                topic["name"],
+                "one replica: its broker's loss is the loss of its records",
+                advice,
+            )
+
+
+def _directories(admin: Any) -> Iterator[Finding]:
+    for broker in admin.describe_log_dirs():
+        for one in broker["log_dirs"]:
+            subject = f"broker {broker['broker']}: {one['log_dir']}"
+            if one["error_code"]:
+                yield Finding(
+                    ERROR, "log directory", subject, "it is offline", "replace the disk and restart the broker"
+                )
+            else:
+                yield from disk(subject, one.get("usable_bytes") or 0, one.get("total_bytes") or 0)
+
+
+def _settings(admin: Any, brokers: list[dict[str, Any]]) -> Iterator[Finding]:
+    for broker in brokers:
+        node = broker["broker_id"]
+        values = {key: value["value"] for key, value in config_values(admin, "broker", str(node)).items()}
+        yield from dangers(f"broker {node}", values, brokers=len(brokers))
+
+
+def _quorum(admin: Any) -> Iterator[Finding]:
+    partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
+    voters = partition["current_voters"]
+    newest = max((one["last_caught_up_timestamp"] for one in voters), default=-1)
+    for one in voters:
+        behind = newest - one["last_caught_up_timestamp"]
+        if one["replica_id"] != partition["leader_id"] and behind > 60_000:
+            words = f"this voter caught up {behind // 1000} s ago for the last time"
+            yield Finding(ERROR, "quorum", f"node {one['replica_id']}", words, "start it, or look into its log")
+    if len(voters) == 2:
+        words = "two voters: the loss of either stops the cluster"
+        yield Finding(WARNING, "quorum", "cluster", words, "add a third controller")
+
+
+def _transactions(admin: Any) -> Iterator[Finding]:
+    for one in open_transactions(admin, None):
+        if one["hangs"] and one["age_ms"] >= _HANGS_AFTER_MS:
+            subject = f"{one['topic']}-{one['partition']}"
+            words = f"the transaction of producer {one['producer_id']} hangs since offset {one['start_offset']}"
+            place = f"--topic {one['topic']} --partition {one['partition']} --producer-id {one['producer_id']}"
+            yield Finding(ERROR, "transaction", subject, words, f"`odradek txn abort {place}`")

@@ -1,0 +1,98 @@
+"""Checks of a data directory, without its broker. Nothing is changed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from .finding import ERROR, WARNING, Finding, limited
+
+#: Free space of a disk, as a part of it.
+_LITTLE, _TOO_LITTLE = 0.15, 0.05
+_OFFSET_ENTRY_BYTES, _TIME_ENTRY_BYTES = 8, 12
+#: Folders that a broker makes besides partitions.
+_OWN_FOLDERS = frozenset(("__cluster_metadata-0",))
+_SUFFIXES = {
+    "-stray": "a partition that the cluster had given away when the broker started: delete it once nothing is missed",
+    "-delete": "a deleted partition: the broker removes it within file.delete.delay.ms, or at its next start",
+    "-future": "a partition on its way from another log directory: the broker continues when it starts",
+}
+
+
+def check_directory(directory: Path) -> Iterator[Finding]:
+    """Raises OSError when the directory cannot be read."""
+    yield from _damage(directory)
+    yield from limited(_folders(directory))
+    yield from limited(_indexes(directory))
+    yield from disk(str(directory), *_space(directory))
+
+
+def _space(directory: Path) -> tuple[int, int]:
+    usage = shutil.disk_usage(directory)
+    return usage.free, usage.total
+
+
+def disk(subject: str, free: int, total: int) -> Iterator[Finding]:
+    """A finding for a disk that is almost full. Sizes in bytes."""
+    if total <= 0 or free / total >= _LITTLE:
+        return
+    severity = ERROR if free / total < _TOO_LITTLE else WARNING
+    words = f"{free / total:.0%} of the disk is free ({free >> 20} MB)"
+    yield Finding(severity, "disk", subject, words, "lower retention.ms or retention.bytes, or add a log directory")
+
+
+def _damage(directory: Path) -> Iterator[Finding]:
+    """Damaged and torn batches, checkpoints and metadata files, as `odradek repair` finds them."""
+    from ...server.quorum.repairing import findings
+
+    def found() -> Iterator[Finding]:
+        for one in findings(directory):
+            if one.decision is not None:
+                advice = f"stop the broker, then `odradek repair --data-dir {directory} {one.decision}`"
+                yield Finding(ERROR, "damage", str(directory), one.words, advice)
+            else:
+                advice = "a start mends it, from other replicas where there are some; see docs/damage.md"
+                yield Finding(WARNING, "damage", str(directory), one.words, advice)
+
+    yield from limited(found())
+
+
+def _folders(directory: Path) -> Iterator[Finding]:
+    from ...storage.directory import parse_replica_directory
+
+    for path in sorted(directory.iterdir()):
+        if not path.is_dir() or path.name in _OWN_FOLDERS:
+            continue
+        replica = parse_replica_directory(str(path))
+        if replica is None:
+            words = "the folder is no partition's"
+            yield Finding(WARNING, "stray folder", str(path), words, "move it elsewhere: no broker uses it")
+        elif replica.suffix:
+            meaning = next((text for suffix, text in _SUFFIXES.items() if suffix in replica.suffix), "left over")
+            words, _, advice = meaning.partition(": ")
+            yield Finding(WARNING, "stray folder", str(path), words, advice)
+
+
+def _indexes(directory: Path) -> Iterator[Finding]:
+    for log in sorted(directory.glob("*-*/*.log")):
+        if log.parent.name in _OWN_FOLDERS:
+            continue
+        for suffix, entry_bytes in ((".index", _OFFSET_ENTRY_BYTES), (".timeindex", _TIME_ENTRY_BYTES)):
+            index = log.with_suffix(suffix)
+            if not index.exists():
+                yield _index(index, "missing")
+            elif index.stat().st_size % entry_bytes:
+                yield _index(index, "its size is no multiple of an entry's")
+
+
+def _index(path: Path, words: str) -> Finding:
+    return Finding(WARNING, "index", str(path), words, "a start makes it again from the segment")
+
+
+def check_properties(file: Path) -> Iterator[Finding]:
+    """Settings of a server.properties with which data can be lost. Raises Misused when it cannot be read."""
+    from ..client.properties import read_client_properties
+    from .settings import dangers
+
+    yield from dangers(str(file), read_client_properties(file), brokers=None)

@@ -1,0 +1,47 @@
+"""Settings with which acknowledged records can be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .finding import WARNING, Finding
+
+
+def dangers(subject: str, values: Mapping[str, str | None], *, brokers: int | None) -> Iterator[Finding]:
+    """Findings for a broker's configs. `brokers` None: their number is not known, so more than one is assumed."""
+    several = brokers is None or brokers > 1
+
+    def found(key: str, words: str, advice: str) -> Finding:
+        return Finding(WARNING, "setting", f"{subject}: {key}={values.get(key)}", words, advice)
+
+    if values.get("unclean.leader.election.enable") == "true":
+        words = "a replica that lacks acknowledged records may become leader"
+        yield found("unclean.leader.election.enable", words, "set it to false")
+    if several:
+        yield from _of_several(values, found_factors=(brokers or 3), subject=subject)
+    if values.get("delete.topic.enable") == "false":
+        yield found("delete.topic.enable", "topics cannot be deleted", "set it to true, unless that is meant")
+    if values.get("log.cleaner.enable") == "false":
+        yield found(
+            "log.cleaner.enable", "compacted topics, committed offsets among them, grow for ever", "set it to true"
+        )
+
+
+_FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+
+
+def _of_several(values: Mapping[str, str | None], *, found_factors: int, subject: str) -> Iterator[Finding]:
+    for key in _FACTORS:
+        if values.get(key) == "1":
+            words = "new topics have one replica: the loss of a broker is the loss of their records"
+            advice = f"set it to {min(3, found_factors)}"
+            yield Finding(WARNING, "setting", f"{subject}: {key}=1", words, advice)
+    for key in ("min.insync.replicas", "transaction.state.log.min.isr"):
+        if values.get(key) == "1" and found_factors > 2:
+            words = "a write is acknowledged when one replica has it"
+            yield Finding(WARNING, "setting", f"{subject}: {key}=1", words, "set it to 2, with three replicas")

@@ -1,0 +1,1 @@
+"""`odradek top`: a cluster as it changes."""

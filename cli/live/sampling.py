@@ -1,0 +1,118 @@
+"""What `odradek top` shows: records a second by topic, lag of groups, state of replicas, slow requests."""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.request
+from collections import defaultdict
+from typing import Any
+
+from ..client.admin_calls import LATEST, described_topics, partition_offsets, replica_sizes
+from ..client.errors import UNREACHABLE, CommandError, Misused
+from ..groups.offsets import committed_offsets
+
+Sample = dict[str, Any]
+#: Of a /metrics page.
+_MOST_METRICS_BYTES = 32 << 20
+_REQUEST_TIME = re.compile(r'^kafka_network_requestmetrics_totaltimems_(sum|count)\{request="(\w+)"[^}]*\}\s+(\S+)')
+
+
+class Sampler:
+    """Each `sample` compares with the one before it; rates of the first are None."""
+
+    def __init__(self, admin: Any, metrics: str | None) -> None:
+        if metrics is not None and not metrics.startswith(("http://", "https://")):
+            raise Misused("--metrics takes the http:// address of a node's /metrics")
+        self._admin = admin
+        self._metrics = metrics
+        self._ends: dict[tuple[str, int], int] = {}
+        self._sizes: dict[str, int] = {}
+        self._requests: dict[str, tuple[float, float]] = {}
+        self._at: float | None = None
+
+    def sample(self) -> Sample:
+        topics = described_topics(self._admin, None)
+        visible = [topic for topic in topics if not topic["is_internal"]]
+        ends = partition_offsets(self._admin, visible, LATEST)
+        now = time.monotonic()
+        elapsed = None if self._at is None else now - self._at
+        made = {
+            "time": time.strftime("%H:%M:%S"),
+            "brokers": len(self._admin.describe_cluster()["brokers"]),
+            "under_replicated": sum(
+                len(one["isr_nodes"]) < len(one["replica_nodes"]) for topic in topics for one in topic["partitions"]
+            ),
+            "without_leader": sum(one["leader_id"] < 0 for topic in topics for one in topic["partitions"]),
+            "topics": self._topics(visible, ends, elapsed),
+            "groups": self._groups(ends),
+            "requests": self._slow_requests(),
+        }
+        self._ends, self._at = ends, now
+        return made
+
+    def _topics(
+        self, topics: list[dict[str, Any]], ends: dict[tuple[str, int], int], elapsed: float | None
+    ) -> list[Sample]:
+        sizes: dict[str, int] = defaultdict(int)
+        for (name, _), size in replica_sizes(self._admin).items():
+            sizes[name] += size
+        grown: dict[str, int] = defaultdict(int)
+        for place, end in ends.items():
+            grown[place[0]] += max(0, end - self._ends.get(place, end))
+        found = []
+        for topic in topics:
+            name = topic["name"]
+            bytes_grown = max(0, sizes[name] - self._sizes.get(name, sizes[name]))
+            found.append(
+                {
+                    "topic": name,
+                    "records_per_s": round(grown[name] / elapsed, 1) if elapsed else None,
+                    "bytes_per_s": round(bytes_grown / elapsed) if elapsed else None,
+                    "bytes": sizes[name],
+                    "partitions": len(topic["partitions"]),
+                }
+            )
+        self._sizes = dict(sizes)
+        return sorted(found, key=lambda one: (-(one["records_per_s"] or 0), one["topic"]))
+
+    def _groups(self, ends: dict[tuple[str, int], int]) -> list[Sample]:
+        found = []
+        for one in self._admin.list_groups():
+            if one.get("group_type") == "share":
+                continue
+            committed = committed_offsets(self._admin, one["group_id"])
+            behind = sum(max(0, ends[place] - offset) for place, offset in committed.items() if place in ends)
+            found.append({"group": one["group_id"], "state": one.get("group_state"), "lag": behind})
+        return sorted(found, key=lambda one: (-one["lag"], one["group"]))
+
+    def _slow_requests(self) -> list[Sample]:
+        """Mean times by kind of request since the last sample, from one Odradek node's /metrics; the slowest first. A node
+        measures one request in 64.
+        """
+        if self._metrics is None:
+            return []
+        try:
+            with urllib.request.urlopen(self._metrics, timeout=5) as answer:
+                text = answer.read(_MOST_METRICS_BYTES).decode(errors="replace")
+        except (OSError, ValueError) as error:
+            raise CommandError(f"no answer from {self._metrics}: {error}", UNREACHABLE) from None
+        now = request_times(text)
+        found = []
+        for name, (total_ms, count) in now.items():
+            before = self._requests.get(name, (0.0, 0.0))
+            if count > before[1]:
+                mean_ms = round((total_ms - before[0]) / (count - before[1]), 3)
+                found.append({"request": name, "count": int(count - before[1]), "mean_ms": mean_ms})
+        self._requests = now
+        return sorted(found, key=lambda one: -one["mean_ms"])
+
+
+def request_times(text: str) -> dict[str, tuple[float, float]]:
+    """Sums of milliseconds and counts by kind of request, of an Odradek node's page."""
+    sums: dict[str, list[float]] = {}
+    for line in text.splitlines():
+        matched = _REQUEST_TIME.match(line)
+        if matched is not None:
+            sums.setdefault(matched[2], [0.0, 0.0])[matched[1] == "count"] = float(matched[3])
+    return {name: (kept[0], kept[1]) for name, kept in sums.items()}
