@@ -171,6 +171,10 @@ class EmbeddedRun:
             del self.servers[node_id]
             raise
 
+    async def start_all(self) -> None:
+        """Starts all brokers, which were killed."""
+        await _all(self._make(BrokerConfig(each)).start() for each in self.configs.values())
+
     # ---- endings
 
     def stop_thread(self) -> None:

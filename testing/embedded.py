@@ -9,7 +9,8 @@ import asyncio
 import threading
 import warnings
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from .broker_run import EmbeddedRun
 from .clock import catch_up, move
@@ -19,6 +20,10 @@ from .loop_thread import LoopThread
 from .seeing.groups import GroupView
 from .seeing.request_log import RequestLog
 from .seeing.topics import SeenRecord, TopicView, Waited
+from .snapshots import restore, save
+
+if TYPE_CHECKING:
+    from .control.port import ControlPort
 
 T = TypeVar("T")
 ConfigValue = str | int | float | bool
@@ -78,6 +83,32 @@ class Embedded:
         self.faults.clear()
         self._requests.clear()
         return self._do("reset()", run.reset)
+
+    def save(self, path: str | Path) -> Completion[None]:
+        """Saves topics, records, groups and transactions into a folder. Raises FileExistsError, OSError."""
+        run = self._here()
+
+        async def work() -> None:
+            save(run, Path(path))
+
+        return self._do("save()", work)
+
+    def restore(self, path: str | Path) -> Completion[None]:
+        """Returns to a state that was saved, by a broker of another process too. Connections break; the port stays.
+
+        Raises ValueError for a folder that is no snapshot of as many brokers.
+        """
+        run = self._here()
+        return self._do("restore()", lambda: restore(run, Path(path)))
+
+    def serve_control(self, port: int = 0) -> ControlPort:
+        """Serves all this over HTTP on 127.0.0.1, for programs in other languages, until `close()` of what is returned.
+
+        Its `url` has `/openapi.json`. Raises OSError where the port is taken.
+        """
+        from .control.port import ControlPort
+
+        return ControlPort(self, port)
 
     # What it holds.
 

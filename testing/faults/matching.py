@@ -22,6 +22,8 @@ ApiNames = Union[str, int, Iterable[str], None]
 VersionRange = Union[int, tuple[int, int], None]
 #: The client ids of brokers' own requests to each other, and in it the node.
 PEER_CLIENT_ID = re.compile(r"odradek-(\d+)")
+#: The client id of the test kit's own requests, which no fault strikes and no log shows.
+OWN_CLIENT_ID = "odradek-testing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class Match:
         if self.apis is not None and call.api.key not in self.apis:
             return False
         if self.node_id is not None and node_id != self.node_id:
+            return False
+        if call.client_id == OWN_CLIENT_ID:
             return False
         is_peer = PEER_CLIENT_ID.fullmatch(call.client_id or "") is not None
         if is_peer is not self.brokers:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..faults.matching import PEER_CLIENT_ID
+from ..faults.matching import OWN_CLIENT_ID, PEER_CLIENT_ID
 from ..faults.named_items import TopicNames, groups_of, topics_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class RequestLog:
 
     def add(self, call: Call, node_id: int, names: TopicNames) -> None:
         """Notes a request. Called on the loop's thread of a broker, before the request has any effect."""
-        if PEER_CLIENT_ID.fullmatch(call.client_id or ""):
+        if call.client_id == OWN_CLIENT_ID or PEER_CLIENT_ID.fullmatch(call.client_id or ""):
             return
         named = topics_of(call.request, call.version, names)
         topics = tuple(f"{topic}-{index}" if index >= 0 else topic for topic, index in named[:MOST_NAMES])

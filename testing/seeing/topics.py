@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ...protocol.records.batch import iter_headers
-from ...protocol.records.record import decode_batch
+from ...protocol.records.record import Record, decode_batch
 from ..completion import Completion
 from ..polling import reached
+from .sending import send
 
 if TYPE_CHECKING:
+    from ...server.broker import BrokerServer
     from ...server.partitions.hosted_partition import HostedPartition
     from ..broker_run import EmbeddedRun
     from ..embedded import Embedded
@@ -111,26 +114,65 @@ class TopicView:
 
         return self._embedded._wait(wait)
 
+    def send(
+        self,
+        *values: bytes | None,
+        key: bytes | None = None,
+        partition: int = 0,
+        headers: list[tuple[str, bytes | None]] | None = None,
+    ) -> Completion[int]:
+        """Appends a record per value, all with the same key and headers; creates the topic where it is not there.
+
+        Returns the offset of the first. Raises ValueError without a value, RuntimeError for what the broker refuses.
+        """
+        if not values:
+            raise ValueError("send() takes one value or more")
+        run, name = self._embedded._here(), self.name
+        now_ms = run.clock.now_ms()
+        records = [Record(timestamp=now_ms, key=key, value=value, headers=headers or []) for value in values]
+
+        async def work() -> int:
+            if not leaders(run, name):
+                await self._create(run, 1, -1, {})
+            return await asyncio.to_thread(send, leader_address(run, name, partition), name, partition, records)
+
+        return self._embedded._do("send()", work)
+
     def create(
         self, partitions: int = 1, *, replication_factor: int = -1, config: dict[str, str] | None = None
     ) -> Completion[TopicView]:
         """Creates the topic. Raises RuntimeError where the broker refuses it."""
         run = self._embedded._here()
-        configs = [CreatableTopicConfig(name=name, value=value) for name, value in (config or {}).items()]
-        topic = CreatableTopic(
-            name=self.name, num_partitions=partitions, replication_factor=replication_factor, configs=configs
-        )
 
         async def create() -> TopicView:
-            request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-            answer = await run.ask_controller(request, _CREATE_VERSION)
-            result = answer.topics[0]
-            if result.error_code:
-                raise RuntimeError(f"{self.name}: {ErrorCode(result.error_code).name} {result.error_message or ''}")
-            await reached(lambda: len(leaders(run, self.name)) == partitions, f"the leaders of {self.name}")
+            await self._create(run, partitions, replication_factor, config or {})
             return self
 
         return self._embedded._do("create()", create)
+
+    async def _create(self, run: EmbeddedRun, partitions: int, factor: int, config: dict[str, str]) -> None:
+        configs = [CreatableTopicConfig(name=name, value=value) for name, value in config.items()]
+        topic = CreatableTopic(name=self.name, num_partitions=partitions, replication_factor=factor, configs=configs)
+        answer = await run.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), _CREATE_VERSION)
+        result = answer.topics[0]
+        if result.error_code:
+            raise RuntimeError(f"{self.name}: {ErrorCode(result.error_code).name} {result.error_message or ''}")
+        await reached(lambda: len(leaders(run, self.name)) == partitions, f"the leaders of {self.name}")
+
+
+def values_of(server: BrokerServer, topic: str) -> list[bytes | None]:
+    """Returns the values of a topic's records on one broker: for simulations, whose nodes are servers."""
+    found = sorted((one for one in server.partitions if one.topic == topic), key=lambda hosted: hosted.index)
+    return [record.value for hosted in found for record in _records(hosted, False)]
+
+
+def leader_address(run: EmbeddedRun, topic: str, partition: int) -> str:
+    """Returns the address of the broker that leads a partition. Raises RuntimeError without one."""
+    for server in run.servers.values():
+        hosted = server.partitions.get((topic, partition)) if hasattr(server, "partitions") else None
+        if hosted is not None and hosted.role.is_leader:
+            return server.addresses[0]
+    raise RuntimeError(f"no running broker leads {topic}-{partition}")
 
 
 def leaders(run: EmbeddedRun, topic: str) -> list[HostedPartition]:

@@ -1,0 +1,68 @@
+"""`python -m odradek.testing`: brokers for a test suite in another language, with a control port.
+
+Prints one line of JSON when they serve, and ends when its standard input ends, so it does not outlive the suite that started
+it, or on SIGTERM and SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+
+from ..metadata.configs import InvalidConfig
+from .broker import Broker
+from .cluster import MOST_BROKERS, Cluster
+from .control.port import ControlPort
+from .embedded import Embedded
+
+
+def main() -> int:
+    options = _options()
+    config = dict(text.partition("=")[::2] for text in options.override)
+    embedded: Embedded = (
+        Broker(port=options.port, config=config) if options.brokers == 1 else Cluster(options.brokers, config=config)
+    )
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, frame: ended.set())
+    try:
+        embedded.start()
+        control = ControlPort(embedded, options.control_port)
+    except (InvalidConfig, OSError) as error:
+        embedded.stop()
+        print(f"odradek.testing: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps({"bootstrap_servers": embedded.bootstrap_servers, "control": control.url}), flush=True)
+    threading.Thread(target=_wait_for_the_end_of_input, args=(ended,), daemon=True).start()
+    ended.wait()
+    control.close()
+    embedded.stop()
+    return 0
+
+
+def _wait_for_the_end_of_input(ended: threading.Event) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    ended.set()
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m odradek.testing", description="Brokers for a test suite, with a control port."
+    )
+    parser.add_argument(
+        "--brokers", type=int, default=1, choices=range(1, MOST_BROKERS + 1), metavar="N", help="how many (1)"
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="P", help="of a single broker; any free one by default")
+    parser.add_argument("--control-port", type=int, default=0, metavar="P", help="any free one by default")
+    parser.add_argument(
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="a property of every broker"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,59 @@
+"""The description of the control port as OpenAPI 3.1, made of its operations."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...version import __version__
+from .operations import OPERATIONS, Operation
+
+_PLACES = re.compile(r"{(\w+)}")
+
+
+def description() -> dict[str, Any]:
+    """Returns the document."""
+    paths: dict[str, Any] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    info = {
+        "title": "Odradek test kit",
+        "version": __version__,
+        "description": "Faults, time and records of a broker for tests",
+    }
+    return {"openapi": "3.1.0", "info": info, "paths": paths}
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PLACES.findall(operation.path)
+    ] + [
+        {"name": name, "in": "query", "description": words, "schema": {"type": kind}}
+        for name, kind, words in operation.query
+    ]
+    made: dict[str, Any] = {
+        "operationId": operation.function.__name__.strip("_"),
+        "summary": operation.summary,
+        "responses": {
+            "200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "400": {"description": "The request is wrong; `error` says how"},
+            "404": {"description": "There is no such thing"},
+            "408": {"description": "What was waited for did not come"},
+            "409": {"description": "The broker refuses"},
+        },
+    }
+    if parameters:
+        made["parameters"] = parameters
+    if operation.method == "POST":
+        # Types are left out of fields that take lists and null, too.
+        properties = {
+            name: {"description": words}
+            if name in ("api", "error", "version")
+            else {"type": kind, "description": words}
+            for name, kind, words in operation.body
+        }
+        made["requestBody"] = {
+            "content": {"application/json": {"schema": {"type": "object", "properties": properties}}}
+        }
+    return made

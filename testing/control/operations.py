@@ -1,0 +1,283 @@
+"""What the control port does: each operation is a row of `OPERATIONS` with its method, path, words and function.
+
+Bodies and answers are JSON objects. Functions get the brokers, the values of the path and the query, and the body; what they
+raise is an answer: ValueError and TypeError 400, KeyError 404, TimeoutError 408, RuntimeError 409.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..faults.effects import Delay, Drop, Effect, Fail, Hang, Pause, Throttle, Truncate
+from ..faults.matching import error_of
+
+if TYPE_CHECKING:
+    from ..embedded import Embedded
+    from ..faults.fault import Fault
+    from ..seeing.topics import SeenRecord
+
+Body = dict[str, Any]
+#: The words of `faults.Which` that a request may have.
+_WHICH = ("times", "topic", "partition", "client_id", "group", "transactional_id", "version", "nth", "node_id")
+_NUMBERS = ("times", "partition", "nth", "node_id")
+MOST_FAULTS = 1000
+MOST_WAIT_S = 60.0
+
+
+@dataclass(slots=True)
+class Control:
+    """What the operations act on: the brokers, and the faults that came over HTTP, by id."""
+
+    embedded: Embedded
+    faults: dict[int, Fault] = field(default_factory=dict)
+    last_id: int = 0
+
+
+Function = Callable[[Control, Mapping[str, str], Body], Body]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    method: str
+    path: str
+    summary: str
+    function: Function
+    #: Fields of the body, and of the query: name, JSON type and words.
+    body: tuple[tuple[str, str, str], ...] = ()
+    query: tuple[tuple[str, str, str], ...] = ()
+
+
+# ---- brokers
+
+
+def _brokers(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    embedded = control.embedded
+    return {"bootstrap_servers": embedded.bootstrap_servers, "broker_ids": sorted(embedded._here().servers)}
+
+
+def _reset(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    control.embedded.reset()
+    control.faults.clear()
+    return {}
+
+
+def _kill(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    run, node_id = control.embedded._here(), int(path["broker"])
+    if node_id not in run.servers:
+        raise KeyError(f"broker {node_id} does not run")
+    kill = getattr(control.embedded, "kill")  # noqa: B009  (of a cluster with an id, of a broker without)
+    kill(node_id) if len(run.configs) > 1 else kill()
+    return {}
+
+
+def _restart(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    run, node_id = control.embedded._here(), int(path["broker"])
+    if node_id not in run.configs:
+        raise KeyError(f"there is no broker {node_id}")
+    control.embedded._do("restart()", lambda: run.restart(node_id))
+    return {}
+
+
+def _advance(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    control.embedded.clock.advance(**{name: float(value) for name, value in body.items()})
+    return {"now_ms": control.embedded.clock.now_ms}
+
+
+def _save(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    control.embedded.save(_text(body, "path"))
+    return {}
+
+
+def _restore(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    control.embedded.restore(_text(body, "path"))
+    return {}
+
+
+# ---- faults
+
+
+def _add_fault(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    if len(control.faults) >= MOST_FAULTS:
+        raise RuntimeError(f"{MOST_FAULTS} faults are there already: remove some")
+    which = {name: body.pop(name) for name in _WHICH if name in body}
+    for name in _NUMBERS:
+        if which.get(name) is not None and type(which[name]) is not int:
+            raise ValueError(f"{name} is a whole number")
+    if isinstance(which.get("version"), list):
+        low, high = which["version"]
+        which["version"] = (int(low), int(high))
+    api, kind = body.pop("api", None), _text(body, "kind")
+    body.pop("kind")
+    effect = _effect(kind, body)
+    if isinstance(effect, Fail) and len(effect.errors) > 1:
+        which.setdefault("times", len(effect.errors))
+    control.last_id += 1
+    fault = control.faults[control.last_id] = control.embedded.faults.add(api, effect, **which)
+    return {"id": control.last_id, **fault.describe()}
+
+
+def _effect(kind: str, body: Body) -> Effect:
+    """Returns the effect of a kind. Raises ValueError for a kind, and TypeError for words, that are not there."""
+    if kind == "fail":
+        error = body.pop("error", None)
+        codes = tuple(None if one is None else error_of(one) for one in (error if isinstance(error, list) else [error]))
+        if codes == (None,):
+            raise ValueError("a fault of kind fail has an error")
+        return Fail(codes, **body)
+    for name, types in (("seconds", (int, float)), ("size", (int,)), ("after", (bool,))):
+        if name in body and type(body[name]) not in types:
+            raise ValueError(f"{name} is of type {types[0].__name__}")
+    if kind == "throttle":
+        return Throttle(int(float(body.pop("seconds")) * 1000), **body)
+    kinds: dict[str, Callable[..., Effect]] = {
+        "delay": Delay, "drop": Drop, "hang": Hang, "truncate": Truncate, "pause": Pause
+    }  # fmt: skip
+    if kind not in kinds:
+        raise ValueError(f"there is no kind {kind!r} of faults: fail, throttle, {', '.join(kinds)}")
+    return kinds[kind](**body)
+
+
+def _fault(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    number = int(path["id"])
+    if number not in control.faults:
+        raise KeyError(f"there is no fault {number}")
+    return {"id": number, **control.faults[number].describe()}
+
+
+def _list_faults(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    return {"faults": [{"id": number, **fault.describe()} for number, fault in control.faults.items()]}
+
+
+def _remove_fault(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    described = _fault(control, path, body)
+    control.faults.pop(int(path["id"])).cancel()
+    return described
+
+
+def _clear_faults(control: Control, _: Mapping[str, str], body: Body) -> Body:
+    control.embedded.faults.clear()
+    control.faults.clear()
+    return {}
+
+
+# ---- what there is
+
+
+def _create_topic(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    control.embedded.topic(path["topic"]).create(int(body.get("partitions", 1)), config=body.get("config"))
+    return {}
+
+
+def _records(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    topic = control.embedded.topic(path["topic"])
+    if "wait_for" in path:
+        return {"records": [_shown(one) for one in topic.wait_for(int(path["wait_for"]), timeout=_timeout_s(path))]}
+    return {"records": [_shown(one) for one in topic.records(committed=path.get("committed") == "true")]}
+
+
+def _send(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    if not isinstance(body.get("values"), list):
+        raise ValueError("values is missing")
+    values = [base64.b64decode(value, validate=True) if value is not None else None for value in body["values"]]
+    key = base64.b64decode(body["key"], validate=True) if body.get("key") is not None else None
+    sent = control.embedded.topic(path["topic"]).send(*values, key=key, partition=int(body.get("partition", 0)))
+    return {"base_offset": sent.result}
+
+
+def _shown(record: SeenRecord) -> Body:
+    def encoded(data: bytes | None) -> str | None:
+        return base64.b64encode(data).decode() if data is not None else None
+
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": encoded(record.key),
+        "value": encoded(record.value),
+        "headers": [{"key": key, "value": encoded(value)} for key, value in record.headers],
+    }
+
+
+def _group(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    group = control.embedded.group(path["group"])
+    wanted: Body = {name: int(path[name]) for name in ("lag", "members") if name in path}
+    wanted |= {"state": path["state"]} if "state" in path else {}
+    if wanted:
+        group.wait_for(**wanted, timeout=_timeout_s(path))
+    lags = [{"topic": topic, "partition": index, "lag": lag} for (topic, index), lag in group.lags.items()]
+    return {"state": group.state, "members": group.members, "lag": group.lag, "lags": lags}
+
+
+def _requests(control: Control, path: Mapping[str, str], body: Body) -> Body:
+    return {"requests": control.embedded.requests.lines(int(path.get("last", "100")))}
+
+
+def _timeout_s(path: Mapping[str, str]) -> float:
+    return min(MOST_WAIT_S, float(path.get("timeout", "10")))
+
+
+def _text(body: Body, name: str) -> str:
+    if not isinstance(body.get(name), str) or not body[name]:
+        raise ValueError(f"{name} is missing")
+    return str(body[name])
+
+
+_FAULT_BODY = (
+    ("kind", "string", "fail, delay, drop, hang, truncate, throttle or pause"),
+    ("api", "string", 'the API by name, such as "Produce"; a list of them; null for every request'),
+    ("error", "string", "of kind fail: Kafka's name of the error, or a list of names and nulls"),
+    ("seconds", "number", "of kinds delay and throttle"),
+    ("size", "integer", "of kind truncate: bytes of the answer; a negative number leaves out so many of the last"),
+    ("after", "boolean", "whether the broker does what was asked first"),
+    ("times", "integer", "how many requests it strikes"),
+    ("nth", "integer", "from which request on, counted from 1"),
+    ("topic", "string", "may have * and ?"),
+    ("partition", "integer", "the partition"),
+    ("client_id", "string", "may have * and ?"),
+    ("group", "string", "may have * and ?"),
+    ("transactional_id", "string", "may have * and ?"),
+    ("version", "integer", "the version of the API, or a list of the lowest and the highest"),
+    ("node_id", "integer", "the broker that gets the request"),
+)
+_TIME = tuple((name, "number", "how much") for name in ("days", "hours", "minutes", "seconds", "milliseconds"))
+_RECORDS = (
+    ("values", "array", "a record each"),
+    ("key", "string", "of all records"),
+    ("partition", "integer", "0 by default"),
+)
+_GROUP_WAIT = (
+    ("lag", "integer", "waits until the lag is so many records at most"),
+    ("members", "integer", "waits until there are so many members"),
+    ("state", "string", "waits for this state"),
+    ("timeout", "number", "seconds to wait, 10 by default"),
+)
+_LAST = (("last", "integer", "100 by default"),)
+_WAIT = (
+    ("wait_for", "integer", "waits until there are so many records"),
+    ("timeout", "number", "seconds to wait, 10 by default"),
+    ("committed", "boolean", "without records of transactions that are open or aborted"),
+)
+
+OPERATIONS = (
+    Operation("GET", "/v1/brokers", "Addresses for clients, and which brokers run", _brokers),
+    Operation("POST", "/v1/reset", "Deletes topics and groups, ends faults, returns to real time", _reset),
+    Operation("POST", "/v1/brokers/{broker}/kill", "Ends a broker without a farewell", _kill),
+    Operation("POST", "/v1/brokers/{broker}/restart", "Starts a broker again on its port and data", _restart),
+    Operation("POST", "/v1/clock/advance", "Moves time on, and does what has become due", _advance, _TIME),
+    Operation("POST", "/v1/save", "Saves the state into a folder", _save, (("path", "string", "the folder"),)),
+    Operation("POST", "/v1/restore", "Returns to a saved state", _restore, (("path", "string", "the folder"),)),
+    Operation("POST", "/v1/faults", "Switches a fault on", _add_fault, _FAULT_BODY),
+    Operation("GET", "/v1/faults", "Faults, and how often each struck", _list_faults),
+    Operation("GET", "/v1/faults/{id}", "A fault, and how often it struck", _fault),
+    Operation("DELETE", "/v1/faults/{id}", "Ends a fault", _remove_fault),
+    Operation("DELETE", "/v1/faults", "Ends all faults", _clear_faults),
+    Operation("POST", "/v1/topics/{topic}", "Creates a topic", _create_topic,
+              (("partitions", "integer", "1 by default"), ("config", "object", "its configuration"))),
+    Operation("GET", "/v1/topics/{topic}/records", "Records; keys, values and headers in base64", _records, (), _WAIT),
+    Operation("GET", "/v1/groups/{group}", "State, members and lag of a group", _group, (), _GROUP_WAIT),
+    Operation("POST", "/v1/topics/{topic}/records", "Appends records; values and the key in base64", _send, _RECORDS),
+    Operation("GET", "/v1/requests", "What clients asked, one line each", _requests, (), _LAST),
+)  # fmt: skip

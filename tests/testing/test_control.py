@@ -1,0 +1,139 @@
+"""The control port, through HTTP as any language speaks it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import odradek
+import pytest
+from kafka import KafkaProducer
+
+
+class Http:
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, method=method)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            request.add_header(name, value)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.load(refused)
+
+
+@pytest.fixture
+def http(broker: odradek.Broker) -> Iterator[Http]:
+    port = broker.serve_control()
+    yield Http(port.url)
+    port.close()
+
+
+def test_faults_over_http_strike_and_count(broker: odradek.Broker, http: Http) -> None:
+    status, made = http(
+        "POST", "/v1/faults", {"kind": "fail", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
+    )
+    assert (status, made["id"], made["count"]) == (200, 1, 0)
+    assert http("POST", "/v1/faults", {"kind": "drop", "api": ["Produce"], "after": True, "nth": 1})[0] == 200
+    assert http("POST", "/v1/faults", {"kind": "delay", "seconds": 0.01, "version": [0, 99]})[0] == 200
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_ms=10)
+    assert producer.send("orders", b"1").get(timeout=10).offset == 0
+    producer.close()
+    faults = http("GET", "/v1/faults")[1]["faults"]
+    assert [fault["count"] for fault in faults[:2]] == [2, 1] and faults[2]["count"] > 0
+    assert http("GET", "/v1/faults/1")[1]["struck"][0].startswith("Produce v")
+    assert http("DELETE", "/v1/faults/3", {})[0] == 200
+    assert http("DELETE", "/v1/faults", {})[0] == 200 and len(broker.faults) == 0
+
+
+def test_records_groups_time_and_requests_over_http(broker: odradek.Broker, http: Http) -> None:
+    assert http("POST", "/v1/topics/orders", {"partitions": 2, "config": {"retention.ms": "60000"}})[0] == 200
+    value = base64.b64encode(b"order 1").decode()
+    assert http("POST", "/v1/topics/orders/records", {"values": [value, None], "partition": 1}) == (
+        200,
+        {"base_offset": 0},
+    )
+    seen = http("GET", "/v1/topics/orders/records?wait_for=2")[1]["records"]
+    assert [(one["partition"], one["value"]) for one in seen] == [(1, value), (1, None)]
+    assert http("GET", "/v1/groups/billing")[1] == {"state": None, "members": [], "lag": None, "lags": []}
+    assert http("POST", "/v1/clock/advance", {"minutes": 2})[1]["now_ms"] == pytest.approx(
+        broker.clock.now_ms, abs=5000
+    )
+    assert http("GET", "/v1/topics/orders/records")[1] == {"records": []}
+    assert http("GET", "/v1/requests")[1] == {"requests": []}, "the test kit's own requests are not shown"
+    assert http("POST", "/v1/reset", {})[0] == 200 and not broker.topic("orders").exists
+
+
+def test_a_snapshot_over_http(broker: odradek.Broker, http: Http, tmp_path: Path) -> None:
+    broker.topic("orders").send(b"1")
+    assert http("POST", "/v1/save", {"path": str(tmp_path / "saved")})[0] == 200
+    broker.reset()
+    assert http("POST", "/v1/restore", {"path": str(tmp_path / "saved")})[0] == 200
+    assert broker.topic("orders").values() == [b"1"]
+    status, told = http("POST", "/v1/restore", {"path": str(tmp_path)})
+    assert status == 400 and "is not a snapshot" in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("POST", "/v1/faults", {"kind": "fail", "api": "Produse", "error": "NONE"}, 400, "did you mean 'Produce'"),
+        ("POST", "/v1/faults", {"kind": "explode"}, 400, "there is no kind 'explode'"),
+        ("POST", "/v1/faults", {"kind": "delay", "seconds": "1"}, 400, "seconds is of type"),
+        ("POST", "/v1/faults", {"kind": "drop", "colour": 1}, 400, "colour"),
+        ("POST", "/v1/faults", {"kind": "drop", "times": "1"}, 400, "times is a whole number"),
+        ("POST", "/v1/faults", [], 400, "a JSON object"),
+        ("GET", "/v1/faults/7", None, 404, "there is no fault 7"),
+        ("GET", "/v1/nothing", None, 404, "openapi.json"),
+        ("GET", "/v1/topics/orders/records?wait_for=1&timeout=0.05", None, 408, "there are 0"),
+        ("POST", "/v1/clock/advance", {"weeks": 1}, 400, "weeks"),
+        ("POST", "/v1/brokers/9/kill", {}, 404, "broker 9 does not run"),
+        ("POST", "/v1/topics/..", {}, 409, "INVALID_TOPIC_EXCEPTION"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(http: Http, method: str, path: str, body: Any, status: int, words: str) -> None:
+    code, told = http(method, path, body)
+    assert code == status and words in told["error"], told
+
+
+def test_pages_of_a_browser_are_kept_out(http: Http) -> None:
+    assert http("POST", "/v1/reset", {}, Host="evil.example")[0] == 403
+    assert http("POST", "/v1/reset", {}, **{"Content-Type": "text/plain"})[0] == 415
+
+
+def test_the_description_lists_every_operation(http: Http) -> None:
+    status, told = http("GET", "/openapi.json")
+    assert status == 200 and told["openapi"].startswith("3.1")
+    assert told["paths"]["/v1/faults"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"][
+        "kind"
+    ]
+    identities = [one["operationId"] for path in told["paths"].values() for one in path.values()]
+    assert len(identities) == len(set(identities)) >= 16
+
+
+def test_a_process_serves_until_its_input_ends() -> None:
+    command = [sys.executable, "-m", "odradek.testing", "--brokers", "3", "--override", "num.partitions=2"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        told = json.loads(process.stdout.readline())
+        http = Http(told["control"])
+        assert http("GET", "/v1/brokers")[1] == {
+            "bootstrap_servers": told["bootstrap_servers"],
+            "broker_ids": [1, 2, 3],
+        }
+        assert http("POST", "/v1/brokers/2/kill", {})[0] == 200
+        assert http("GET", "/v1/brokers")[1]["broker_ids"] == [1, 3]
+        assert http("POST", "/v1/brokers/2/restart", {})[0] == 200
+        process.stdin.close()
+        assert process.wait(30) == 0
