@@ -180,6 +180,7 @@ class BrokerServer(Node):
         if self.metrics_server is not None:
             await self.metrics_server.stop()
         await self.listeners.stop()
+        self.sasl.stop()
         self.turns.stop()
         if hasattr(self, "healer"):  # the start came so far
             await self.healer.stop()

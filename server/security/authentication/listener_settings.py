@@ -19,12 +19,21 @@ from .scram import ScramUsers, scram_mechanism
 
 if TYPE_CHECKING:
     from ...config.broker_config import BrokerConfig
+    from ...runtime.lazy import Lazy
+    from .oauth_settings import KeySets
 
 JAAS = "sasl.jaas.config"
 PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
+HANDLER = "sasl.server.callback.handler.class"
 _USER_PREFIX = "user_"
+_SECURITY = "org.apache.kafka.common.security"
+#: Kafka's own class for each mechanism, which is the default there.
+_HANDLERS = {PLAIN: f"{_SECURITY}.plain.internals.PlainServerCallbackHandler"} | dict.fromkeys(
+    BY_NAME, f"{_SECURITY}.scram.internals.ScramServerCallbackHandler"
+)
 #: What is built.
-MECHANISMS = (PLAIN, *BY_NAME)
+MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER)
 
 
 def listener_value(config: BrokerConfig, listener: str, key: str) -> Any:
@@ -48,13 +57,13 @@ def jaas_of(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry | 
         raise InvalidConfig(f"{name}: {invalid}") from None
 
 
-def read_settings(config: BrokerConfig, listener: str, users: ScramUsers) -> Settings:
+def read_settings(config: BrokerConfig, listener: str, users: ScramUsers, key_sets: Lazy[KeySets]) -> Settings:
     """Raises InvalidConfig, for mechanisms that are not built too."""
     names = listener_value(config, listener, "sasl.enabled.mechanisms")
     if not names:
         raise InvalidConfig(f"sasl.enabled.mechanisms names no mechanism for listener {listener}")
     return Settings(
-        {name: _mechanism(config, listener, name, users) for name in names},
+        {name: _mechanism(config, listener, name, users, key_sets) for name in names},
         {name: mechanism_value(config, listener, name, "connections.max.reauth.ms") for name in names},
     )
 
@@ -73,14 +82,27 @@ def read_login(config: BrokerConfig, listener: str, key: str) -> Login:
     return Login(mechanism, entry.options["username"], entry.options["password"])
 
 
-def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers) -> Mechanism:
+def _mechanism(config: BrokerConfig, listener: str, name: str, users: ScramUsers, key_sets: Lazy[KeySets]) -> Mechanism:
+    handler = mechanism_value(config, listener, name, HANDLER)
+    if handler not in (None, _HANDLERS.get(name)) and name != OAUTHBEARER:
+        raise InvalidConfig(f"{HANDLER}: {handler} is not built for {name} on listener {listener}")
     if name in BY_NAME:
         return scram_mechanism(BY_NAME[name], users)
     if name == PLAIN:
         return plain_mechanism(password_check(_plain_users(config, listener)))
+    if name == OAUTHBEARER:
+        return _oauthbearer(config, listener, handler, key_sets)
     raise InvalidConfig(
         f"sasl.enabled.mechanisms: {name} on listener {listener} is not built; use {', '.join(MECHANISMS)}"
     )
+
+
+def _oauthbearer(config: BrokerConfig, listener: str, handler: str | None, key_sets: Lazy[KeySets]) -> Mechanism:
+    from .oauth_settings import token_validator  # which few listeners need
+    from .oauthbearer import oauthbearer_mechanism
+
+    jaas = jaas_of(config, listener, OAUTHBEARER)
+    return oauthbearer_mechanism(token_validator(config, listener, handler, jaas, key_sets()))
 
 
 def _plain_users(config: BrokerConfig, listener: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ....metadata.configs import InvalidConfig
+from ...runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     from ....metadata.image import ScramCredential
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .authentication import Settings
     from .client import Login
     from .gate import Outcomes, SaslListener
+    from .oauth_settings import KeySets
     from .scram import TokenCredential
     from .token_users import TokenUsers
 
@@ -34,6 +36,8 @@ class SaslListeners:
     def __init__(self, config: BrokerConfig, metadata: MetadataCache) -> None:
         self._config = config
         self._metadata = metadata
+        #: Of the issuers of OAuth tokens.
+        self._key_sets = Lazy(_key_sets)
         #: Made when the first client logs in with a delegation token.
         self._token_users: TokenUsers | None = None
         #: By listener: counted since the start.
@@ -49,13 +53,17 @@ class SaslListeners:
 
         config = self._config
         users = ScramUsers(self._credential, self._token)
-        settings = _Current(config, listener, lambda: read_settings(config, listener, users))
+        settings = _Current(config, listener, lambda: read_settings(config, listener, users, self._key_sets))
         return SaslListener(
             settings.now,
             listener_value(config, listener, "sasl.server.max.receive.size"),
             config.get("connection.failed.authentication.delay.ms"),
             self.outcomes.setdefault(listener, Outcomes()),
         )
+
+    def stop(self) -> None:
+        if self._key_sets.made is not None:
+            self._key_sets.made.stop()
 
     def check(self) -> None:
         """Checks that this node can log in at the others, before it listens. Raises InvalidConfig."""
@@ -99,6 +107,12 @@ class SaslListeners:
 
             self._token_users = TokenUsers(secret.value)
         return self._token_users.credential(token_id, token, mechanism)
+
+
+def _key_sets() -> KeySets:
+    from .oauth_settings import KeySets
+
+    return KeySets()
 
 
 class _Current:

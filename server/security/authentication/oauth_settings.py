@@ -1,0 +1,99 @@
+"""OAUTHBEARER as the configuration of a listener describes it (KIP-255, KIP-768).
+
+`sasl.server.callback.handler.class` chooses the validator by Kafka's names of classes. Without it, tokens are checked
+against `sasl.oauthbearer.jwks.endpoint.url` if that is set; otherwise unsecured tokens are taken, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ....metadata.configs import InvalidConfig
+from .jwks import FetchTimes, Jwks
+from .listener_settings import HANDLER
+from .oauthbearer import TokenValidator
+from .signed_tokens import KeySource, signed_validator
+from .token_claims import ClaimChecks, unsecured_validator
+
+if TYPE_CHECKING:
+    from ...config.broker_config import BrokerConfig
+    from .jaas import JaasEntry
+
+log = logging.getLogger("odradek.security")
+
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+_SIGNED = (
+    f"{_PACKAGE}.OAuthBearerValidatorCallbackHandler",
+    f"{_PACKAGE}.secured.OAuthBearerValidatorCallbackHandler",
+)
+_UNSECURED = (
+    f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+    "OAuthBearerUnsecuredValidatorCallbackHandler",
+)
+_URL = "sasl.oauthbearer.jwks.endpoint.url"
+_TIMES = (
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+)
+
+
+class KeySets:
+    """The key sets of all listeners: one for each URL, for as long as the node runs."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Jwks] = {}
+
+    def at(self, url: str, times: FetchTimes) -> Jwks:
+        """Raises InvalidConfig."""
+        if url not in self._found:
+            self._found[url] = Jwks(url, times)
+        return self._found[url]
+
+    def stop(self) -> None:
+        for key_set in self._found.values():
+            key_set.stop()
+
+
+def token_validator(
+    config: BrokerConfig, listener: str, handler: str | None, jaas: JaasEntry | None, key_sets: KeySets
+) -> TokenValidator:
+    """Raises InvalidConfig. `handler`: the class that `HANDLER` names for this listener and mechanism."""
+    if handler in _SIGNED or (handler is None and config.get(_URL) is not None):
+        return signed_validator(_source(config, key_sets), _checks(config))
+    if handler is not None and handler not in _UNSECURED:
+        raise InvalidConfig(f"{HANDLER}: {handler} is not built; use {_SIGNED[0]}")
+    log.warning("listener %s takes OAuth tokens without a signature: anybody can write them", listener)
+    return unsecured_validator(jaas.options if jaas is not None else {})
+
+
+def _source(config: BrokerConfig, key_sets: KeySets) -> KeySource:
+    url = config.get(_URL)
+    if not url:
+        raise InvalidConfig(f"{_URL} is not set: it says where the keys of the tokens' issuer are")
+    times = FetchTimes(*(config.get(key) / 1000 for key in _TIMES))
+    key_set = key_sets.at(url, times)
+    return KeySource(key_set.current, key_set.look_for)
+
+
+def _checks(config: BrokerConfig) -> ClaimChecks:
+    audiences, issuer = config.get("sasl.oauthbearer.expected.audience"), config.get("sasl.oauthbearer.expected.issuer")
+    if not audiences and not config.get("sasl.oauthbearer.allow.unverified.audience"):
+        raise InvalidConfig(_unverified("audience"))
+    if not issuer and not config.get("sasl.oauthbearer.allow.unverified.issuer"):
+        raise InvalidConfig(_unverified("issuer"))
+    return ClaimChecks(
+        config.get("sasl.oauthbearer.sub.claim.name"),
+        config.get("sasl.oauthbearer.scope.claim.name"),
+        1000 * (config.get("sasl.oauthbearer.clock.skew.seconds") or 0),
+        tuple(audiences),
+        issuer or None,
+    )
+
+
+def _unverified(what: str) -> str:
+    return (
+        f"sasl.oauthbearer.expected.{what} is not set: tokens that were made for others would be taken "
+        f"(sasl.oauthbearer.allow.unverified.{what}=true takes them)"
+    )

@@ -1,0 +1,97 @@
+"""SASL OAUTHBEARER (RFC 7628, KIP-255): the client's token, checked by a validator.
+
+A token that is refused is answered by a JSON error; the client acknowledges it with one byte, and the exchange fails. So
+does Kafka. Extensions are read, and mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from .sasl import AuthenticationFailed, Identity
+
+_ACKNOWLEDGED = b"\x01"
+_SASL_NAME = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
+_KEY = re.compile(r"[A-Za-z]+")
+_VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
+_BEARER = re.compile(r"(?i:bearer) +([-_~+/.a-zA-Z0-9]+=*)")
+#: Tokens have some 2 KiB; what is longer costs time to parse.
+MOST_MESSAGE_BYTES = 64 * 1024
+
+
+class TokenRejected(Exception):
+    """A token is not valid. The words are for the log, and have no part of the token but names of claims."""
+
+    def __init__(self, words: str, status: str = "invalid_token", scope: str | None = None) -> None:
+        super().__init__(words)
+        self.status = status
+        self.scope = scope
+
+
+class TokenValidator(Protocol):
+    """Decides whether a token is valid."""
+
+    def __call__(self, token: str, now_ms: int) -> Identity:
+        """Returns the identity that the token stands for. Raises TokenRejected."""
+
+
+class OAuthBearerServer:
+    """One exchange: a message of the client, and the acknowledgement of an error."""
+
+    def __init__(self, validate: TokenValidator) -> None:
+        self.identity: Identity | None = None
+        self._validate = validate
+        self._error: str | None = None
+        self._reason = ""
+
+    def evaluate(self, token: bytes, now_ms: int) -> bytes:
+        if self._error is not None:
+            if token == _ACKNOWLEDGED:
+                raise AuthenticationFailed(f"a token is not valid: {self._reason}", self._error)
+            raise AuthenticationFailed("the client goes on after its token was refused")
+        authorization_id, bearer = _parsed(token)
+        try:
+            identity = self._validate(bearer, now_ms)
+        except TokenRejected as rejected:
+            error = {"status": rejected.status} | ({"scope": rejected.scope} if rejected.scope else {})
+            self._reason, self._error = str(rejected), json.dumps(error, separators=(", ", ":"))
+            return self._error.encode()
+        if authorization_id not in ("", identity.name):
+            shown = (
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different from "
+                f"the token's principal name ({identity.name})"
+            )
+            raise AuthenticationFailed("it asks for another authorization id than its token's", shown)
+        self.identity = identity
+        return b""
+
+
+def _parsed(message: bytes) -> tuple[str, str]:
+    """Returns the authorization id and the bearer token of the client's message. Raises AuthenticationFailed."""
+    if len(message) > MOST_MESSAGE_BYTES:
+        raise AuthenticationFailed(
+            f"an OAUTHBEARER message of {len(message)} bytes; at most {MOST_MESSAGE_BYTES} are read"
+        )
+    header, *pairs = message.decode("utf-8", "replace").split("\x01")
+    start, _, rest = header.partition(",")
+    authorization_id = rest.removesuffix(",").removeprefix("a=")
+    is_header = start == "n" and (rest == "," or (rest[:2] == "a=" and _SASL_NAME.fullmatch(authorization_id)))
+    if not is_header or rest[-1:] != "," or len(pairs) < 2 or pairs[-2:] != ["", ""]:
+        raise AuthenticationFailed("the client's message is not that of OAUTHBEARER")
+    properties = {}
+    for pair in pairs[:-2]:
+        key, _, value = pair.partition("=")
+        if not (_KEY.fullmatch(key) and _VALUE.fullmatch(value)):
+            raise AuthenticationFailed("a pair in the client's message is not KEY=VALUE")
+        properties[key] = value
+    bearer = _BEARER.fullmatch(properties.get("auth", ""))
+    if bearer is None:
+        raise AuthenticationFailed("the client's message has no bearer token")
+    return authorization_id, bearer[1]
+
+
+def oauthbearer_mechanism(validate: TokenValidator) -> Callable[[], OAuthBearerServer]:
+    return lambda: OAuthBearerServer(validate)
