@@ -1,0 +1,122 @@
+"""Stock clients log in with OAuth tokens of an issuer, whose keys the broker reads from a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AiokafkaTokens
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from compat_tests.broker_process import free_port
+from compat_tests.java.tool import run_tool
+from compat_tests.odradek_process import OdradekProcess
+from compat_tests.oracle import SINGLE_NODE
+from tests.security.issuer import AUDIENCE, ISSUER, Issuer
+
+ISSUED = Issuer()
+DEADLINE_S = 60
+LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+
+
+@pytest.fixture(scope="module")
+def oauth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
+    directory = tmp_path_factory.mktemp("oauth")
+    keys = directory / "keys.json"
+    keys.write_text(json.dumps(ISSUED.key_set()))
+    properties = {
+        **SINGLE_NODE,
+        "listeners": f"SASL_PLAINTEXT://127.0.0.1:{free_port()}",
+        "security.inter.broker.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+    }
+    with OdradekProcess(directory, properties) as broker:
+        assert isinstance(broker, OdradekProcess)
+        yield broker
+
+
+class Tokens(AbstractTokenProvider):
+    def token(self) -> str:
+        return ISSUED.token(time.time())
+
+
+class AsyncTokens(AiokafkaTokens):
+    async def token(self) -> str:
+        return ISSUED.token(time.time())
+
+
+def confluent(bootstrap: str, **claims: str) -> dict[str, object]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: (ISSUED.token(time.time(), **claims), time.time() + 60),
+        "log_level": 0,
+    }
+
+
+def test_librdkafka(oauth: OdradekProcess, topic: str) -> None:
+    producer = Producer(confluent(oauth.bootstrap))
+    producer.produce(topic, b"librdkafka")
+    assert producer.flush(DEADLINE_S) == 0
+    consumer = Consumer({**confluent(oauth.bootstrap), "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    message = consumer.poll(DEADLINE_S)
+    assert message is not None
+    assert message.value() == b"librdkafka"
+    consumer.close()
+
+
+def test_librdkafka_learns_that_its_token_is_for_another_audience(oauth: OdradekProcess) -> None:
+    errors: list[KafkaError] = []
+    producer = Producer({**confluent(oauth.bootstrap, aud="others"), "error_cb": errors.append})
+    with pytest.raises(KafkaException):
+        producer.list_topics(timeout=3)
+    producer.poll(1)
+    assert any("invalid_token" in error.str() for error in errors), errors
+
+
+def test_kafka_python(oauth: OdradekProcess, topic: str) -> None:
+    login = {"bootstrap_servers": oauth.bootstrap, "sasl_oauth_token_provider": Tokens(), **LOGIN}
+    producer = KafkaProducer(**login)
+    producer.send(topic, b"kafka-python").get(DEADLINE_S)
+    producer.close()
+    consumer = KafkaConsumer(topic, **login, auto_offset_reset="earliest", consumer_timeout_ms=DEADLINE_S * 1000)
+    assert next(consumer).value == b"kafka-python"
+    consumer.close()
+
+
+async def test_aiokafka(oauth: OdradekProcess, topic: str) -> None:
+    login = {"bootstrap_servers": oauth.bootstrap, "sasl_oauth_token_provider": AsyncTokens(), **LOGIN}
+    async with AIOKafkaProducer(**login) as producer:
+        await producer.send_and_wait(topic, b"aiokafka")
+    async with AIOKafkaConsumer(topic, **login, auto_offset_reset="earliest") as consumer:
+        assert (await asyncio.wait_for(consumer.getone(), DEADLINE_S)).value == b"aiokafka"
+
+
+@pytest.mark.oracle
+def test_java(oauth: OdradekProcess, java_tools: None, tmp_path: Path) -> None:
+    token, config = tmp_path / "token", tmp_path / "client.properties"
+    token.write_text(ISSUED.token(time.time(), scope="kafka"))
+    package = "org.apache.kafka.common.security.oauthbearer"
+    config.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url={token.as_uri()}\n"
+        f"sasl.login.callback.handler.class={package}.OAuthBearerLoginCallbackHandler\n"
+        f"sasl.jaas.config={package}.OAuthBearerLoginModule required;\n"
+    )
+    run_tool(
+        "org.apache.kafka.tools.TopicCommand",
+        *("--bootstrap-server", oauth.bootstrap, "--list", "--command-config", str(config)),
+        jvm=(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={token.as_uri()}",),
+    ).checked()
