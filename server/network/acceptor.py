@@ -19,6 +19,9 @@ log = logging.getLogger("odradek.listener")
 
 #: Connections that are accepted in one turn: setting one up takes some 0.1 ms, and requests wait meanwhile.
 ACCEPTS_PER_TURN = 16
+#: The same where connections begin with a TLS handshake. To the end of its handshake one takes up to a millisecond, and peers
+#: may come by the thousand to stall theirs.
+SECURED_ACCEPTS_PER_TURN = 1
 #: After an accept for which there was no descriptor or no memory. The connection stays in the system's queue.
 PAUSE_S = 0.1
 
@@ -41,10 +44,12 @@ class Acceptor:
         failed: Callable[[Any], None],
         short: Callable[[OSError], None],
         connect: Callable[[Any, socket.socket], Awaitable[object]] | None = None,
+        accepts_per_turn: int = ACCEPTS_PER_TURN,
     ) -> None:
         self._listening = listening
         self._decide = decide
         self._connect = connect or self._connect_plain
+        self._accepts_per_turn = accepts_per_turn
         self._failed = failed
         self._short = short
         self._loop = asyncio.get_running_loop()
@@ -74,7 +79,7 @@ class Acceptor:
         self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
+        for _ in range(self._accepts_per_turn):
             try:
                 accepted, address = self._listening.accept()
             except BlockingIOError:

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..config.listeners import CannotListen
-from .acceptor import Acceptor
+from .acceptor import SECURED_ACCEPTS_PER_TURN, Acceptor
 from .addresses import client_host, plain_address
 from .bound_sockets import bound_sockets
 from .call import CONTROLLER, ListenerKind
@@ -111,13 +111,19 @@ class Listener:
             DESCRIPTORS.guarantee(self.descriptor_class)
         for bound in self._bound:
             if hasattr(bound, "accept"):
-                acceptor = Acceptor(bound, self._decide, self._not_set_up, self._nothing_left, self._connect)
+                acceptor = self._acceptor(bound)
                 self._listen(acceptor)
                 self._servers.append(acceptor)
             else:  # a simulated one, which takes no descriptor
                 self._servers.append(await loop.create_server(lambda: Connection(self), sock=bound))
         if self.idle_s > 0:
             self._sweep = loop.call_later(self.idle_s / IDLE_SWEEPS, self._close_idle)
+
+    def _acceptor(self, bound: socket.socket) -> Acceptor:
+        if self.shared.tls.of(self.name) is None:
+            return Acceptor(bound, self._decide, self._not_set_up, self._nothing_left)
+        per_turn = SECURED_ACCEPTS_PER_TURN
+        return Acceptor(bound, self._decide, self._not_set_up, self._nothing_left, self._connect, per_turn)
 
     def _listen(self, acceptor: Acceptor) -> None:
         try:

@@ -23,7 +23,9 @@ class Identity:
     """A key with its certificate, issued by `authority` for these host names."""
 
     def __init__(self, authority: trustme.CA, *hosts: str, name: str, organization: str = "Acme, Inc.") -> None:
-        issued = authority.issue_cert(*hosts, common_name=name, organization_name=organization)
+        issued = authority.issue_cert(
+            *hosts, common_name=name, organization_name=organization, organization_unit_name="Tests"
+        )
         self.key_pem = issued.private_key_pem.bytes()
         self.chain_pem = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
         self.key = load_pem_private_key(self.key_pem, None)

@@ -19,7 +19,8 @@ SHUTDOWN_LIMIT_S = 1.0
 #: Connections whose handshake has not ended; a further one ends the oldest. The oldest of so many has stalled: a
 #: handshake takes milliseconds.
 MOST_IN_PROGRESS = 1000
-#: Between two beginnings. One takes about that much of the loop with a key of RSA, so half of its time stays for requests.
+#: The least time between two beginnings. One takes about that much of the loop with a key of RSA; when it takes more, or other
+#: work does, the time is longer. So half of the loop's time stays for requests.
 REST_S = 0.001
 #: Kind, version and length of a TLS record.
 _RECORD_HEAD_BYTES = 5
@@ -45,6 +46,7 @@ class Handshakes:
         self._crowded_out: set[asyncio.Task[None]] = set()
         self._ready: deque[asyncio.Future[None]] = deque()
         self._pump: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
 
     def __len__(self) -> int:
         return len(self._in_progress)
@@ -109,12 +111,16 @@ class Handshakes:
         await turn
 
     def _begin_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        now_s = loop.time()
+        late_s = now_s - self._due_s if self._pump is not None else 0.0
         self._pump = None
         while self._ready:
             turn = self._ready.popleft()
             if not turn.done():
                 turn.set_result(None)
-                self._pump = loop.call_later(REST_S, self._begin_next, loop)
+                rest_s = max(REST_S, late_s)
+                self._due_s = now_s + rest_s
+                self._pump = loop.call_later(rest_s, self._begin_next, loop)
                 return
 
 

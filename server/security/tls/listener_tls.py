@@ -63,12 +63,14 @@ def make_listener_tls(values: BrokerValues, listener: str, protocol: str, *, is_
         raise InvalidConfig(f"listener {listener}: {refused}") from None
 
 
-def is_outdated(tls: ListenerTls, values: BrokerValues, protocol: str) -> bool:
-    """Returns True if the settings are others now, or a file of the stores was written since. Raises InvalidConfig."""
-    return (
-        read_settings(values, tls.settings.listener, protocol) != tls.settings
-        or _modified(tls.settings) != tls.modified
-    )
+def has_other_settings(tls: ListenerTls, values: BrokerValues, protocol: str) -> bool:
+    """Raises InvalidConfig."""
+    return read_settings(values, tls.settings.listener, protocol) != tls.settings
+
+
+def has_other_files(tls: ListenerTls) -> bool:
+    """Returns True if a file of the stores was written since it was read."""
+    return _modified(tls.settings) != tls.modified
 
 
 def _modified(settings: TlsSettings) -> tuple[int | None, ...]:

@@ -63,15 +63,17 @@ class NodeTls:
         return {} if tls is None else {"ssl": tls.client, "server_hostname": host}
 
     def check(self, after: BrokerValues) -> None:
-        """Checks that `after` may become the configuration of this broker. Raises InvalidConfig."""
+        """Checks that `after` may become the configuration of this broker. Raises InvalidConfig. A file that was written
+        under an unchanged name is looked at when the configuration is applied, as in Kafka.
+        """
         listeners = read_listeners(after)
         for name, protocol, is_server in _tls_listeners(listeners):
-            from .listener_tls import is_outdated, make_listener_tls
+            from .listener_tls import has_other_settings, make_listener_tls
 
             old = self._listeners.get(name)
             if old is None:
                 make_listener_tls(after, name, protocol, is_server=is_server)
-            elif is_outdated(old, after, protocol):
+            elif has_other_settings(old, after, protocol):
                 self._replacement(old, after, name, protocol)
 
     def _replacement(self, old: ListenerTls, values: BrokerValues, name: str, protocol: str) -> ListenerTls:
@@ -86,14 +88,14 @@ class NodeTls:
         """Replaces what is outdated. What cannot be replaced stays as it is."""
         values, protocols = self._config.values, self._config.listeners.protocols
         for name, old in list(self._listeners.items()):
-            from .listener_tls import is_outdated
+            from .listener_tls import has_other_files, has_other_settings
 
             protocol = protocols.get(name, "")
             if protocol not in TLS_PROTOCOLS:
                 del self._listeners[name]
                 continue
             try:
-                if is_outdated(old, values, protocol):
+                if has_other_settings(old, values, protocol) or has_other_files(old):
                     self._listeners[name] = self._replacement(old, values, name, protocol)
                     log.info("new connections on %s use the new key and trust stores", name)
             except InvalidConfig as refused:

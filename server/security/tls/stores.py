@@ -109,7 +109,10 @@ def _key_of_pem(key: bytes, chain: bytes, password: Password | None, words: str)
     if is_encrypted and password is None:
         raise InvalidConfig(f"{words}: the private key is encrypted, and ssl.key.password is not set")
     try:
-        private = load_pem_private_key(found.group(), _secret(password) if is_encrypted else None)
+        # Its primes are not checked, which takes 40 ms: a key that does not fit its certificate is refused below.
+        private = load_pem_private_key(
+            found.group(), _secret(password) if is_encrypted else None, unsafe_skip_rsa_key_validation=True
+        )
     except (ValueError, TypeError) as error:
         why = "is ssl.key.password right?" if is_encrypted else type(error).__name__
         raise InvalidConfig(f"{words}: the private key cannot be read: {why}") from None
@@ -216,7 +219,7 @@ def _key_of_java(data: bytes, store: KeyStore, words: str) -> KeyMaterial:
     password = store.key_password or store.password
     try:
         entry.decrypt(password.value if password is not None else "")
-        private = load_der_private_key(entry.pkey_pkcs8, None)
+        private = load_der_private_key(entry.pkey_pkcs8, None, unsafe_skip_rsa_key_validation=True)
         chain = tuple(load_der_x509_certificate(der) for _, der in entry.cert_chain)
     except Exception:  # pyjks has many; none of their texts is shown, since they may quote what was decrypted
         raise InvalidConfig(f"{words}: Cannot recover key (is ssl.key.password right?)") from None
